@@ -1,1 +1,1 @@
-"""kube-scheduler's extender over a `hivecore.scheduler.Scheduler`: gangs of pods are its jobs."""
+"""A kube-scheduler extender for a `hivecore.scheduler.Scheduler`; each gang of pods is a job."""

@@ -1,9 +1,9 @@
-"""Pods that run already though the scheduler does not know: their jobs are adopted where they are.
+"""Adopts pods that run without the scheduler's knowledge.
 
-The log was lost, the cluster ran GPU pods before this scheduler, or somebody else has bound a pod.
-What pods have of their nodes is in their annotations; what these do not say is chosen. What runs is
-counted, whatever the rules of its job say: without its rules, and if need be on the account of
-`OTHERS`, if it cannot run under its own.
+That is the case if the log was lost, if the cluster ran GPU pods before this scheduler, or if
+another scheduler bound a pod. The pods' annotations name their GPUs; where they do not, GPUs are
+chosen. A running job always counts: without its placement rules if it breaks them, and under the
+tenant `OTHERS` if it does not fit its own quota.
 """
 
 from collections import defaultdict
@@ -28,11 +28,11 @@ _WHOLE = 100
 
 
 class ContradictionError(BadCall, ValueError):
-    """Two pods have the same device, as they say: it cannot be told which of them does."""
+    """Two pods claim the same device in their annotations."""
 
 
 def event_of(name: str, **arguments: object) -> SchedulerEvent:
-    """An event of now.
+    """Return an event without a time: it happens now.
 
     >>> event_of("cancel", job="a").arguments
     (('job', 'a'),)
@@ -41,7 +41,7 @@ def event_of(name: str, **arguments: object) -> SchedulerEvent:
 
 
 def lone_name(pod: str) -> str:
-    """The job of a pod by itself.
+    """Return the job name of a pod without a gang.
 
     >>> lone_name("x/p")
     'pods:lone:x/p'
@@ -50,17 +50,17 @@ def lone_name(pod: str) -> str:
 
 
 def check_devices(members: Iterable[Member]) -> None:
-    """See that no device is said to be of two pods.
+    """Check that no device belongs to two pods.
 
-    :raises ContradictionError: it names them.
+    :raises ContradictionError: one does; the message names both pods.
     """
     users: dict[tuple[str, str, int], list[tuple[str, int]]] = defaultdict(list)
     for member in members:
-        for one in member.held:
-            if one.type == "gpu":
-                amounts = dict(one.amounts)
+        for device in member.held:
+            if device.type == "gpu":
+                amounts = dict(device.amounts)
                 share = amounts.get("core", amounts.get("memory_ratio", 0))
-                users[member.node, one.type, one.minor].append((member.name, share))
+                users[member.node, device.type, device.minor].append((member.name, share))
     for (node, type_, minor), pods in users.items():
         if len(pods) > 1 and sum(share for _, share in pods) > _WHOLE:
             (first, _), (second, _), *_ = sorted(pods, key=lambda pod: -pod[1])
@@ -71,9 +71,9 @@ def check_devices(members: Iterable[Member]) -> None:
 
 
 class Adopter:
-    """Finds out with which events a scheduler takes up jobs that run.
+    """Collects the events with which a scheduler adopts running jobs.
 
-    :param branch: the scheduler as it may be changed for trial, see `Scheduler.what_if`.
+    :param branch: a scratch copy of the scheduler, see `Scheduler.what_if`.
     """
 
     def __init__(self, branch: Scheduler) -> None:
@@ -86,25 +86,25 @@ class Adopter:
             for pod in branch.status(name).pods:
                 self._used[pod.node].update(pod.gpus)
 
-    def told(self) -> list[SchedulerEvent]:
-        """All events; nodes are as healthy after them as before."""
+    def all_events(self) -> list[SchedulerEvent]:
+        """Return all events, ending with those that restore the health of nodes."""
         after = [event_of("set_node", node=node, healthy=False) for node in self._healed]
         return [*self.events, *after]
 
     def job(self, name: str) -> tuple[Job, JobStatus]:
-        """A job as it is now."""
+        """Return a job and its state."""
         return self._branch.job(name), self._branch.status(name)
 
     def cancel(self, job: str) -> None:
-        """A job that waits is another one now."""
+        """Cancel a waiting job whose definition has changed."""
         self._branch.cancel(job, self._branch.now)
         self.events.append(event_of("cancel", job=job))
 
     def adopt(self, job: Job, members: Sequence[Member], is_other: bool = False) -> dict[str, Slot]:
-        """Adopt a job with the pods of it that run; their places by identity.
+        """Adopt a job with its running pods; return their slots by identity.
 
-        :param is_other: whether others than this scheduler look after it.
-        :raises ValueError: they cannot be where they are.
+        :param is_other: whether another scheduler manages the job.
+        :raises ValueError: the pods cannot be where they are.
         """
         own = _with_numbers(job, members)
         other = job.replace(
@@ -114,9 +114,9 @@ class Adopter:
         reason: Exception | None = None
         for has_names in (True, False):
             pods = [self._placed(member, slot, has_names) for member, slot in own]
-            for one in jobs:
+            for candidate in jobs:
                 try:
-                    self._try(_startable(one, own), pods)
+                    self._try(_startable(candidate, own), pods)
                 except (KeyError, ValueError, StaleDecisionError) as error:
                     reason = reason or error
                     continue
@@ -128,14 +128,14 @@ class Adopter:
     def _try(self, job: Job, pods: list[PlacedPod]) -> None:
         events = [event_of("adopt", job=job, pods=tuple(pods))]
         if not self._branch.places(job):
-            events = [event_of("adopt", job=job, pods=tuple(one.replace(node="") for one in pods))]
+            events = [event_of("adopt", job=job, pods=tuple(pod.replace(node="") for pod in pods))]
         quotas = self._branch.quotas
         if job.tenant == OTHERS and quotas is not None and OTHERS not in quotas.quotas:
             events.insert(0, event_of("set_quota", quota=Quota(OTHERS, max={}, outside=True)))
         self._tell(events, pods)
 
     def readopt(self, job: Job, pods: Sequence[PlacedPod], since: float) -> bool:
-        """Have a job that runs run on as this one; whether it can."""
+        """Replace a running job by this definition, if its pods fit; return whether they do."""
         events = [
             event_of("cancel", job=job.name),
             event_of("adopt", job=job, pods=tuple(pods), since=since),
@@ -147,18 +147,18 @@ class Adopter:
         return True
 
     def move(self, job: Job, pods: Iterable[PlacedPod], since: float, member: Member) -> bool:
-        """A pod of a job that runs is elsewhere than at its place; whether it can be there."""
+        """Move a running job's pod to the node where it really is; return whether it fits there."""
         slot = member.slot
         assert slot is not None
         moved = [
-            self._placed(member, slot, has_names=True) if (one.role, one.index) == slot else one
-            for one in pods
+            self._placed(member, slot, has_names=True) if (pod.role, pod.index) == slot else pod
+            for pod in pods
         ]
         bare = job.replace(where=Where(), together=())
-        return any(self.readopt(one, moved, since) for one in (job, bare))
+        return any(self.readopt(variant, moved, since) for variant in (job, bare))
 
     def _tell(self, events: list[SchedulerEvent], pods: Iterable[PlacedPod]) -> None:
-        """Tell the branch, on nodes that are healthy for the moment; after an error nothing."""
+        """Apply events to the branch with all nodes healthy; an error leaves it unchanged."""
         sick = sorted({pod.node for pod in pods} & self._sick)
         events = [*(event_of("set_node", node=node, healthy=True) for node in sick), *events]
         with self._branch.what_if() as trial:
@@ -171,10 +171,10 @@ class Adopter:
         self.events += events
 
     def _placed(self, member: Member, slot: Slot, has_names: bool) -> PlacedPod:
-        """A pod where it is, with the devices that it names."""
+        """Return where a pod is, with the devices that it names."""
         minors: dict[str, tuple[int, ...]] = {}
-        for one in member.held if has_names else ():
-            minors[one.type] = (*minors.get(one.type, ()), one.minor)
+        for device in member.held if has_names else ():
+            minors[device.type] = (*minors.get(device.type, ()), device.minor)
         number = member.request.gpus
         if self._branch.cells is not None and len(minors.get("gpu", ())) != number:
             minors["gpu"] = tuple(self._free(member.node, number))
@@ -183,15 +183,15 @@ class Adopter:
     def _free(self, node: str, number: int) -> list[int]:
         used = self._used[node]
         free = (gpu for gpu in count() if gpu not in used)
-        found = [next(free) for _ in range(number)]
-        used.update(found)
-        return found
+        numbers = [next(free) for _ in range(number)]
+        used.update(numbers)
+        return numbers
 
 
 def _with_numbers(job: Job, members: Sequence[Member]) -> list[tuple[Member, Slot]]:
-    """The place of each pod: what it had, as far as all pods of its role have one from 0 on."""
+    """Return each pod's slot: its own number if its role has all numbers from 0 on."""
     roles = {member.identity: _role_of(job, member) for member in members}
-    found: list[tuple[Member, Slot]] = []
+    numbered: list[tuple[Member, Slot]] = []
     for role in job.roles:
         own = [member for member in members if roles[member.identity] == role.name]
         said = [member.said[1] for member in own if member.said and member.said[0] == role.name]
@@ -200,8 +200,8 @@ def _with_numbers(job: Job, members: Sequence[Member]) -> list[tuple[Member, Slo
         for member in own:
             is_said = keeps and member.said is not None and member.said[0] == role.name
             number = member.said[1] if is_said and member.said else next(numbers)
-            found.append((member, (role.name, number)))
-    return found
+            numbered.append((member, (role.name, number)))
+    return numbered
 
 
 def _numbers(taken: Iterable[int]) -> Iterator[int]:
@@ -215,7 +215,7 @@ def _role_of(job: Job, member: Member) -> str:
 
 
 def _startable(job: Job, own: Sequence[tuple[Member, Slot]]) -> Job:
-    """A job that starts with the pods that it has, and those before the first gap above all."""
+    """Return a job that can start with these pods; those before the first gap are its minimum."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for _, slot in own:
         numbers[slot[0]].add(slot[1])

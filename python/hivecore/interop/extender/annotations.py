@@ -1,4 +1,4 @@
-"""The annotations of a bound pod, which a restart reads again."""
+"""Annotations of a bound pod, which a restart reads again."""
 
 import re
 from collections.abc import Mapping
@@ -23,10 +23,9 @@ _PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")
 
 
 def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> dict[str, str]:
-    """The annotations of a pod that is bound to its place.
+    """Return the annotations of a pod that is bound to its place.
 
-    HiveD's pods find their GPUs where HiveD writes them; of others the devices are written as
-    Koordinator does, if the scheduler has devices.
+    HiveD pods get HiveD's annotations; other pods get Koordinator's if the scheduler has devices.
     """
     notes = {JOB: member.job, PLACE: f"{place.role}/{place.index}"}
     if member.request.is_of_hived:
@@ -40,11 +39,12 @@ def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> di
 
 
 def read_devices(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
-    """The devices that a bound pod has of its node; none: it does not say, or not readably.
+    """Return the devices in a bound pod's annotations; empty if there are none or they are
+    unreadable.
 
     >>> from hivecore.interop.extender.annotations import read_devices
     >>> isolation = {"hivedscheduler.microsoft.com/pod-leaf-cell-isolation": "0,2"}
-    >>> [one.minor for one in read_devices({"metadata": {"annotations": isolation}})]
+    >>> [device.minor for device in read_devices({"metadata": {"annotations": isolation}})]
     [0, 2]
     """
     isolation = Field(pod)["metadata"]["annotations"][ISOLATION]
@@ -53,14 +53,15 @@ def read_devices(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
             return read_designated(pod) or ()
         gpus = [Field(word, isolation.path) for word in isolation.text().split(",") if word]
         return tuple(
-            DeviceAllocation("gpu", one.integer_text(0, _MOST_GPU), {"core": 100}) for one in gpus
+            DeviceAllocation("gpu", index.integer_text(0, _MOST_GPU), {"core": 100})
+            for index in gpus
         )
     except (TypeError, ValueError):
-        return ()  # it must not be lost
+        return ()  # a bound pod must not be lost
 
 
 def read_place(pod: Mapping[str, Any]) -> tuple[str, Slot | None]:
-    """The job of a bound pod, and its place there; "" and ``None``: it does not say.
+    """Return a bound pod's job and slot from its annotations; "" and ``None`` without them.
 
     >>> from hivecore.interop.extender.annotations import JOB, PLACE, read_place
     >>> read_place({"metadata": {"annotations": {JOB: "pods:a", PLACE: "worker/3"}}})

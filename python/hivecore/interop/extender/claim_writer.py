@@ -1,9 +1,9 @@
-"""The devices of claims, written into their status before a pod is bound, and taken off again.
+"""Writes the devices of claims into their status before a pod is bound, and removes them again.
 
-As kube-scheduler does, a claim first gets the finalizer that keeps it while it has devices, then
-its devices together with the pod that they are for. Each update names the version that it changes:
-of two writers the second one sees what the first has written. When a pod has ended, Kubernetes'
-controller of claims takes it off the claim, and with the last pod the devices.
+As in kube-scheduler, a claim first gets the finalizer that keeps it while it has devices, then its
+devices and the pod that uses them. Each update names the version that it changes, so that of two
+writers the second notices the first. When a pod ends, Kubernetes' claim controller removes it from
+the claim, and with the last pod the devices.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _TRIES = 2  # another writer may come between reading and writing
 
 
 class ClaimTakenError(Exception):
-    """A claim has other devices than it was to get, or none that it was to have.
+    """A claim has other devices than it should have, or none.
 
     :param claim: as the API server has it.
     """
@@ -36,16 +36,16 @@ class ClaimTakenError(Exception):
 
 
 class ClaimWriter:
-    """Writes claims; those of a name take turns."""
+    """Writes claims, one update of a claim at a time."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
 
     async def reserve(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
-        """Give a claim its devices, as far as it has none, and note the pod; the claim.
+        """Give a claim its devices if it has none, add the pod, and return the claim.
 
-        :raises ClaimTakenError: it has got other devices, or has lost those that it had.
+        :raises ClaimTakenError: it has other devices, or lost those that it had.
         :raises ApiError: it cannot be written.
         """
 
@@ -53,7 +53,7 @@ class ClaimWriter:
             status = claim.setdefault("status", {})
             self._check(claim, write)
             consumers = status.setdefault("reservedFor", [])
-            if not any(one.get("uid") == pod.uid for one in consumers):
+            if not any(consumer.get("uid") == pod.uid for consumer in consumers):
                 if len(consumers) >= MOST_CONSUMERS:
                     raise ClaimTakenError(claim, f"has {MOST_CONSUMERS} pods already")
                 consumers.append({"resource": "pods", "name": pod.name, "uid": pod.uid})
@@ -64,13 +64,13 @@ class ClaimWriter:
                 claim["status"] = {**status, "allocation": write.allocation}
             return await self._put(claim, write.claim, "/status")
 
-        found: dict[str, Any] = await self._changed(write.claim, change)
-        return found
+        claim: dict[str, Any] = await self._changed(write.claim, change)
+        return claim
 
     async def clear(self, name: str, is_stale: Callable[[], bool]) -> dict[str, Any] | None:
-        """Take the devices and the pods off a claim; ``None``: it is in use.
+        """Remove devices and pods from a claim and return it; ``None`` if it is in use.
 
-        :param is_stale: whether it still is as it was.
+        :param is_stale: whether the claim still should be cleared.
         :raises ApiError: it cannot be written.
         """
 
@@ -79,11 +79,11 @@ class ClaimWriter:
             kept = {key: of for key, of in status.items() if key not in _OF_PODS}
             return await self._put({**claim, "status": kept}, name, "/status")
 
-        found: dict[str, Any] | None = await self._changed(name, change, is_stale)
-        return found
+        claim: dict[str, Any] | None = await self._changed(name, change, is_stale)
+        return claim
 
     def _check(self, claim: dict[str, Any], write: ClaimWrite) -> None:
-        """Refuse a claim that is not as it has to be."""
+        """Refuse a claim whose state has changed."""
         meta, given = claim["metadata"], claim["status"].get("allocation")
         if meta.get("uid") != write.uid:
             raise ClaimTakenError(claim, "is another one by now")
@@ -121,8 +121,8 @@ class ClaimWriter:
                         raise
 
     async def _put(self, claim: dict[str, Any], name: str, part: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = await self._api.request("PUT", _path(name) + part, claim)
-        return found
+        updated: dict[str, Any] = await self._api.request("PUT", _path(name) + part, claim)
+        return updated
 
 
 def _name_of(claim: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The pods that are known, and what their device claims mean for their jobs."""
+"""The known pods, and how their device claims constrain their jobs."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -16,8 +16,8 @@ from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
 __all__ = ["ClaimedPods"]
 
-_MOST_READ = 4096  # pods of which it is kept what was read
-_NOT_READ = "managedFields", "resourceVersion"  # of metadata; they change without the pod
+_MOST_READ = 4096  # cached requests
+_NOT_READ = "managedFields", "resourceVersion"  # fields of metadata that change without the pod
 
 
 class ClaimedPods:
@@ -33,16 +33,16 @@ class ClaimedPods:
         """The jobs for whose pods there may be something now."""
         self.claims = None if scheduler.claims is None else Claims(scheduler.claims)
         """What is known of device claims; ``None``: the scheduler allocates none."""
-        self._submitted: set[str] = set()  # with the next events
+        self._submitted: set[str] = set()  # by the next events
         self._gangs: dict[str, Gang] = {}
         self._unsettled: dict[str, None] = {}
-        #: what was read of pods, by what they say: the watch and each filter tell of a pod again
+        #: pod as JSON -> its request: the watch and each filter call repeat the same pods.
         self._read: dict[bytes, Request | None] = {}
 
     def request_of(self, pod: Mapping[str, Any]) -> Request | None:
-        """What a pod requests; ``None``: nothing that the scheduler has.
+        """Return a pod's request; ``None`` if it asks for nothing that the scheduler manages.
 
-        :raises ValueError: it cannot be read, or cannot be served here. So does `TypeError`.
+        :raises ValueError: it cannot be read or served here. So does `TypeError`.
         """
         request = self._request_of(pod)
         if request is not None and request.claims and not node_of(Field(pod)):
@@ -64,7 +64,7 @@ class ClaimedPods:
         return request
 
     def see_object(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
-        """An object of device claims, or a node, was reported.
+        """Note a reported node or an object of device claims.
 
         :raises ValueError: it cannot be read.
         """
@@ -72,12 +72,12 @@ class ClaimedPods:
             self._claims_changed(self.claims.see(kind, type_, item))
 
     def keep_objects(self, kind: str, names: set[str]) -> None:
-        """There are no such objects but these."""
+        """Forget the objects of a kind that are not among these."""
         if self.claims is not None:
             self._claims_changed(self.claims.keep(kind, names))
 
     def lose(self, identity: str) -> None:
-        """A pod is gone, or has ended."""
+        """Forget a pod that is gone or has ended."""
         raise NotImplementedError
 
     def _claims_changed(self, pods: Iterable[str]) -> None:
@@ -86,9 +86,9 @@ class ClaimedPods:
                 self._read_claims(member)
 
     def _read_claims(self, member: Member, is_new: bool = False) -> None:
-        """Read what the claims of a pod mean now, if it has no place.
+        """Read a pod's claims again, unless the pod has a place.
 
-        :param is_new: whether its job is yet to come.
+        :param is_new: whether its job does not exist yet.
         """
         claims, gang = self.claims, self._gangs[member.job]
         if claims is None or not member.request.claims or member.slot is not None or member.node:
@@ -105,9 +105,9 @@ class ClaimedPods:
             self._wake(member.job)
 
     def _before(self, member: Member, other: str, is_first: bool) -> str:
-        """Why another pod has to get a claim of a pod first; "": it need not.
+        """Return why another pod must get the claim first, or "".
 
-        :param is_first: whether its job is to allocate the claim.
+        :param is_first: whether that pod's job allocates the claim.
         """
         known = self.members.get(other)
         if known is None:
@@ -129,9 +129,9 @@ class ClaimedPods:
                 self.claims.unsettle(ref)
 
     def writes(self, member: Member, place: PlacedPod, node: str) -> tuple[ClaimWrite, ...]:
-        """What the claims of a pod have to say before it is bound at its place.
+        """Return what to write into a pod's claims before it is bound at its place.
 
-        :raises ValueError: others have its devices; then its job is decided again.
+        :raises ValueError: its devices are taken; its job is then placed again.
         """
         if self.claims is None or not member.request.claims:
             return ()
@@ -142,7 +142,7 @@ class ClaimedPods:
             raise
 
     def return_devices(self, member: Member) -> None:
-        """Others have the devices of a pod: its job is decided again, if no pod of it is bound."""
+        """Place a pod's job again, as its devices are taken; not if a pod of it is bound."""
         gang = self._gangs[member.job]
         if not gang.is_bound:
             for other in gang.members.values():
@@ -151,7 +151,7 @@ class ClaimedPods:
             self._unsettled[member.job] = None
 
     def is_stale(self, claim: str) -> bool:
-        """Whether a claim has devices for pods alone that wait for others."""
+        """Whether only waiting pods hold a claim's devices, and they wait for other devices."""
         known = None if self.claims is None else self.claims.known.get(claim)
         if self.claims is None or known is None or claim not in self.claims.stale:
             return False
@@ -169,7 +169,7 @@ class ClaimedPods:
         return self._gangs[member.job].places(self._scheduler).get(member.slot)
 
     def _bookings(self, events: Iterable[SchedulerEvent]) -> list[SchedulerEvent]:
-        """What the scheduler has to hear of claims after these events."""
+        """Return the claim bookings that follow from these events."""
         claims = self.claims
         if claims is None or not self.is_listed or not claims.is_listed:
             return []
@@ -186,7 +186,7 @@ class ClaimedPods:
         return claims.bookings(place_of, self._is_waiting)
 
     def _changes(self) -> list[SchedulerEvent]:
-        """What the scheduler has to hear of devices; then jobs may be possible that were not."""
+        """Return the changes of devices, which may admit jobs that were refused."""
         events = [] if self.claims is None else self.claims.changes()
         for gang in self._gangs.values() if events else ():
             if gang.refused and any(member.request.claims for member in gang.members.values()):
@@ -204,7 +204,7 @@ class ClaimedPods:
 
 
 def _said(pod: Mapping[str, Any]) -> bytes:
-    """All of a pod that `read_request` looks at; b"": it cannot be told."""
+    """Return the fields of a pod that `read_request` uses, as JSON; b"" if it cannot be encoded."""
     try:
         meta, status = pod["metadata"], pod.get("status") or {}
         own = {key: value for key, value in meta.items() if key not in _NOT_READ}

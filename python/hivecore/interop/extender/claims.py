@@ -1,13 +1,12 @@
-"""What Kubernetes reports of device claims, and what that means for the pods that have them.
+"""Kubernetes' device claims, and their meaning for the pods that use them.
 
-A pod names claims: its own, or such as are made for it from templates. A claim without devices is
-allocated with the job of the first pod that starts with it. A claim that has devices stays as it
-is, and its pods go where these can be used.
+A pod names existing claims, or templates of claims. A claim without devices is allocated with the
+job of the first pod that starts with it. A claim with devices is left alone, and its pods go where
+these devices can be used.
 
-The scheduler's book holds each device once. What a job has is booked by the job, before and after
-it is written into the status of a claim. All other allocations that Kubernetes reports are booked
-by the uids of their claims: those of other schedulers, and those that a job leaves behind until
-Kubernetes clears them.
+The scheduler books each device once. A job books its own devices, before and after they are written
+into the claim's status. Allocations of other schedulers, and those that a job leaves behind until
+Kubernetes clears them, are booked under the uid of their claim.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,8 +38,7 @@ __all__ = [
 
 CLAIM = "ResourceClaim"
 _RULE = "DeviceTaintRule"
-#: By the name under which a watch reports its objects, the path of each list. The rules are asked
-#: for in each version that a cluster may have.
+#: kind -> the paths of its lists, in all API versions that a cluster may have.
 KINDS = {
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
@@ -61,8 +59,8 @@ class ClaimRef(NamedTuple):
     """A claim of a pod.
 
     :param name: in the pod.
-    :param claim: "namespace/name"; "": it is not made yet.
-    :param is_made: whether it is made for the pod from a template.
+    :param claim: "namespace/name"; "" if it does not exist yet.
+    :param is_made: whether it is created for the pod from a template.
     """
 
     name: str
@@ -71,10 +69,10 @@ class ClaimRef(NamedTuple):
 
 
 class ClaimWrite(NamedTuple):
-    """What a claim's status has to say before its pod is bound.
+    """What a claim's status must contain before its pod is bound.
 
     :param allocation: its devices.
-    :param is_given: whether it has them.
+    :param is_given: whether it has them already.
     """
 
     claim: str
@@ -84,11 +82,11 @@ class ClaimWrite(NamedTuple):
 
 
 class KnownClaim(Struct, frozen=True):
-    """A claim as it was reported last.
+    """A claim as last reported.
 
     :param name: "namespace/name".
-    :param owner: the uid of the pod that it is made for; "": of none.
-    :param spec: what it asks for; a text says why it cannot be read.
+    :param owner: the uid of the pod that it was created for, or "".
+    :param spec: its request, or a text that says why the request cannot be read.
     :param reserved: the uids of its consumers.
     """
 
@@ -102,12 +100,12 @@ class KnownClaim(Struct, frozen=True):
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> "KnownClaim":
-        """What an object says.
+        """Read a claim object.
 
         :raises ValueError: its allocation cannot be read.
         """
         meta, status = mapping_in(item, "metadata"), mapping_in(item, "status")
-        owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
+        owners = [owner for owner in meta.get("ownerReferences") or () if owner.get("controller")]
         spec: ResourceClaim | str
         try:
             spec = ResourceClaim.of({"metadata": {"name": "claim"}, "spec": item.get("spec") or {}})
@@ -118,33 +116,33 @@ class KnownClaim(Struct, frozen=True):
         return cls(
             owner_name(Field(item)),
             str(meta.get("uid") or ""),
-            next((one.get("uid", "") for one in owners if one.get("kind") == "Pod"), ""),
+            next((owner.get("uid", "") for owner in owners if owner.get("kind") == "Pod"), ""),
             spec,
             allocation,
-            tuple(one.get("uid", "") for one in status.get("reservedFor") or ()),
+            tuple(consumer.get("uid", "") for consumer in status.get("reservedFor") or ()),
             bool(meta.get("deletionTimestamp")),
         )
 
     @property
     def bookings(self) -> dict[str, dict[str, Any]]:
-        """Its devices, each as a claim of its own, by the uid of that: some may not be free yet."""
+        """Return each device as a claim of its own, by uid, because some may not be free yet."""
         given = ((self.allocation or {}).get("devices") or {}).get("results") or ()
-        found = {}
+        documents = {}
         for number, result in enumerate(given):
             if not result.get("adminAccess"):
                 uid = f"{self.uid}{_PART}{number}"
                 status = {"allocation": {"devices": {"results": [result]}}}
                 meta = {"name": self.name, "uid": uid}
-                found[uid] = {"kind": CLAIM, "metadata": meta, "status": status}
-        return found
+                documents[uid] = {"kind": CLAIM, "metadata": meta, "status": status}
+        return documents
 
 
 class Wants(Struct, frozen=True):
-    """What the claims of a pod mean for its job.
+    """What a pod's claims mean for its job.
 
-    :param templates: the claims that are to be allocated, by their names in the pod.
-    :param nodes: the only nodes to use, as of claims that have devices; ``None``: all.
-    :param lacks: why the pod cannot start yet; "": it can.
+    :param templates: claims to allocate, by their names in the pod.
+    :param nodes: where claims that have devices allow the pod; ``None`` means everywhere.
+    :param lacks: why the pod cannot start yet, or "".
     """
 
     templates: tuple[ResourceClaim, ...] = ()
@@ -153,81 +151,81 @@ class Wants(Struct, frozen=True):
 
 
 def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
-    """The claims of a pod, each once.
+    """Return the claims of a pod without duplicates.
 
     :raises ValueError: an entry cannot be read.
     """
-    made = {
-        one["name"].text(): one["resourceClaimName"]
-        for one in pod["status"]["resourceClaimStatuses"].entries()
+    claims = {
+        entry["name"].text(): entry["resourceClaimName"]
+        for entry in pod["status"]["resourceClaimStatuses"].entries()
     }
     namespace = pod["metadata"]["namespace"].text() or "default"
-    found: list[ClaimRef] = []
-    for one in pod["spec"]["resourceClaims"].entries():
-        name, own = one["name"].name(), one["resourceClaimName"]
-        generated = made.get(name)
+    refs: list[ClaimRef] = []
+    for entry in pod["spec"]["resourceClaims"].entries():
+        name, own = entry["name"].name(), entry["resourceClaimName"]
+        generated = claims.get(name)
         if own.absent and generated is not None and generated.absent:
             continue  # its template makes no claim
         known = own if generated is None or not own.absent else generated
         full = "" if known.absent else f"{namespace}/{known.name()}"
-        if full and any(ref.claim == full for ref in found):
+        if full and any(ref.claim == full for ref in refs):
             continue
-        found.append(ClaimRef(name, full, own.absent))
-    return tuple(found)
+        refs.append(ClaimRef(name, full, own.absent))
+    return tuple(refs)
 
 
 def _devices_of(allocation: Mapping[str, Any] | None) -> dict[tuple[str, ...], list[str]]:
-    """The devices of an allocation that others cannot have, each with the ids of its shares.
+    """Return the exclusive devices of an allocation, each with the ids of its shares.
 
-    :raises ValueError: it cannot be read.
+    :raises ValueError: the allocation cannot be read.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    devices: dict[tuple[str, ...], list[str]] = {}
     try:
-        for one in ((allocation or {}).get("devices") or {}).get("results") or ():
-            if not one.get("adminAccess"):
-                device = (one["driver"], one["pool"], one["device"])
-                found.setdefault(device, []).append(one.get("shareID") or "")
+        for result in ((allocation or {}).get("devices") or {}).get("results") or ():
+            if not result.get("adminAccess"):
+                device = (result["driver"], result["pool"], result["device"])
+                devices.setdefault(device, []).append(result.get("shareID") or "")
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"status.allocation: {type(error).__name__} {error}") from None
-    return found
+    return devices
 
 
-def has_same_devices(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Whether two allocations have the same devices, under whatever ids of shares."""
+def has_same_devices(first: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two allocations have the same devices; ids of shares may differ."""
     rows = [
         sorted(
             (*(str(of.get(key)) for key in _OF_DEVICE), "shareID" in of)
             for of in ((given or {}).get("devices") or {}).get("results") or ()
         )
-        for given in (one, other)
+        for given in (first, other)
     ]
-    return (one is None) == (other is None) and rows[0] == rows[1]
+    return (first is None) == (other is None) and rows[0] == rows[1]
 
 
 class Claims:
-    """The claims that are known, the pods that have them, and what the scheduler hears of both.
+    """The known claims, the pods that use them, and the events that the scheduler gets about both.
 
-    :param part: the cluster of device claims of the scheduler.
+    :param part: the scheduler's device claims.
     """
 
     def __init__(self, part: DraCluster) -> None:
         self._part = part
         self.known: dict[str, KnownClaim] = {}
         """The claims by "namespace/name"."""
-        self._refs: dict[str, tuple[ClaimRef, ...]] = {}  # by pod
+        self._refs: dict[str, tuple[ClaimRef, ...]] = {}  # the pods of each claim
         self._users: dict[str, dict[str, None]] = {}  # the pods of each claim
         self._duties: dict[str, str] = {}  # the pod whose job allocates a claim
         self._holders: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by device: uid -> shares
-        self._versions: dict[tuple[str, str], int] = {}  # of objects that were reported
-        self._objects: dict[tuple[str, str], Any] = part.objects  # as they were reported last
-        self._told = set(self._objects)
-        self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: it is gone
-        self._booked: dict[str, dict[str, Any]] = {}  # by uid what is booked of a claim
+        self._versions: dict[tuple[str, str], int] = {}  # of reported objects
+        self._objects: dict[tuple[str, str], Any] = part.objects  # as last reported
+        self._reported = set(self._objects)
+        self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: deleted
+        self._booked: dict[str, dict[str, Any]] = {}  # uid -> what is booked of a claim
         for booked in part.claims:
             if "/" not in booked:
                 self._booked.setdefault(booked.partition(_PART)[0], {})[booked] = None
         self._unsettled = dict.fromkeys(self._booked, "")  # uid -> name
-        self._blocked: dict[str, str] = {}  # of these a job has devices
+        self._blocked: dict[str, str] = {}  # held by a job
         self.is_listed = False
         """Whether all claims are known."""
         self.is_written = False
@@ -238,7 +236,7 @@ class Claims:
     # --- what is reported
 
     def see(self, kind: str, type_: str, item: Mapping[str, Any]) -> list[str]:
-        """An object was reported; the pods that it concerns.
+        """Note a reported object; return the pods that it affects.
 
         :raises ValueError: it cannot be read.
         """
@@ -266,11 +264,13 @@ class Claims:
         return self._pinned() if changed and kind == "Node" else []
 
     def _pinned(self) -> list[str]:
-        """The pods with claims that have devices: which nodes those allow may be other ones."""
+        """Return the pods whose claims have devices, as the nodes that can use them may have
+        changed.
+        """
         return [pod for pod, refs in self._refs.items() if any(map(self._given, refs))]
 
     def _put(self, key: tuple[str, str], document: dict[str, Any] | None) -> bool:
-        """Note an object; whether it has changed."""
+        """Store an object; return whether it has changed."""
         record = None if document is None else record_of(document, 0)
         if self._objects.get(key) == record:
             return False
@@ -301,7 +301,7 @@ class Claims:
         return [*self._users.get(name, ())]
 
     def keep(self, kind: str, names: Iterable[str]) -> list[str]:
-        """There are no objects of a kind but these; the pods that the others concern."""
+        """Forget all other objects of a kind; return the pods that this affects."""
         kept = {name.removeprefix(_ANY_SPACE) for name in names}
         if kind == CLAIM:
             self.is_listed = True
@@ -319,7 +319,7 @@ class Claims:
     # --- pods
 
     def note(self, pod: str, refs: tuple[ClaimRef, ...]) -> None:
-        """A pod has these claims; none: it is gone, or has ended."""
+        """Set a pod's claims; empty when it is gone or has ended."""
         if self._refs.get(pod, ()) == refs:
             return
         for ref in self._refs.pop(pod, ()):
@@ -337,17 +337,17 @@ class Claims:
                 self._users.setdefault(ref.claim, {})[pod] = None
 
     def beside(self, pod: str) -> list[str]:
-        """The other pods that have a claim of a pod."""
+        """Return the other pods that share a claim with a pod."""
         claims = {ref.claim for ref in self._refs.get(pod, ())}
         users = dict.fromkeys(user for claim in claims for user in self._users.get(claim, ()))
         return [user for user in users if user != pod]
 
     def refs(self, pod: str) -> tuple[ClaimRef, ...]:
-        """The claims of a pod."""
+        """Return a pod's claims."""
         return self._refs.get(pod, ())
 
     def unsettle(self, ref: ClaimRef) -> None:
-        """Whether a claim has to be booked by itself may have changed."""
+        """Check again whether a claim is booked under its own uid."""
         if (claim := self.known.get(ref.claim)) is not None:
             self._unsettled[claim.uid] = claim.name
 
@@ -356,16 +356,16 @@ class Claims:
         return claim is not None and claim.allocation is not None
 
     def allocates(self, pod: str) -> None:
-        """The job of a pod is to allocate its claims that have no devices."""
+        """Let a pod's job allocate its claims that have no devices."""
         for ref in self._refs.get(pod, ()):
             if not self._given(ref):
                 self._duties[ref.claim] = pod
 
     def wants(self, pod: str, before: Callable[[str, bool], str]) -> Wants:
-        """What the claims of a pod mean for its job now.
+        """Return what a pod's claims now mean for its job.
 
-        :param before: why another pod has to get a claim first; "": it need not. It is told whether
-            the job of that pod is to allocate the claim.
+        :param before: (pod, whether its job allocates the claim) -> why that pod must get the claim
+            first, or "".
         """
         templates, nodes = [], None
         for ref in self._refs.get(pod, ()):
@@ -376,11 +376,11 @@ class Claims:
             if claim.allocation is not None:
                 allowed = self._allowed(claim.allocation)
                 if allowed is not None:
-                    nodes = [one for one in allowed if nodes is None or one in nodes]
+                    nodes = [node for node in allowed if nodes is None or node in nodes]
                 continue
             duty = self._duties.get(ref.claim)
             others = (other for other in self._users.get(ref.claim, ()) if other != pod)
-            if why := next(filter(None, (before(one, one == duty) for one in others)), ""):
+            if why := next(filter(None, (before(user, user == duty) for user in others)), ""):
                 return Wants(lacks=f"the claim {show(claim.name)} {why}")
             assert not isinstance(claim.spec, str)
             templates.append(claim.spec.replace(name=ref.name))
@@ -389,7 +389,7 @@ class Claims:
         return Wants(tuple(templates), None if nodes is None else tuple(nodes))
 
     def _lacks(self, pod: str, ref: ClaimRef, claim: KnownClaim | None) -> str:
-        """Why a pod cannot use a claim; "": it can."""
+        """Return why a pod cannot use a claim, or ""."""
         if not ref.claim:
             return f"the claim {show(ref.name)} has not been made from its template yet"
         if claim is None:
@@ -405,7 +405,7 @@ class Claims:
         return ""
 
     def _allowed(self, allocation: Mapping[str, Any]) -> list[str] | None:
-        """The nodes that can use the devices of an allocation; ``None``: all."""
+        """Return the nodes that can use an allocation's devices; ``None`` means all."""
         selector = allocation.get("nodeSelector")
         if selector is None:
             return None
@@ -420,7 +420,7 @@ class Claims:
     # --- places
 
     def has(self, pod: str, place: PlacedPod) -> bool:
-        """Whether claims of a pod have devices of this place, and none has others."""
+        """Whether a pod's claims have devices, and all of them are those of this place."""
         placed, refs = dict(place.claims), self.refs(pod)
         given = [ref for ref in refs if ref.name in placed and self._given(ref)]
         return bool(given) and all(self._is_of(ref, placed[ref.name]) for ref in given)
@@ -432,10 +432,10 @@ class Claims:
         return has_same_devices(claim.allocation, allocation)
 
     def writes(self, pod: str, place: PlacedPod, node: str) -> Iterator[ClaimWrite]:
-        """What has to be written before a pod is bound at its place.
+        """Return what to write before a pod is bound at its place.
 
         :param node: of the place.
-        :raises ValueError: others have the devices, or a claim has others.
+        :raises ValueError: the devices are taken, or a claim has other devices.
         """
         placed = dict(place.claims)
         for ref in self.refs(pod):
@@ -468,28 +468,28 @@ class Claims:
     # --- the scheduler
 
     def has_news(self, has_pods: bool) -> bool:
-        """Whether the scheduler has to hear of something.
+        """Whether there are events for the scheduler.
 
-        :param has_pods: whether all pods are known: of claims it hears only then.
+        :param has_pods: whether all pods are known; before that, claims are not reported to it.
         """
         return bool(self._changed or (has_pods and self.is_listed and self._unsettled))
 
     def changes(self) -> list[SchedulerEvent]:
-        """What the scheduler has to hear of objects."""
+        """Return the events for changed objects."""
         changed, self._changed = self._changed, {}
-        gone = [key for key, of in changed.items() if of is None and key in self._told]
+        gone = [key for key, of in changed.items() if of is None and key in self._reported]
         objects = {key: of for key, of in changed.items() if of is not None}
-        self._told = (self._told - set(gone)) | objects.keys()
+        self._reported = (self._reported - set(gone)) | objects.keys()
         events = [_event("remove", gone)] if gone else []
         return [*events, _event("objects", objects.values())] if objects else events
 
     def bookings(
         self, place_of: Callable[[str], PlacedPod | None], is_waiting: Callable[[str], bool]
     ) -> list[SchedulerEvent]:
-        """What the scheduler has to hear of claims, one event for each.
+        """Return the events for claims, one for each.
 
-        :param place_of: the place that a pod has in its job from now on.
-        :param is_waiting: whether a pod is ours, and not bound.
+        :param place_of: a pod's place in its job from now on.
+        :param is_waiting: whether a pod is ours and not bound.
         """
         unsettled, self._unsettled = {**self._blocked, **self._unsettled}, {}
         self._blocked = {}
@@ -502,15 +502,15 @@ class Claims:
                 if claim.reserved and all(map(is_waiting, claim.reserved)):
                     self.stale[name] = None
             booked = self._booked.pop(uid, {})
-            released += [one for one in booked if one not in wanted]
-            new += [document for one, document in wanted.items() if booked.get(one) != document]
+            released += [uid for uid in booked if uid not in wanted]
+            new += [document for uid, document in wanted.items() if booked.get(uid) != document]
             if wanted:
                 self._booked[uid] = wanted
         events = [_event("release", released)] if released else []
         return [*events, *(_event("objects", [document]) for document in new)]
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
-        """Whether a claim has devices, and no job has booked them for it."""
+        """Whether a claim has devices that no job has booked for it."""
         if not _devices_of(claim.allocation):
             return False
         for pod in self._users.get(claim.name, ()):
@@ -522,14 +522,14 @@ class Claims:
         return True
 
     def retry(self) -> None:
-        """Book again what jobs had: some have started elsewhere, or have stopped."""
+        """Book claims again that jobs held, as some jobs have moved or stopped."""
         self._unsettled |= self._blocked
         self._blocked.clear()
 
     def refused(self, event: SchedulerEvent) -> list[SchedulerEvent]:
-        """The scheduler has not taken an event; those that it is to hear instead.
+        """Return the events to try instead of one that the scheduler refused.
 
-        A booking comes again when a job has ended, as a job has the devices.
+        If a job holds the devices, the booking is retried after a job ends.
         """
         ((name, given),) = event.arguments
         if name == "objects" and given[0]["kind"] == CLAIM:
@@ -538,7 +538,7 @@ class Claims:
             self._blocked[uid] = meta["name"]
             self._booked.get(uid, {}).pop(meta["uid"], None)
             return []
-        return [_event(name, [one]) for one in given] if len(given) > 1 else []
+        return [_event(name, [document]) for document in given] if len(given) > 1 else []
 
 
 def _event(name: str, given: Iterable[Any]) -> SchedulerEvent:
@@ -546,9 +546,11 @@ def _event(name: str, given: Iterable[Any]) -> SchedulerEvent:
 
 
 def _with_own_shares(allocation: Mapping[str, Any], uid: str) -> dict[str, Any]:
-    """An allocation whose shares have ids that no other claim ever has."""
+    """Return the allocation with ids of shares that are unique to this claim."""
     results = [
-        {**one, "shareID": str(uuid5(UUID(one["shareID"]), uid))} if "shareID" in one else one
-        for one in allocation["devices"]["results"]
+        {**result, "shareID": str(uuid5(UUID(result["shareID"]), uid))}
+        if "shareID" in result
+        else result
+        for result in allocation["devices"]["results"]
     ]
     return {**allocation, "devices": {**allocation["devices"], "results": results}}

@@ -1,14 +1,14 @@
-"""kube-scheduler's questions about pods, answered by their jobs.
+"""Answers kube-scheduler's calls about pods from the state of their jobs.
 
-*filter*: where may this pod go? To the place that its job has for it, once that has started; else
-each node is refused with the reason why the job waits. *preempt*: which pods are to be evicted for
-it? Those of the jobs that have to stop for its own, one node at a time. *bind*: do it. A gang
-starts when all of its pods are known: *watch* takes what Kubernetes reports of them.
+*filter*: a pod of a started job may go to the node that its job has for it; otherwise each node is
+refused with the reason why the job waits. *preempt*: names the pods of the job's victims, one node
+at a time. *bind*: binds the pod. *watch*: takes what Kubernetes reports about pods; a gang starts
+once all of its pods are known.
 
-What is wrong with a pod is said with status 200 under ``Error``: kube-scheduler reads nothing else,
-and writes it into an event of the pod. What no kube-scheduler would send is refused with 400.
+An error of a pod has status 200 and the field ``Error``: kube-scheduler reads nothing else, and
+writes it into an event of the pod. A malformed call gets status 400.
 
-An answer is computed at once and waits for nothing; what takes time, binding a pod, comes after it.
+An answer is computed at once. Slow work, such as binding a pod, happens afterwards.
 """
 
 from collections.abc import Callable
@@ -48,14 +48,13 @@ _MOST_REMEMBERED = 100_000
 
 
 class _MissingPod(Exception):
-    """The pod does not exist, or the watch has not told of it yet."""
+    """The pod does not exist, or the watch has not reported it yet."""
 
 
 class PodExtender:
     """Answers kube-scheduler for a scheduler; calls must take turns.
 
-    :param tell: tells the scheduler events and has it decide.
-
+    :param tell: applies events to the scheduler and runs a round of decisions.
     >>> from functools import partial
     >>> from hivecore.interop.events.rounds import take
     >>> from hivecore.interop.extender.extender import PodExtender
@@ -81,26 +80,26 @@ class PodExtender:
         self._not_ours: dict[str, None] = {}
 
     def begin(self, path: str, body: Any) -> Reply:
-        """Answer a request of one of the routes.
+        """Answer a request to one of the routes.
 
-        :param body: plain data, or the JSON of it.
-        :raises BadCall: it makes no sense.
+        :param body: plain data, or its JSON text.
+        :raises BadCall: the request is malformed.
         """
         route, name = self.routes.find(path)
-        found = route.answer(self, route.call(path, name, body))
-        return found if isinstance(found, Reply) else Reply(200, found)
+        answer = route.answer(self, route.call(path, name, body))
+        return answer if isinstance(answer, Reply) else Reply(200, answer)
 
     def apply(self, events: Any) -> list[str]:
-        """Apply a watch event or a list; returns what could not be applied."""
+        """Apply a watch event or a list; return what could not be applied."""
         mistakes = self.informer.apply(events)
         self.jobs.settle()
         return mistakes
 
     def _member(self, pod: PodId, given: dict[str, Any]) -> Member | None:
-        """The pod, which is noted; ``None``: it asks for nothing that the scheduler has.
+        """Note a pod; ``None`` if it asks for nothing that the scheduler manages.
 
         :raises _MissingPod: the pod does not exist.
-        :raises ValueError: it asks for something that can never be meant.
+        :raises ValueError: its request can never be served.
         """
         if is_of_others(given, self.informer.scheduler_names):
             other = Field(given)["spec"]["schedulerName"].text()
@@ -146,10 +145,10 @@ class PodExtender:
         node = standing.place.node
         fitting = nodes if not node else [node] if node in nodes else []
         if member.wants.nodes is not None:
-            fitting = [one for one in fitting if member.may_use(one)]
+            fitting = [node for node in fitting if member.may_use(node)]
         if fitting:
             return Reply(200, arguments.passed(fitting), "bind", pod)
-        # The node that a pod is nominated for is asked about alone: then there may be others.
+        # For a pod with a nominated node, kube-scheduler first offers that node alone, later all.
         is_nominated = _is_nominated(arguments.pod, nodes)
         goes_there = self.jobs.exchange if is_nominated else self.jobs.confine
         if goes_there(member, nodes):
@@ -158,7 +157,7 @@ class PodExtender:
         return Reply(200, FilterReply(failed_nodes=failed), "deferred", pod)
 
     def _leaving(self, member: Member, standing: Standing) -> dict[str, str]:
-        """The reasons of the nodes whose pods have to leave first."""
+        """Return the nodes whose pods must leave first, with the reasons."""
         if standing.outcome != "preempt":
             return {}
         return {
@@ -213,11 +212,11 @@ class PodExtender:
             mistake = f"pod {show(pod.full)} ({pod.uid}) is unknown: it has to be filtered first"
         if mistake:
             return Reply(200, BindReply(mistake), "error", pod)
-        made = binding_of(pod, node, annotations)
-        return Reply(200, BindReply(binding=made), "bound", pod, made, claims=writes)
+        binding = binding_of(pod, node, annotations)
+        return Reply(200, BindReply(binding=binding), "bound", pod, binding, claims=writes)
 
     def sent(self, reply: Reply, error: Exception) -> None:
-        """Note that a pod could not be bound; a `LookupError`: because it does not exist."""
+        """Note that a pod could not be bound; with a `LookupError`, it does not exist."""
         assert reply.pod is not None
         identity = reply.pod.identity
         if isinstance(error, LookupError):

@@ -1,6 +1,6 @@
-"""The objects of a cluster that define gangs: PodGroups of several APIs, and Workloads.
+"""The cluster's objects that define gangs: PodGroups of several APIs, and Workloads.
 
-Each kind is watched under a name of its own, as four of them are called PodGroup.
+Each kind has its own name here, as four of them are called PodGroup.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _MOST = 2**31 - 1
 
 
 class GangKind(NamedTuple):
-    """A kind of objects that define gangs.
+    """A kind of object that defines gangs.
 
     :param api: its group and version.
-    :param kind: what it is called there.
-    :param condition: the type of the condition that says whether a gang is scheduled; "": none.
+    :param kind: its name in that API.
+    :param condition: the type of the condition that shows whether a gang is scheduled, or "".
     """
 
     api: str
@@ -33,16 +33,16 @@ class GangKind(NamedTuple):
 
     @property
     def is_of_kubernetes(self) -> bool:
-        """Whether it comes with Kubernetes."""
+        """Whether it is part of Kubernetes."""
         return self.api.startswith("scheduling.k8s.io/")
 
     def path(self, namespace: str = "") -> str:
-        """The path of the objects, of all namespaces or of this one."""
+        """Return the path of its objects, in all namespaces or in one."""
         within = f"namespaces/{namespace}/" if namespace else ""
         return f"/apis/{self.api}/{within}{self.kind.lower()}s"
 
 
-#: By the names under which they are watched.
+#: Kinds by the names under which they are watched.
 GANG_KINDS = {
     "PodGroup": GangKind("scheduling.sigs.k8s.io/v1alpha1"),
     "PodGroup.x-k8s.io": GangKind("scheduling.x-k8s.io/v1alpha1"),
@@ -57,7 +57,7 @@ _NAMES = {(kind.api, kind.kind): name for name, kind in GANG_KINDS.items()}
 
 
 def called_by_api(events: Any) -> Any:
-    """An event or a list whose objects define gangs, with their kind called as in `GANG_KINDS`."""
+    """Return a watch event or list with kinds named as in `GANG_KINDS`."""
     if not isinstance(events, Mapping):
         return events
     if "object" in events:
@@ -70,11 +70,11 @@ def called_by_api(events: Any) -> Any:
 
 
 def read_gangs(kind: str, item: Mapping[str, Any]) -> dict[str, GangSpec]:
-    """The gangs that an object defines, by name.
+    """Return the gangs that an object defines, by name.
 
-    :param kind: as in `GANG_KINDS`.
+    :param kind: a name in `GANG_KINDS`.
     :raises ValueError: a name or a number is missing or wrong; the message names the object.
-    :raises TypeError: something is of a wrong type.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.extender.gang_objects import read_gangs
     >>> policy = {"gang": {"minCount": 4}}
@@ -97,7 +97,7 @@ def read_gangs(kind: str, item: Mapping[str, Any]) -> dict[str, GangSpec]:
             }
     if not given.is_of_kubernetes:
         return {name: read_pod_group({**item, "kind": given.kind}, strict=True)}
-    # Koordinator's annotations say the same of a gang wherever it is defined.
+    # Koordinator's annotations apply to gangs of all kinds.
     return {
         gang: renamed(
             read_pod_group(
@@ -110,20 +110,20 @@ def read_gangs(kind: str, item: Mapping[str, Any]) -> dict[str, GangSpec]:
 
 
 def _minimum(policy: Field) -> int:
-    """With how many pods a gang of this policy may start; 0: its pods do not wait for others."""
+    """Return the minimum of a gang with this policy; 0 if its pods need not wait for each other."""
     if policy["basic"].value is not None:
         return 0
     return policy["gang"]["minCount"].integer(1, _MOST)
 
 
 def renamed(spec: GangSpec, gang: str) -> GangSpec:
-    """The same definition for a gang of this name."""
+    """Return the same definition under another name."""
     groups = [group for group in spec.groups if group != spec.name]
     return structs.replace(spec, name=gang, groups=groups)
 
 
 def owner_of(gang: str) -> str:
-    """The object that may define a gang: its first two names.
+    """Return the object that may define a gang: the first two parts of its name.
 
     >>> owner_of("ai/train/workers/0")
     'ai/train'

@@ -1,7 +1,7 @@
-"""Why gangs wait, written where their users look: conditions of PodGroups, and events of pods.
+"""Writes why gangs wait, as conditions of PodGroups and events of pods.
 
-kube-scheduler writes an event for every pod and try. Here a gang has one for each reason, on its
-first pod. What cannot be written is complained about once, and nothing waits for it.
+kube-scheduler writes an event for every pod and attempt. Here a gang gets one event for each
+reason, on its first pod. A failure to write is logged once, and nothing waits for it.
 """
 
 import time
@@ -21,16 +21,16 @@ _LEAST = 5.0  # seconds between two reports of a gang
 _MOST = 20  # gangs in one turn
 _LONGEST = 1000  # characters of an event's message
 _LONGEST_NAME = 230  # characters of a pod's name in that of an event
-_FINAL = (403, 404, 409, 422)  # what is refused so is not tried again
+_FINAL = (403, 404, 409, 422)  # not retried
 _REASONS = {"wait": "GangWaits", "preempt": "GangWaitsForVictims", "error": "GangRefused"}
 
 
 class _Report(NamedTuple):
-    """What is to be written of a gang.
+    """What to write for a gang.
 
-    :param pod: that has the event.
-    :param reason: of the event; "": none is due.
-    :param condition: whether it is scheduled, or why not; it belongs into these objects.
+    :param pod: gets the event.
+    :param reason: of the event; "" if none is due.
+    :param condition: whether the gang is scheduled, or why not, for these objects.
     """
 
     gang: Gang
@@ -42,7 +42,7 @@ class _Report(NamedTuple):
 
 
 class GangReports:
-    """Writes the last answer that each gang got, at most once in five seconds."""
+    """Writes the last answer of each gang, at most once in five seconds."""
 
     def __init__(self, api: ApiServer, service: PodService) -> None:
         self._api, self._service = api, service
@@ -51,7 +51,7 @@ class GangReports:
         self._complained: set[tuple[str, int]] = set()
 
     async def write(self) -> None:
-        """Write what is due now; the rest comes in the next turns."""
+        """Write the reports that are due; the rest follows in the next turns."""
         for report in await self._service.look(self._due):
             is_done = True
             if report.reason:
@@ -83,7 +83,7 @@ class GangReports:
         (outcome, reason), first = gang.answer, gang.first
         namespace, _, name = first.name.partition("/")
         pod = PodId(name, namespace, "" if first.identity == first.name else first.identity)
-        # A gang that has started is never said to be not scheduled again, as Kubernetes does.
+        # As in Kubernetes, a gang that has started stays "scheduled".
         is_scheduled = outcome == "bind" or gang.has_started
         condition = is_scheduled, "" if is_scheduled else reason
         objects = [] if gang.condition == condition else self._jobs.definitions_of(gang)
@@ -109,13 +109,13 @@ class GangReports:
         return await self._send("POST", path, event, "events")
 
     async def _write_status(self, kind: str, name: str, report: _Report) -> bool:
-        """Say in an object that defines gangs whether one of them is scheduled."""
+        """Write into a gang's object whether the gang is scheduled."""
         given, (is_scheduled, reason) = GANG_KINDS[kind], report.condition
         namespace, _, local = name.partition("/")
         path = f"{given.path(namespace)}/{local}"
         if not given.is_of_kubernetes:
             phase = {"phase": "Scheduled" if is_scheduled else "Pending"}
-            # Koordinator's objects have no part of its own for the status.
+            # Koordinator's objects have no status subresource.
             return await self._send("PATCH", f"{path}/status", {"status": phase}, kind, MERGE, path)
         if not given.condition:
             return True  # a Workload has no status
@@ -140,9 +140,9 @@ class GangReports:
         content_type: str = "application/json",
         instead: str = "",
     ) -> bool:
-        """Whether it is written, or never can be.
+        """Write; return ``False`` if a later attempt may succeed.
 
-        :param instead: another path where there is no such path.
+        :param instead: the path to use if the first does not exist.
         """
         try:
             await self._api.request(method, path, body, content_type=content_type)

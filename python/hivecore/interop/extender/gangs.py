@@ -1,4 +1,4 @@
-"""The pods of a gang, and which of them has which place of its job."""
+"""The pods of a gang, and the places in its job that they have."""
 
 from dataclasses import dataclass
 
@@ -39,18 +39,18 @@ class Member:
     """Whether it runs, and cannot be counted."""
 
     def shape_in(self, job: Job) -> Shape:
-        """The shape of its role in a job."""
+        """Return the shape of the pod's role in a job."""
         return (*self.request.shape_in(job), self.wants.templates)
 
     def may_use(self, node: str) -> bool:
-        """Whether its claims can be used on a node; "": on some."""
+        """Whether the pod's claims can be used on a node; for "", on any node."""
         return not node or self.wants.nodes is None or node in self.wants.nodes
 
 
 class Gang:
     """Pods that start together.
 
-    :param name: of its job.
+    :param name: of their job.
     """
 
     def __init__(self, name: str) -> None:
@@ -83,7 +83,7 @@ class Gang:
         self._places: dict[Slot, PlacedPod] | None = None
 
     def explained(self, message: str) -> str:
-        """What is wrong with its job, as its pods may read it."""
+        """Return an error of the job in the terms of its pods."""
         first = next(iter(self.members.values()), None)
         return message if first is None else first.request.explained(message)
 
@@ -99,29 +99,29 @@ class Gang:
 
     @property
     def first(self) -> Member:
-        """The first of its pods, of those that wait if any does."""
+        """The first pod, preferably one that waits."""
         return min(self.unbound or self.members.values(), key=_order)
 
     @property
     def beside(self) -> int:
-        """How many run without a place of its job; they count for its minimum."""
+        """The number of pods that run outside the job; they count towards its minimum."""
         return sum(1 for member in self.members.values() if member.node and member.slot is None)
 
     @property
     def is_bound(self) -> bool:
-        """Whether some pod is."""
+        """Whether any pod is bound."""
         return any(member.node for member in self.members.values())
 
     def is_outdated(self, scheduler: Scheduler) -> bool:
-        """Whether its job has places for other claims than its pods have now, and none is bound."""
+        """Whether no pod is bound and the job's places are for claims that have changed since."""
         return not self.is_bound and len(self.taken) < len(self.places(scheduler))
 
     def changed(self) -> None:
-        """Its job has other places now, perhaps none."""
+        """Note that the job's places have changed."""
         self._places = None
 
     def places(self, scheduler: Scheduler) -> dict[Slot, PlacedPod]:
-        """Where the pods of its job go, as far as they have started."""
+        """Return the places of the job's pods that have started."""
         if self._places is None:
             pods = scheduler.status(self.name).pods if self.name in scheduler else ()
             self._places = {(pod.role, pod.index): pod for pod in pods}
@@ -130,17 +130,17 @@ class Gang:
     def free_for(
         self, member: Member, scheduler: Scheduler, is_anywhere: bool = False
     ) -> list[Slot]:
-        """The places that a bound pod may have: of its shape, where it is, with its GPUs.
+        """Return the places that a bound pod may have: of its shape, on its node, with its GPUs.
 
-        :param is_anywhere: whether they may be elsewhere.
+        :param is_anywhere: whether other nodes and GPUs are allowed.
         """
         places = self.places(scheduler)
         if not places:
             return []
         job = scheduler.job(self.name)
-        shape = member.request.shape_in(job)  # a restart does not know what claims meant
+        shape = member.request.shape_in(job)  # after a restart, its claims are unknown
         roles = {role.name for role in job.roles if shape_of(role)[:-1] == shape}
-        gpus = {one.minor for one in member.held if one.type == "gpu"}
+        gpus = {device.minor for device in member.held if device.type == "gpu"}
         return [
             slot
             for slot, place in places.items()
@@ -151,22 +151,22 @@ class Gang:
         ]
 
     def take(self, member: Member, slot: Slot) -> None:
-        """A pod has this place from now on."""
+        """Give a pod this place."""
         self.leave(member)
         self.taken[slot] = member.identity
         member.slot = slot
 
     def leave(self, member: Member) -> None:
-        """A pod has no place any more."""
+        """Take a pod's place away."""
         if member.slot is not None:
             del self.taken[member.slot]
             member.slot = None
 
     def assign(self, scheduler: Scheduler) -> None:
-        """Give pods that wait the places of their role that no pod has, in the order of ranks.
+        """Give waiting pods the free places of their role, in the order of their ranks.
 
-        Pods without a rank come after the others, by name. Numbers in names count as numbers:
-        ``bert-2`` is before ``bert-10``.
+        Pods without a rank come last, by name. Numbers in names count as numbers: ``bert-2`` comes
+        before ``bert-10``.
         """
         job = scheduler.job(self.name)
         roles = {role.name: shape_of(role) for role in job.roles}
@@ -179,7 +179,7 @@ class Gang:
         for member in sorted(waiting, key=_order):
             slots = free.get(member.shape_in(job), [])
             usable = [] if member.wants.lacks else slots
-            first = next((one for one in usable if member.may_use(places[one].node)), None)
+            first = next((slot for slot in usable if member.may_use(places[slot].node)), None)
             if first is not None:
                 slots.remove(first)
                 self.take(member, first)

@@ -1,4 +1,4 @@
-"""What Kubernetes reports, passed on to the jobs of its pods."""
+"""Passes on to jobs what Kubernetes reports about pods."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -19,12 +19,12 @@ _DEFAULT = "default-scheduler"
 
 
 class JobInformer(ClusterInformer):
-    """Pods and nodes of a cluster, what defines its gangs, and the objects of its device claims.
+    """Follows a cluster's pods, nodes, definitions of gangs and objects of device claims.
 
-    A node is healthy if it is ready and schedulable; those that are not reported stay as the
-    scheduler has them.
+    A node is healthy if it is ready and schedulable. Nodes that are not reported keep the health
+    that the scheduler has for them.
 
-    :param settled: is called for every pod that is bound, or gone.
+    :param settled: called for every pod that is bound or gone.
     """
 
     kinds = (*ClusterInformer.kinds, *GANG_KINDS, *KINDS)
@@ -36,19 +36,19 @@ class JobInformer(ClusterInformer):
         self._settled = settled
         self._scheduler = scheduler
         self._jobs = jobs
-        self._has_nodes = False  # all of them are known
+        self._has_nodes = False  # whether all are known
         self.scheduler_names: frozenset[str] = frozenset({_DEFAULT})
         """The profiles of kube-scheduler whose pods are ours."""
-        self._crowds: dict[str, str] = {}  # node by pod of others
+        self._crowds: dict[str, str] = {}  # pod of another scheduler -> node
         self._crowded = Counter[str]()
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
 
     def apply(self, events: Any) -> list[str]:
-        """Apply a watch event, or a list of objects, as `ClusterInformer.apply`."""
+        """Apply a watch event or a list of objects, as `ClusterInformer.apply`."""
         return super().apply(called_by_api(events))
 
     def is_ours(self, pod: Mapping[str, Any]) -> bool:
-        """Whether the scheduler has to know of this pod."""
+        """Whether the scheduler must know this pod."""
         try:
             is_theirs = is_of_others(pod, self.scheduler_names) and not node_of(Field(pod))
             return not is_theirs and self._jobs.request_of(pod) is not None
@@ -78,9 +78,9 @@ class JobInformer(ClusterInformer):
             self._jobs.bound(member, node, job, slot, held)
 
     def _see_other_pod(self, identity: str, pod: Mapping[str, Any]) -> None:
-        """A pod of another scheduler: what it has of its node is in use.
+        """Count what a pod of another scheduler uses.
 
-        Which GPUs they are is not known where cells say it to pods: the node is no good then.
+        With cells, its GPUs are unknown; then its node counts as unhealthy.
         """
         node = node_of(Field(pod))
         request = self._jobs.request_of(pod) if node else None
@@ -102,7 +102,7 @@ class JobInformer(ClusterInformer):
             self._jobs.see_object(kind, type_, item)
             node = mapping_in(item, "spec").get("nodeName")
             if self._has_nodes and isinstance(node, str) and node not in self._ready:
-                self._set_ready(node, False)  # there is a slice of it, and no node
+                self._set_ready(node, False)  # it has slices but no Node object
 
     def _node(self, type_: str, node: Mapping[str, Any], name: str, version: int) -> None:
         super()._node(type_, node, name, version)
@@ -137,8 +137,8 @@ class JobInformer(ClusterInformer):
 
 
 def is_of_others(pod: Mapping[str, Any], names: frozenset[str]) -> bool:
-    """Whether another scheduler looks after a pod.
+    """Whether another scheduler manages a pod.
 
-    :param names: of the schedulers that are ours.
+    :param names: the names of our own schedulers.
     """
     return (Field(pod)["spec"]["schedulerName"].text() or _DEFAULT) not in names

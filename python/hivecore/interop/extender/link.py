@@ -1,6 +1,7 @@
-"""What connects a `PodService` with a Kubernetes cluster.
+"""Connects a `PodService` with a Kubernetes cluster.
 
-The pods of a job are touched when it starts, or when others have to leave for it.
+It touches the pods of a job when the job starts or has victims, so that kube-scheduler retries
+them.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ _LEAST = 1.0  # seconds between two touches of a pod
 
 
 class PodLink(ClusterLink):
-    """Follows nodes, pods and what defines gangs for a service, and touches pods."""
+    """Follows nodes, pods and definitions of gangs for a service, and touches pods."""
 
     _service: PodService
 
@@ -69,7 +70,7 @@ class PodLink(ClusterLink):
             await self.clear_claims()
 
     async def clear_claims(self) -> None:
-        """Take devices off the claims whose pods all wait for other devices."""
+        """Remove the devices from claims whose pods all wait for other devices."""
         jobs, writer = self._service.extender.jobs, self._service.writer
         assert jobs.claims is not None and writer is not None
         for name in list(jobs.claims.stale):
@@ -83,7 +84,7 @@ class PodLink(ClusterLink):
                 await self._service.note_claim(claim)
 
     async def _touch_when_due(self, pod: Member) -> None:
-        # A pod that was touched just now has perhaps not heard of this.
+        # kube-scheduler may not have processed a touch of a moment ago.
         await asyncio.sleep(self._touched.get(pod.identity, 0.0) + _LEAST - time.monotonic())
         self._touched[pod.identity] = time.monotonic()
         namespace, _, name = pod.name.partition("/")

@@ -1,10 +1,10 @@
-"""Pods of Kubernetes as jobs of a scheduler: what happens to pods reaches it as events of jobs.
+"""Turns what happens to Kubernetes pods into events of a scheduler's jobs.
 
-A gang's job is submitted when all pods are known that it needs to start. While it waits it is
-cancelled when one of these is gone; when it runs it ends with its last pod. A job that has to stop
-has stopped when none of its pods is bound any more; it waits again if others have come in their
-place, and is cancelled if not. So a job never waits, or starts, without its pods. A gang that names
-others as its group has a job only while these have theirs, until it has started.
+A gang's job is submitted once the pods are known that it needs to start. A waiting job is cancelled
+when one of these pods is gone; a running job ends with its last pod. A victim has stopped when none
+of its pods is bound; it waits again if replacement pods exist, and is cancelled otherwise. So a job
+never waits or starts without its pods. A gang that names other gangs as its group has no job before
+they have theirs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,10 +44,10 @@ __all__ = ["PodJobs", "Standing"]
 
 
 class Standing(NamedTuple):
-    """What there is for a pod.
+    """What a pod may do now.
 
-    :param outcome: "bind", "preempt" (others have to go first), "wait", or "error": it will never
-        be anything else.
+    :param outcome: "bind", "preempt" (victims must leave first), "wait", or "error" (it can never
+        start).
     :param reason: why it is not bound.
     """
 
@@ -57,28 +57,28 @@ class Standing(NamedTuple):
 
 
 class PodJobs(RunningPods):
-    """The pods that are known, and their jobs.
+    """The known pods and their jobs.
 
-    :param tell: tells the scheduler events and has it decide.
+    :param tell: applies events to the scheduler and runs a round of decisions.
 
-    What happens to pods is noted; `settle` tells the scheduler of it.
+    Methods note what happens to pods; `settle` passes it on to the scheduler.
     """
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
         super().__init__(scheduler, tell)
         self._names: dict[str, str] = {}
-        self._named_by: dict[str, set[str]] = {}  # the jobs that name a job as their partner
-        self._again: set[str] = set()  # their old jobs are not gone yet
-        # Their pods are not known until all are listed.
+        self._named_by: dict[str, set[str]] = {}  # job -> jobs that name it as their partner
+        self._again: set[str] = set()  # jobs to submit again once the old one is gone
+        # Jobs inherited from a log, whose pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
 
     # --- pods
 
     def add(self, identity: str, name: str, request: Request) -> Member:
-        """A pod exists.
+        """Add a pod.
 
-        :raises ValueError: it does not go together with its gang; then it is not added.
+        :raises ValueError: it contradicts its gang; then it is not added.
         """
         known = self.members.get(identity)
         if known is not None and (known.request == request or known.slot is not None):
@@ -91,8 +91,8 @@ class PodJobs(RunningPods):
             self.lose(identity)
         same_name = self._names.get(name)
         if same_name is not None and same_name != identity:
-            self.lose(same_name)  # another pod has its name: it is gone
-        # The pod that is gone may have been the last of the gang.
+            self.lose(same_name)  # a pod of that name is gone
+        # The lost pod may have been the gang's last.
         gang = self._gangs.get(job)
         if gang is None:
             gang = self._gangs[job] = Gang(job)
@@ -107,7 +107,7 @@ class PodJobs(RunningPods):
 
     def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
-        other = next((one for one in others if one.identity != identity), None)
+        other = next((member for member in others if member.identity != identity), None)
         if other is not None:
             known = other.request
             if (known.gang, known.common) != (request.gang, request.common):
@@ -117,7 +117,7 @@ class PodJobs(RunningPods):
             raise ValueError(f"gang {show(request.gang)}: its job {show(job)} is another one")
 
     def lose(self, identity: str) -> None:
-        """A pod is gone, or has ended."""
+        """Forget a pod that is gone or has ended."""
         member = self.members.pop(identity, None)
         known = member or self._others.pop(identity, None)
         self._new_others.pop(identity, None)
@@ -147,10 +147,10 @@ class PodJobs(RunningPods):
         slot: Slot | None,
         held: tuple[DeviceAllocation, ...] = (),
     ) -> None:
-        """A pod was reported as bound. Where its job has no place for it, it is adopted there.
+        """Note that a pod was reported as bound; adopt it there if its job has no place for it.
 
-        :param job: the job and its place there that its annotations name.
-        :param held: the devices that they name.
+        :param job: the job in its annotations; ``slot`` is its place there.
+        :param held: the devices in its annotations.
         """
         gang = self._gangs[member.job]
         member.node, member.held = node, held
@@ -164,10 +164,10 @@ class PodJobs(RunningPods):
         if member.said is not None and member.said in gang.free_for(member, self._scheduler):
             gang.take(member, member.said)
         elif gang.name in self._scheduler and not places:
-            gang.is_redefined = True  # it waits, and this pod runs beside it
+            gang.is_redefined = True  # the job waits, and this pod runs outside it
 
     def unbound(self, member: Member) -> None:
-        """A pod that was to be bound is not."""
+        """Note that binding a pod has failed."""
         member.node = ""
         self._unsettle_claims(member)
         gang = self._gangs[member.job]
@@ -176,17 +176,17 @@ class PodJobs(RunningPods):
         self._unsettled[member.job] = None
 
     def listed(self) -> None:
-        """All pods of the cluster are known by now: of other jobs there are none."""
+        """Note that all pods are known, so that jobs without pods can go."""
         if not self.is_listed:
             check_devices([*self.members.values(), *self._others.values()])
             self.is_listed = True
             self._unsettled |= self._inherited
             self._unsettled |= dict.fromkeys(self._gangs)
-            self._unsettled |= dict.fromkeys(one.job for one in self._new_others.values())
+            self._unsettled |= dict.fromkeys(member.job for member in self._new_others.values())
             self._inherited.clear()
 
     def set_groups(self, kind: str, name: str, groups: Mapping[str, GangSpec]) -> None:
-        """The gangs that an object of one of the kinds defines; none: it is gone."""
+        """Set the gangs that an object defines; empty when it is gone."""
         by_name = self._groups.setdefault(kind, {})
         known = by_name.pop(name, None)
         if not groups:
@@ -199,14 +199,14 @@ class PodJobs(RunningPods):
                     gang.is_redefined, gang.refused = True, ""
 
     def set_node(self, node: str, healthy: bool) -> None:
-        """A node is lost, or back."""
+        """Set whether a node is healthy."""
         arguments = ("node", node), ("healthy", healthy)
         self._events.append(SchedulerEvent("set_node", None, arguments))
 
     # --- the scheduler
 
     def settle(self) -> None:
-        """Tell the scheduler what has happened, and what follows of what it says."""
+        """Tell the scheduler what has happened, and act on its answers."""
         while self._unsettled or self._events or self._has_news:
             self._adopt()
             events = [*self._changes(), *self._events]
@@ -228,19 +228,19 @@ class PodJobs(RunningPods):
             events += bookings
             if not events:
                 return
-            found = self._tell(events)
-            for error in found.errors:
+            round = self._tell(events)
+            for error in round.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
                     gang.refused = gang.explained(error.message)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
-            self.see(action for _, action in found.actions)
-            if self.claims is not None and (found.actions or len(bookings) < len(events)):
-                self.claims.retry()  # what was held may be free now
+            self.see(action for _, action in round.actions)
+            if self.claims is not None and (round.actions or len(bookings) < len(events)):
+                self.claims.retry()  # held devices may be free now
 
     def see(self, actions: Iterable[Action]) -> None:
-        """The scheduler has said something."""
+        """Follow actions of the scheduler."""
         for action in actions:
             if isinstance(action, (Start, Promote, Move)):
                 self._changed(action.job)
@@ -262,7 +262,7 @@ class PodJobs(RunningPods):
             self._wake(job)
 
     def _send_away(self, job: str) -> None:
-        """The pods that are not bound yet lose their places."""
+        """Take the places away from pods that are not bound yet."""
         self._unsettled[job] = None
         gang = self._gangs.get(job)
         if gang is not None:
@@ -271,7 +271,7 @@ class PodJobs(RunningPods):
                     gang.leave(member)
 
     def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
-        """The events by which the scheduler hears of a gang."""
+        """Return the events that bring the scheduler up to date with a gang."""
         if name in self._inherited or name in self._lone:
             return []
         if gang is None and name not in self._scheduler:
@@ -307,7 +307,7 @@ class PodJobs(RunningPods):
         return events
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:
-        """A gang without a job gets one when all are there."""
+        """Return the event that submits a gang's job, if its pods are complete."""
         gang.is_redefined = gang.is_returned = False
         for member in gang.unbound:
             self._read_claims(member, is_new=True)
@@ -331,10 +331,10 @@ class PodJobs(RunningPods):
         waiting, network = gang.waiting, self._scheduler.topology
         layers = None if network is None else network.layers
         wants = [member.wants for member in gang.unbound]
-        templates = [one.templates for one in wants]
+        templates = [want.templates for want in wants]
         group = self._group(waiting[0].gang)
         job = self._counted(job_of(waiting, group, layers, templates, gang.beside))
-        pinned = [set(one.nodes) for one in wants if one.nodes is not None]
+        pinned = [set(want.nodes) for want in wants if want.nodes is not None]
         if not pinned or not self._scheduler.places(job):
             return job  # the pods themselves know where they may go
         nodes = sorted(set.intersection(*pinned, *filter(None, [set(job.where.nodes)])))
@@ -343,7 +343,7 @@ class PodJobs(RunningPods):
         return job.replace(where=job.where.replace(nodes=nodes))
 
     def _lacks(self, gang: Gang) -> str:
-        """Which pods its job cannot start without."""
+        """Return which pods are missing for the job to start, or ""."""
         lacks = self._lacks_itself(gang)
         if lacks or gang.has_started:
             return lacks
@@ -358,7 +358,9 @@ class PodJobs(RunningPods):
         waiting = gang.waiting
         if not waiting:
             return "none of its pods is there"
-        if lacks := next((one.wants.lacks for one in gang.unbound if one.wants.lacks), ""):
+        if lacks := next(
+            (waiting.wants.lacks for waiting in gang.unbound if waiting.wants.lacks), ""
+        ):
             return lacks
         try:
             return lacking(waiting, self._group(waiting[0].gang), gang.beside)
@@ -368,7 +370,7 @@ class PodJobs(RunningPods):
     # --- gangs that start together
 
     def _link(self, gang: Gang) -> None:
-        """Note which jobs a gang names as its partners."""
+        """Note the jobs that a gang names as its partners."""
         waiting = gang.waiting
         named: frozenset[str] = frozenset()
         if waiting:
@@ -376,7 +378,7 @@ class PodJobs(RunningPods):
             try:
                 wishes = wishes_of(waiting, self._group(waiting[0].gang))
                 named = frozenset(PREFIX + job_name(other) for other in wishes.groups)
-            except ValueError as error:  # it gets no job, and its pods hear why
+            except ValueError as error:  # its pods get the reason
                 wishes = str(error)
             gang.is_redefined |= gang.wishes not in (None, wishes)
             gang.wishes = wishes
@@ -389,7 +391,7 @@ class PodJobs(RunningPods):
         gang.partners = named
 
     def _with_partners(self, names: Iterable[str]) -> dict[str, None]:
-        """These jobs, and those of gangs that name them or are named by them."""
+        """Return these jobs with those that name them or are named by them."""
         linked = dict.fromkeys(names)
         queue = list(linked)
         while queue:
@@ -404,13 +406,13 @@ class PodJobs(RunningPods):
         return linked
 
     def _partners(self, gang: Gang) -> list[Gang]:
-        """The gangs without which this one does not start, and theirs, but for those that run."""
+        """Return the gangs that must start with this one, and theirs, except running ones."""
         partners: dict[str, Gang] = {}
         queue = sorted(gang.partners)
         while queue:
             name = queue.pop(0)
             partner = self._gangs.get(name) or Gang(name)
-            # Without pods it is about to finish, unless they are not known yet.
+            # Without pods it is about to finish, unless they are not listed yet.
             has_pods = bool(partner.members) or name in self._inherited
             runs = name in self._scheduler and self._scheduler.status(name).since is not None
             if name != gang.name and name not in partners and not (runs and has_pods):
@@ -421,8 +423,8 @@ class PodJobs(RunningPods):
     def _start_together(self, gangs: list[Gang]) -> bool:
         """Whether the scheduler would accept all of these jobs.
 
-        It starts jobs together only as far as it knows them: without the job that it rejects, the
-        others would start alone. The gang of that job is refused.
+        The scheduler starts jobs together only if it knows them: were one rejected, the others
+        would start alone. The gang of a rejected job is marked as refused.
         """
         with self._scheduler.what_if() as branch:
             for gang in gangs:
@@ -440,10 +442,11 @@ class PodJobs(RunningPods):
         return False
 
     def confine(self, member: Member, offered: Iterable[str]) -> bool:
-        """A pod was to go to a node that is not offered to it: whether its job starts elsewhere
-        instead, on nodes that are offered to all of its pods as far as that is known, at once and
-        without victims; else nothing has changed. If other pods of it are bound, it alone goes
-        elsewhere.
+        """Move a pod's job, as its node is not among those offered to the pod; return whether it
+        moved.
+
+        The job must start at once, without victims, on nodes that are offered to all of its pods.
+        If other pods are bound, only this pod moves. Otherwise nothing changes.
         """
         gang = self._gangs[member.job]
         own = frozenset(offered)
@@ -452,21 +455,23 @@ class PodJobs(RunningPods):
                 return False
             self.settle()
             return True
-        gang.offered = {one: of for one, of in gang.offered.items() if one in gang.members}
+        gang.offered = {
+            identity: of for identity, of in gang.offered.items() if identity in gang.members
+        }
         gang.offered[member.identity] = own
-        # What was offered to another pod may be long ago.
+        # Offers to other pods may be old: if they do not work, use the pod's own.
         for allowed in dict.fromkeys((frozenset.intersection(*gang.offered.values()), own)):
             if self._starts_within(gang, allowed):
                 return True
         return False
 
     def _starts_within(self, gang: Gang, allowed: frozenset[str]) -> bool:
-        """Have a job start on these nodes instead; whether it does."""
+        """Let a job start on these nodes instead; return whether it does."""
         try:
             job = self._job(gang)
         except ValueError:
             return False
-        nodes = [one for one in job.where.nodes or self._nodes() if one in allowed]
+        nodes = [node for node in job.where.nodes or self._nodes() if node in allowed]
         if not nodes:
             return False
         job = job.replace(where=job.where.replace(nodes=nodes))
@@ -485,7 +490,7 @@ class PodJobs(RunningPods):
     # --- what there is for a pod
 
     def standing(self, member: Member) -> Standing:
-        """Where a pod may go, or why it may not."""
+        """Return whether a pod may be bound, or why not."""
         gang, scheduler = self._gangs[member.job], self._scheduler
         if gang.refused:
             return Standing("error", gang.refused)
@@ -521,7 +526,7 @@ class PodJobs(RunningPods):
         return Standing("bind", place=places[member.slot])
 
     def victims_for(self, member: Member) -> dict[str, list[str]]:
-        """By node the pods that have to go so that a pod's job can start, by identity."""
+        """Return the ids of the pods to evict for a pod's job, by node."""
         status = self._scheduler.status(member.job) if member.job in self._scheduler else None
         if status is None or status.state not in ("pending", "reserved"):
             return {}
@@ -531,28 +536,30 @@ class PodJobs(RunningPods):
             if victim is None or not victim.for_job:
                 self._leaving.discard(name)
             elif not self._is_awaited(name, victim.for_job):
-                leaving.add(name)  # the job that it has to stop for is gone
+                leaving.add(name)  # the job that evicts it is gone
         if leaving and status.state == "pending":
             jobs |= self._next_victims(member.job, leaving)
         jobs |= leaving
-        found: dict[str, list[str]] = {}
+        pods: dict[str, list[str]] = {}
         for job in sorted(jobs & self._gangs.keys()):
-            for one in self._gangs[job].members.values():
-                if one.node:
-                    found.setdefault(one.node, []).append(one.identity)
-        return {node: sorted(found[node]) for node in sorted(found)}
+            for pod in self._gangs[job].members.values():
+                if pod.node:
+                    pods.setdefault(pod.node, []).append(pod.identity)
+        return {node: sorted(pods[node]) for node in sorted(pods)}
 
     def _is_awaited(self, victim: str, job: str) -> bool:
         return job in self._scheduler and victim in self._scheduler.status(job).victims
 
     def by_name(self, name: str) -> Member | None:
-        """The pod called "namespace/name"."""
+        """Return the pod "namespace/name"."""
         return self.members.get(self._names.get(name, ""))
 
     def pods_of(self, job: str) -> list[Member]:
-        """The pods of a job that are not bound."""
+        """Return the pods of a job that are not bound."""
         gang = self._gangs.get(job)
-        return [] if gang is None else [one for one in gang.members.values() if not one.node]
+        return (
+            [] if gang is None else [member for member in gang.members.values() if not member.node]
+        )
 
 
 def _of(event: str, job: str) -> SchedulerEvent:

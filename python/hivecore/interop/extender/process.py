@@ -1,4 +1,4 @@
-"""The process behind `hivecore serve --scheduler`: its scheduler, its log, its service."""
+"""The process behind `hivecore serve --scheduler`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,12 +28,12 @@ async def serve_scheduler(
     binding: Binding | None = None,
     **limits: Any,
 ) -> None:
-    """Serve until it is cancelled, or something fails that must not.
+    """Serve until cancelled, or until a fatal error.
 
-    :param actions: those that the scheduler has decided before.
-    :param binding: ``None``: pods can be filtered, and are not bound.
+    :param actions: earlier decisions of the scheduler.
+    :param binding: how to bind pods; ``None`` answers filter calls only.
     :param limits: ``max_step``, ``fsync`` and ``snapshot_every``, see `SchedulerService`.
-    :raises OSError: the address cannot be listened on, or the log cannot be written.
+    :raises OSError: the address cannot be used, or the log cannot be written.
     """
     given = Binding() if binding is None else binding
     limits = {"fsync": "interval", "snapshot_every": _SNAPSHOT_EVERY, **limits}
@@ -47,10 +47,10 @@ async def serve_scheduler(
 
 
 def read_scheduler(path: Path) -> Scheduler:
-    """The scheduler of a file: one that says what a cluster is, or what `Scheduler.to_bytes` gave.
+    """Return the scheduler in a file: a description of a cluster, or bytes of `Scheduler.to_bytes`.
 
     :raises OSError: the file cannot be read.
-    :raises ValueError: it is damaged, or says what cannot be.
+    :raises ValueError: it is damaged or invalid.
     """
     data = path.read_bytes()
     if not data.startswith(b"HVSC"):
@@ -66,11 +66,11 @@ def read_scheduler(path: Path) -> Scheduler:
 
 @contextmanager
 def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, RecentActions]]:
-    """The scheduler, and the actions that it has decided; its log is closed at the end.
+    """Open the scheduler of a file with its past actions; close its log at the end.
 
     :param path: see `read_scheduler`.
-    :param log: of its decisions. If the file has a whole line already, the scheduler is as its log
-        says, and goes on writing there. ``None``: it writes no log.
+    :param log: of its decisions. If the file has entries, they give the scheduler's state, and new
+        ones are appended. ``None`` writes no log.
     :raises OSError: a file cannot be read or written, or another scheduler writes this log.
     :raises ValueError: a file is damaged.
     """

@@ -1,4 +1,4 @@
-"""What a pod requests of the scheduler: in HiveD's annotation, or in Koordinator's words."""
+"""Reads what a pod requests, from HiveD's annotation or Koordinator's labels and annotations."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -49,19 +49,18 @@ _MOST_PODS = 65_536  # of a job
 _LONGEST_NAME = 1000  # characters
 _HIVED = SPEC.partition("/")[0] + "/"
 
-#: GPUs, devices and other resources, and for a role templates of claims: pods of one shape are of
-#: one role.
+#: GPUs, devices, other resources and claim templates; pods of one shape form a role.
 Shape = tuple[Any, ...]
 
 
 class Request(Struct, frozen=True):
     """What a pod requests.
 
-    :param gang: the name of the gang with which the pod starts.
-    :param shape: what it shares with the pods of its role.
-    :param common: what it shares with all pods of its gang.
-    :param total: how many pods its gang has.
-    :param rank: its place among the pods of its gang; ``None``: by its name.
+    :param gang: the gang that the pod starts with.
+    :param shape: the same for all pods of its role.
+    :param common: the same for all pods of its gang.
+    :param total: the number of pods of its gang.
+    :param rank: its position in the gang; ``None`` orders by name.
     :param source: HiveD's annotation, which describes the whole group, or what Koordinator reads.
     :param claims: its device claims.
     """
@@ -76,7 +75,7 @@ class Request(Struct, frozen=True):
 
     @classmethod
     def of(cls, source: PodRequest | JobPod, claims: tuple[ClaimRef, ...] = ()) -> "Request":
-        """The request of what was read of a pod."""
+        """Return the request in what was read of a pod."""
         if isinstance(source, PodRequest):
             total = sum(pods for _, pods in source.roles)
             common = source._replace(leaf_number=0)
@@ -88,38 +87,38 @@ class Request(Struct, frozen=True):
 
     @property
     def is_of_hived(self) -> bool:
-        """Whether HiveD's annotation says it."""
+        """Whether it comes from HiveD's annotation."""
         return isinstance(self.source, PodRequest)
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is of no gang, or of a gang of one pod."""
+        """Whether the pod has no gang, or is its only pod."""
         source = self.source
         return self.total == 1 if isinstance(source, PodRequest) else source.is_alone
 
     @property
     def gpus(self) -> int:
-        """How many it asks for."""
+        """The number of GPUs."""
         return int(self.shape[0])
 
     @property
     def has_devices(self) -> bool:
-        """Whether it asks for devices of its node, GPUs or others."""
+        """Whether it includes GPUs or other devices."""
         return bool(self.gpus or self.shape[1] is not None)
 
     @property
     def holds(self) -> bool:
-        """Whether it asks for something that no other pod can have."""
+        """Whether it includes something that other pods cannot use at the same time."""
         return self.has_devices or bool(self.claims)
 
     @property
     def tenant(self) -> str:
-        """Who it is of."""
+        """The tenant of the pod."""
         source = self.source
         return source.virtual_cluster if isinstance(source, PodRequest) else source.tenant
 
     def explained(self, message: str) -> str:
-        """What is wrong with its job, with the field that names its tenant if that is it."""
+        """Return an error of its job; an error about the tenant names the pod's field."""
         if show(self.tenant) not in message:
             return message
         if isinstance(self.source, PodRequest):
@@ -134,13 +133,13 @@ class Request(Struct, frozen=True):
         return PREFIX + job_name(self.gang)
 
     def shape_in(self, job: Job) -> Shape:
-        """Its shape in a job, which has only the resources that the scheduler counts."""
+        """Return its shape in a job, with only the resources that the scheduler counts."""
         counted = {resource for role in job.roles for resource, _ in role.resources}
         gpus, devices, resources = self.shape
         return gpus, devices, tuple(pair for pair in resources if pair[0] in counted)
 
     def is_of(self, job: Job) -> bool:
-        """Whether a job can be that of its gang, on whatever nodes."""
+        """Whether a job could be that of the pod's gang, ignoring nodes."""
         if isinstance(self.source, PodRequest):
             own = job_of_request(self.source, job.name)
             alike = own.replace(where=job.where, roles=job.roles) == job
@@ -153,17 +152,17 @@ def _counts(job: Job) -> list[tuple[str, int, int]]:
 
 
 def lone_job(request: Request, name: str) -> Job:
-    """The job of a pod by itself, which runs already."""
+    """Return the job of a running pod that has no gang."""
     gpus, devices, resources = request.shape
     role = Role("pod", gpus=gpus, devices=devices, resources=resources)
     return Job(name, request.tenant, [role], preemptible=False)
 
 
 def lacking(pods: Sequence[Request], group: GangSpec | None, beside: int = 0) -> str:
-    """Which pods are missing before these pods of a gang may start; "": none.
+    """Return which pods are missing for a gang to start, or "".
 
-    :param group: what its PodGroup says.
-    :param beside: how many pods of the gang run already.
+    :param group: the definition in its PodGroup.
+    :param beside: the number of its pods that run already.
     """
     source, gang = pods[0].source, pods[0].gang
     if isinstance(source, PodRequest):
@@ -184,7 +183,7 @@ def lacking(pods: Sequence[Request], group: GangSpec | None, beside: int = 0) ->
 
 
 def completed(pods: Sequence[Request], group: GangSpec | None) -> list[Request]:
-    """These pods of a gang, and as many like the last one as it still needs."""
+    """Return the pods of a gang, with copies of the last one up to its total."""
     source = pods[-1].source
     spec = None if isinstance(source, PodRequest) else group or source.spec
     needed = 0 if spec is None else min(spec.min_members, _MOST_PODS)
@@ -192,9 +191,9 @@ def completed(pods: Sequence[Request], group: GangSpec | None) -> list[Request]:
 
 
 def wishes_of(pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
-    """What these pods of a gang and its PodGroup request together.
+    """Return what the pods of a gang and its PodGroup ask for together.
 
-    :raises ValueError: they disagree.
+    :raises ValueError: they contradict each other.
     """
     members = _job_pods(pods)
     return wishes_of_gang(members, group) if members else GangWishes((), NO_RULES)
@@ -207,11 +206,11 @@ def job_of(
     templates: Sequence[tuple[ResourceClaim, ...]],
     beside: int = 0,
 ) -> Job:
-    """The job of these pods of a gang.
+    """Return the job of the pods of a gang.
 
-    :param templates: the claims of each that are to be allocated.
-    :param beside: as of `lacking`.
-    :raises ValueError: they cannot be one.
+    :param templates: for each pod, the claims to allocate.
+    :param beside: as in `lacking`.
+    :raises ValueError: they cannot be one job.
     """
     source = pods[0].source
     if isinstance(source, PodRequest):
@@ -231,7 +230,7 @@ def _job_pods(pods: Sequence[Request]) -> list[JobPod]:
 
 
 def shape_of(role: Role) -> Shape:
-    """The shape of a role's pods.
+    """Return the shape of a role's pods.
 
     >>> from hivecore.interop.extender.requests import shape_of
     >>> from hivecore.scheduler import Role
@@ -242,11 +241,11 @@ def shape_of(role: Role) -> Shape:
 
 
 def read_request(pod: Mapping[str, Any], with_claims: bool = False) -> Request | None:
-    """What a pod requests; ``None``: nothing that the scheduler has.
+    """Return a pod's request; ``None`` if it asks for nothing that the scheduler manages.
 
     :param with_claims: whether the scheduler allocates device claims.
-    :raises ValueError: something is missing or wrong; the message has the path.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a value is missing or wrong; the message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.extender.requests import read_request
     >>> spec = "{virtualCluster: vision, leafCellNumber: 8}"
@@ -257,7 +256,7 @@ def read_request(pod: Mapping[str, Any], with_claims: bool = False) -> Request |
     True
     """
     metadata = Field(pod)["metadata"]
-    # What a bound pod has counts, whatever else it says: it must not be lost at a restart.
+    # A bound pod keeps what it has whatever else it says, or a restart would lose it.
     is_new = not node_of(Field(pod))
     claims = refs_of(Field(pod)) if with_claims else ()
     if not metadata["annotations"][SPEC].absent:
@@ -284,7 +283,7 @@ def read_request(pod: Mapping[str, Any], with_claims: bool = False) -> Request |
 
 
 def _check_alone(metadata: Field) -> None:
-    """Refuse what Koordinator would read beside HiveD's annotation, which says all of a job."""
+    """Refuse Koordinator's keys beside HiveD's annotation, which describes a whole job."""
     for fields, keys in ((metadata["labels"], LABELS), (metadata["annotations"], ANNOTATIONS)):
         for key, field in fields.items():
             if key in keys and not field.absent:
@@ -292,7 +291,7 @@ def _check_alone(metadata: Field) -> None:
 
 
 def _check_hived(metadata: Field) -> None:
-    """Refuse an annotation of HiveD's that is not the one that is read."""
+    """Refuse an unknown annotation of HiveD's."""
     for place, known in (("annotations", (BIND_INFO, ISOLATION, SPEC)), ("labels", ())):
         for key, field in metadata[place].items():
             if key.startswith(_HIVED) and key not in known and not field.absent:

@@ -1,4 +1,4 @@
-"""Pods beyond those that their jobs have places for, and pods that run without a place."""
+"""Pods for which their jobs have no place: extra pods of a gang, and pods that run already."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -38,27 +38,27 @@ from hivecore.scheduler import (
 
 __all__ = ["RunningPods", "starts"]
 
-_ALL = 2**31  # more pods than there are
-_REPLICA = 3  # slashes in the name of a gang that is one of several of a Workload's group
+_ALL = 2**31  # more than any number of pods
+_REPLICA = 3  # slashes in the name of a gang that is a replica of a Workload's group
 
 
 class RunningPods(ClaimedPods):
-    """The part of `PodJobs` that looks ahead, has jobs grow, and takes up what runs already."""
+    """The part of `PodJobs` that adopts running pods, grows jobs and foresees refusals."""
 
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
         super().__init__(scheduler)
         self._tell = tell
-        # by kind, object and gang
+        # kind -> object -> gang -> definition
         self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
         self.answered: dict[str, None] = {}
         """The jobs whose gangs got another answer than before."""
         self._events: list[SchedulerEvent] = []
-        self._lone: dict[str, str] = {}  # jobs of pods by themselves, and these
+        self._lone: dict[str, str] = {}  # jobs of pods without a gang -> the pod
         self._others: dict[str, Member] = {}
-        self._new_others: dict[str, Member] = {}  # they are not counted yet
+        self._new_others: dict[str, Member] = {}  # not counted yet
 
     def see(self, actions: Iterable[Action]) -> None:
-        """The scheduler has said something."""
+        """Follow actions of the scheduler."""
         raise NotImplementedError
 
     def _job(self, gang: Gang) -> Job:
@@ -72,7 +72,7 @@ class RunningPods(ClaimedPods):
         node: str,
         held: tuple[DeviceAllocation, ...],
     ) -> None:
-        """A pod of another scheduler runs: what it has is in use, and nobody's job."""
+        """Count a running pod of another scheduler, without making it a job of ours."""
         if identity not in self._others:
             self.lose(identity)
             job = lone_name(name)
@@ -81,9 +81,9 @@ class RunningPods(ClaimedPods):
             self._unsettled[job] = None
 
     def _group(self, gang: str) -> GangSpec | None:
-        """What the PodGroup of a gang says, or the Workload.
+        """Return a gang's definition in its PodGroup or Workload.
 
-        :raises ValueError: each API has one, and they differ.
+        :raises ValueError: several APIs define it, with different values.
         """
         owner, names = owner_of(gang), [gang]
         if gang.count("/") == _REPLICA:
@@ -95,7 +95,7 @@ class RunningPods(ClaimedPods):
         return groups[0] if groups else None
 
     def _nodes(self) -> list[str]:
-        """Those that all parts know which place pods."""
+        """The nodes that are known to all parts that place pods."""
         parts = self._scheduler.cells, self._scheduler.topology, self._scheduler.devices
         known = [part.nodes for part in parts if part is not None]
         if not known:
@@ -103,7 +103,7 @@ class RunningPods(ClaimedPods):
         return [node for node in known[0] if all(node in other for other in known[1:])]
 
     def _counted(self, job: Job) -> Job:
-        """A job with what the scheduler counts; Kubernetes counts the rest."""
+        """Return the job with only the resources that the scheduler counts."""
         counted = self._scheduler.counted(job)
         job = job.replace(roles=[_with_resources(role, counted) for role in job.roles])
         if self._scheduler.spreads(job):
@@ -113,14 +113,15 @@ class RunningPods(ClaimedPods):
     # --- pods in the place of those that are gone
 
     def counts(self) -> Mapping[str, int]:
-        """How many pods are bound and how many wait."""
+        """Return how many pods are bound and how many wait."""
         bound = sum(1 for member in self.members.values() if member.node)
         return {"bound": bound, "waiting": len(self.members) - bound}
 
     def exchange(self, member: Member, offered: Iterable[str]) -> bool:
-        """A pod takes a place on an offered node that another pod of its role waits for, which gets
-        its own: kube-scheduler keeps a node for the pod for which its victims were named. Whether
-        there is such a place.
+        """Swap a pod's place with that of a waiting pod of its role on an offered node, if there is
+        one.
+
+        kube-scheduler keeps a node for the pod for which it evicted the victims.
         """
         gang, own, nodes = self._gangs[member.job], member.slot, set(offered)
         if own is None or member.request.claims:
@@ -136,9 +137,9 @@ class RunningPods(ClaimedPods):
         return False
 
     def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
-        """Place a pod again near the others of its job, which run on; whether there is a place.
+        """Place a pod again near the running pods of its job; return whether that worked.
 
-        :param offered: on which nodes, at once and without victims.
+        :param offered: the nodes to use, at once and without victims.
         """
         scheduler, name = self._scheduler, gang.name
         status, before = scheduler.status(name), gang.places(scheduler)
@@ -151,13 +152,13 @@ class RunningPods(ClaimedPods):
             if not adopter.readopt(scheduler.job(name), pods, status.since):
                 return False
         gang.changed()
-        self._events += adopter.told()
+        self._events += adopter.all_events()
         return True
 
     def _other_place(
         self, job: Job, places: Mapping[Slot, PlacedPod], slot: Slot, offered: frozenset[str]
     ) -> PlacedPod | None:
-        """Where the scheduler would place a pod that fails."""
+        """Return where the scheduler would replace this pod if it failed."""
         nodes = sorted(offered.union(place.node for place in places.values()))
         role, number = slot
         try:
@@ -179,7 +180,7 @@ class RunningPods(ClaimedPods):
     # --- pods beyond those that a job has places for
 
     def _amendment(self, gang: Gang) -> list[SchedulerEvent]:
-        """A job that waits asks for places for all pods of its gang."""
+        """Return the event that gives a waiting job places for all pods of its gang."""
         job = self._scheduler.job(gang.name)
         if not self._grown(gang, job):
             return []
@@ -190,7 +191,7 @@ class RunningPods(ClaimedPods):
         return [event_of("amend", job=gang.name, roles=roles)]
 
     def _growth(self, gang: Gang) -> list[SchedulerEvent]:
-        """A job that runs gets more places: it is adopted again where it is."""
+        """Return the events that give a running job more places, by adopting it again."""
         scheduler, name = self._scheduler, gang.name
         job, status = scheduler.job(name), scheduler.status(name)
         roles = self._grown(gang, job)
@@ -200,14 +201,16 @@ class RunningPods(ClaimedPods):
             adopter = Adopter(branch)
             adopter.readopt(job.replace(roles=roles), status.pods, status.since)
         gang.changed()
-        return adopter.told()
+        return adopter.all_events()
 
     def _grown(self, gang: Gang, job: Job) -> list[Role]:
-        """The roles of a job with a place for each pod of its gang; none: it has them."""
-        members = [one for one in gang.members.values() if one.slot is not None or not one.node]
-        if any(one.request.claims for one in members):
+        """Return a job's roles with a place for each pod of the gang; empty if they have them."""
+        members = [
+            member for member in gang.members.values() if member.slot is not None or not member.node
+        ]
+        if any(member.request.claims for member in members):
             return []
-        sources = [one.request.source for one in members]
+        sources = [member.request.source for member in members]
         group = self._groups_of(gang)
         for source in sources:
             spec = None if isinstance(source, PodRequest) else group or source.spec
@@ -236,7 +239,7 @@ class RunningPods(ClaimedPods):
             return None
 
     def _never(self, gang: Gang) -> str:
-        """That a gang can never run, even when its other pods come."""
+        """Return why a gang could never start even if complete, or ""."""
         size = len(gang.members), len(self._nodes())
         if gang.never[0] != size:
             gang.never = size, self._refusal_of_all(gang)
@@ -250,52 +253,58 @@ class RunningPods(ClaimedPods):
             job = self._counted(job_of(pods, group, None, [()] * len(pods), gang.beside))
             with self._scheduler.what_if() as branch:
                 branch.submit(job, branch.now)
-                found = [one for one in branch.decide(branch.now) if isinstance(one, Reject)]
+                rejections = [
+                    action for action in branch.decide(branch.now) if isinstance(action, Reject)
+                ]
         except (LookupError, ValueError):
-            # What is wrong with fewer pods than it needs, too, is said when all are there.
+            # Problems of fewer pods than it needs are reported once all have come.
             return ""
-        return next((one.reason for one in found if one.job == job.name), "")
+        return next((rejection.reason for rejection in rejections if rejection.job == job.name), "")
 
     def _next_victims(self, job: str, leaving: set[str]) -> set[str]:
-        """Who has to go beside those that leave already: all of them are evicted at once."""
+        """Return the further victims of a job, if those that are leaving already were gone."""
         with self._scheduler.what_if() as branch:
             for name in sorted(leaving):
                 if not branch.status(name).has_stopped:
                     branch.stopped(name, branch.now)
             actions = branch.decide(branch.now)
-        return {one.job for one in actions if isinstance(one, Preempt) and one.for_job == job}
+        return {
+            action.job
+            for action in actions
+            if isinstance(action, Preempt) and action.for_job == job
+        }
 
     def keep_groups(self, kind: str, names: set[str]) -> None:
-        """There are no objects of a kind that define gangs but these."""
+        """Forget the gang definitions of a kind except those of these objects."""
         groups = self._groups.get(kind, {})
         self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
     # --- the answers for gangs
 
     def note_answer(self, member: Member, outcome: str, reason: str) -> None:
-        """Note the answer for a pod."""
+        """Store the answer for a pod."""
         gang, answer = self._gangs.get(member.job), (outcome, reason)
         if gang is not None and gang.answer != answer and not member.request.is_alone:
             gang.answer = answer
             self.answered[gang.name] = None
 
     def gang(self, job: str) -> Gang | None:
-        """The gang of a job."""
+        """Return the gang of a job."""
         return self._gangs.get(job)
 
     def definitions_of(self, gang: Gang) -> list[tuple[str, str]]:
-        """The objects that define a gang, by kind and "namespace/name"."""
+        """Return the objects that define a gang, as kind and "namespace/name"."""
         name = owner_of(gang.first.request.gang)
         return [(kind, name) for kind, by_name in self._groups.items() if name in by_name]
 
     # --- pods that run without a place
 
     def _adopt(self) -> None:
-        """Take up pods that run and have no place, with what they have of their nodes."""
+        """Adopt running pods that have no place."""
         gangs = [self._gangs[name] for name in self._unsettled if name in self._gangs]
-        found = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
-        found = self._on_known_nodes(found) if self.is_listed else []
-        if not self.is_listed or not (found or self._new_others):
+        homeless = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
+        homeless = self._on_known_nodes(homeless) if self.is_listed else []
+        if not self.is_listed or not (homeless or self._new_others):
             return
         nodes, others = set(self._nodes()), list(self._new_others.values())
         self._new_others = {}
@@ -304,38 +313,42 @@ class RunningPods(ClaimedPods):
                 with suppress(KeyError, ValueError, StaleDecisionError):
                     event.tell(branch, branch.now)
             adopter = Adopter(branch)
-            # What pods say that they have is not chosen for others.
-            for gang, pods in sorted(found, key=lambda one: not all(pod.held for pod in one[1])):
+            # Pods that name their devices come first, so that these are not chosen for others.
+            for gang, pods in sorted(
+                homeless, key=lambda pair: not all(pod.held for pod in pair[1])
+            ):
                 self._adopt_pods(adopter, gang, pods)
             for other in others:
                 if not nodes or other.node in nodes:
                     self._adopt_alone(adopter, other, is_other=True)
-            events = [*self._events, *adopter.told()]
+            events = [*self._events, *adopter.all_events()]
         self._events = []
         if events:
             self.see(action for _, action in self._tell(events).actions)
 
     def _homeless(self, gang: Gang) -> list[Member]:
-        """The pods that run and have no place, and are not taken up by themselves."""
+        """Return the running pods without a place that are not adopted on their own."""
         places = gang.places(self._scheduler) if gang.name in self._scheduler else {}
         if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
             return []
         return [
-            one
-            for one in gang.members.values()
-            if one.node and not one.is_beside and (one.slot is None or one.slot not in places)
-            if self._lone.get(lone_name(one.name)) != one.identity
+            member
+            for member in gang.members.values()
+            if member.node
+            and not member.is_beside
+            and (member.slot is None or member.slot not in places)
+            if self._lone.get(lone_name(member.name)) != member.identity
         ]
 
     def _on_known_nodes(
-        self, found: list[tuple[Gang, list[Member]]]
+        self, gangs: list[tuple[Gang, list[Member]]]
     ) -> list[tuple[Gang, list[Member]]]:
-        """Without the pods on nodes that the scheduler does not have: it has nothing of these."""
-        nodes = set(self._nodes()) if found else set()
-        for _, pods in found:
+        """Drop the pods on nodes that the scheduler does not have."""
+        nodes = set(self._nodes()) if gangs else set()
+        for _, pods in gangs:
             for pod in pods:
                 pod.is_beside = bool(nodes) and pod.node not in nodes
-        left = [(gang, [pod for pod in pods if not pod.is_beside]) for gang, pods in found]
+        left = [(gang, [pod for pod in pods if not pod.is_beside]) for gang, pods in gangs]
         return [(gang, pods) for gang, pods in left if pods]
 
     def _adopt_pods(self, adopter: Adopter, gang: Gang, pods: list[Member]) -> None:
@@ -348,7 +361,7 @@ class RunningPods(ClaimedPods):
                 elif pod.request.holds and not self._moved(adopter, gang, pod):
                     self._adopt_alone(adopter, pod)
             return
-        # A launcher alone is no gang that runs: it counts for the minimum of the others.
+        # A launcher alone does not make a gang run; it counts towards the others' minimum.
         is_whole = not gang.unbound and not self._lacks_members(gang)
         if not is_whole and not any(pod.request.holds for pod in pods):
             return
@@ -357,7 +370,7 @@ class RunningPods(ClaimedPods):
         try:
             network = scheduler.topology
             layers = None if network is None else network.layers
-            requests = [one.request for one in gang.members.values()]
+            requests = [member.request for member in gang.members.values()]
             group = self._group(requests[0].gang)
             job = self._counted(job_of(requests, group, layers, [()] * len(requests), _ALL))
             slots = adopter.adopt(job, pods)
@@ -375,7 +388,7 @@ class RunningPods(ClaimedPods):
             gang.take(pod, slots[pod.identity])
 
     def _moved(self, adopter: Adopter, gang: Gang, pod: Member) -> bool:
-        """Whether a pod that somebody else has bound could take its place along."""
+        """Move a pod's place to the node to which another scheduler bound it, if possible."""
         job, status = adopter.job(gang.name)
         free = gang.free_for(pod, self._scheduler, is_anywhere=True)
         if not free or status.since is None:
@@ -388,7 +401,7 @@ class RunningPods(ClaimedPods):
         return False
 
     def _lacks_members(self, gang: Gang) -> str:
-        requests = [one.request for one in gang.members.values()]
+        requests = [member.request for member in gang.members.values()]
         try:
             return lacking(requests, self._group(requests[0].gang))
         except ValueError as error:
@@ -410,14 +423,14 @@ class RunningPods(ClaimedPods):
 
 
 def starts(actions: Iterable[Action], job: str) -> bool:
-    """Whether pods of a job start at once, and without victims."""
+    """Whether pods of a job start at once, without victims."""
     listed = list(actions)
     has_started = any(isinstance(action, Start) and action.job == job for action in listed)
     return has_started and not any(isinstance(action, Preempt) for action in listed)
 
 
 def _with_resources(role: Role, counted: frozenset[str]) -> Role:
-    """A role that asks for these resources only."""
+    """Return the role with only these resources."""
     return role.replace(
         resources={name: amount for name, amount in role.resources if name in counted}
     )

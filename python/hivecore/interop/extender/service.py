@@ -1,4 +1,4 @@
-"""A scheduler as a service for kube-scheduler, too: pods beside events, the same jobs for both."""
+"""A scheduler served to kube-scheduler: pods and events act on the same jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -28,11 +28,11 @@ _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to 
 class PodService(ExtenderService, SchedulerService):
     """Answers as `SchedulerService`, and kube-scheduler as `PodExtender`.
 
-    :param scheduler: as of `SchedulerService`; so is ``actions``.
-    :param binder: as of `ExtenderService`, but ``None``: no pod is bound here; so is ``find_pod``.
-    :param others_bind: whether the client that calls the bind verb binds the pod.
-    :param writer: writes the device claims of pods; ``None``: pods with claims are refused.
-    :param scheduler_names: whose pods are ours, as of ``spec.schedulerName``; none: those of
+    :param scheduler: as in `SchedulerService`, like ``actions``.
+    :param binder: as in `ExtenderService`, like ``find_pod``; ``None`` binds no pods.
+    :param others_bind: whether the client that calls the bind verb binds the pod itself.
+    :param writer: writes the device claims of pods; ``None`` refuses pods with claims.
+    :param scheduler_names: values of ``spec.schedulerName`` that are ours; by default
         "default-scheduler".
     :param limits: ``clock``, ``max_step``, ``fsync`` and ``snapshot_every`` of `SchedulerService`.
     """
@@ -83,7 +83,7 @@ class PodService(ExtenderService, SchedulerService):
         return await ExtenderService._answer(self, path, body, query)
 
     async def apply(self, events: Any) -> list[str]:
-        """Apply a watch event or a list, as ``/v1/watch``; returns what could not be applied."""
+        """Apply a watch event or a list, as ``/v1/watch``; return what could not be applied."""
         return await self._in_turn(
             lambda: self.extender.apply(events), is_small="items" not in events
         )
@@ -96,7 +96,7 @@ class PodService(ExtenderService, SchedulerService):
         )
 
     async def _in_turn(self, work: Callable[[], _Result], is_small: bool = True) -> _Result:
-        """Do something with pods that may change the scheduler, when it is our turn."""
+        """Run work that may change the scheduler, in its turn."""
         async with self._turn:
             if self.failure is not None:
                 raise BadCall(503, f"not ready: {self.not_ready}")
@@ -112,21 +112,21 @@ class PodService(ExtenderService, SchedulerService):
                 await self._note_rounds()
 
     async def look(self, work: Callable[[], _Result]) -> _Result:
-        """What some work finds that leaves the scheduler as it is, when it is our turn."""
+        """Run work that only reads the scheduler, in its turn."""
         async with self._turn:
             return work()
 
     def _tell(self, events: list[SchedulerEvent]) -> Round:
-        found = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
-        self._rounds.append((events, found))
-        return found
+        round = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
+        self._rounds.append((events, round))
+        return round
 
     async def _note_rounds(self) -> None:
         if self._rounds:
             await self._sync()
         rounds, self._rounds = self._rounds, []
-        for events, found in rounds:
-            self._note(events, found)
+        for events, round in rounds:
+            self._note(events, round)
         if not self.touches:
             self.extender.jobs.woken.clear()
             self.extender.jobs.answered.clear()
@@ -134,22 +134,22 @@ class PodService(ExtenderService, SchedulerService):
             self.changed.set()
 
     async def _decided(self, events: list[SchedulerEvent]) -> Round:
-        found = await super()._decided(events)
+        round = await super()._decided(events)
         try:
-            self.extender.jobs.see(action for _, action in found.actions)
+            self.extender.jobs.see(action for _, action in round.actions)
             self.extender.jobs.settle()
         except Exception as error:
             self._fail(error)
             raise
         finally:
             await self._note_rounds()
-        return found
+        return round
 
     # --- pods
 
     def _answered(self, reply: Reply) -> None:
         if reply.outcome == "deferred" and self.touches and reply.pod is not None:
-            # kube-scheduler may just not have heard that the node is free.
+            # kube-scheduler may not know yet that the node is free.
             asyncio.get_running_loop().call_later(_MOMENT, self._wake_pod, reply.pod)
 
     def _wake_pod(self, pod: PodId) -> None:
@@ -169,7 +169,7 @@ class PodService(ExtenderService, SchedulerService):
         await super()._send(reply)
 
     async def note_claim(self, claim: dict[str, Any]) -> None:
-        """Note a claim as the API server has it now."""
+        """Store a claim as the API server has it."""
         await self.apply({"type": "MODIFIED", "object": {**claim, "kind": CLAIM}})
 
     async def _sent(self, reply: Reply, error: Exception | None) -> None:
@@ -179,4 +179,4 @@ class PodService(ExtenderService, SchedulerService):
 
 async def _refuse_to_bind(binding: dict[str, Any]) -> None:
     ways = "--kubeconfig, --in-cluster, --binder or --no-bind"
-    raise RuntimeError(f"nobody binds pods: start the server with {ways}")
+    raise RuntimeError(f"pods cannot be bound: start the server with {ways}")
