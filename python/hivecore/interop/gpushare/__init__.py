@@ -1,4 +1,4 @@
-"""gpushare's nodes, pods and annotations: plain data in, plain data out; and its extender."""
+"""gpushare's nodes, pods and annotations as plain data, and its scheduler extender."""
 
 from hivecore.interop.gpushare.agent import ContainerMatch, match_container
 from hivecore.interop.gpushare.extender import Extender

@@ -1,10 +1,9 @@
-"""Which pod a container belongs to that a node starts: kubelet tells the node's agent only how much
-memory it asks for.
+"""Finds the pod of a container that a node starts: kubelet only gives the agent its memory.
 
-Pods wait in the order in which they were given their cards; kubelet starts the containers of a pod
-one after the other in the order of its spec, before those of the next pod. So a pod that has
-started in part comes first, and of every pod the next container counts. Pods that kubelet starts in
-another order can be taken for others that ask for as much: it does not say which they are.
+Pods wait in the order in which they got their cards. kubelet starts a pod's containers one by one,
+in the order of its spec, before those of the next pod. So a partly started pod comes first, and its
+next container counts. If kubelet starts pods in another order, pods with equal requests can be
+confused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,22 +35,22 @@ def match_container(
     unit: Unit,
     started: Mapping[str, int],
 ) -> ContainerMatch | None:
-    """The pod on this node of which a container that asks for so much starts next.
+    """Return the pod on this node whose next container asks for this amount.
 
-    Only pods count that are pending, have a card, and are not assigned. Ties: the earlier time,
-    then the name. On a node with one card there is nothing to find out but the pod.
+    Candidates are pending, have a card and are not yet assigned; the earliest wins, then the lowest
+    name.
 
-    :param pods: objects of Kubernetes as plain data, of any nodes.
-    :param node: name of the agent's node.
-    :param amount: what the container asks for, in the unit.
+    :param pods: Kubernetes objects as plain data, of any nodes.
+    :param node: the agent's node.
+    :param amount: the container's request, in the unit.
     :param unit: of ``aliyun.com/gpu-mem``.
-    :param started: owner -> how many of its containers were matched before; none is 0.
-    :returns: ``None``: no pod waits for such a container, which must not start then.
-    :raises ValueError: something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param started: owner -> the number of its containers matched so far, at least 1.
+    :returns: ``None`` if no pod waits for such a container, which must not start then.
+    :raises ValueError: a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
-    Source: gpushare's device plugin, which holds the amount of one container against that of the
-    whole pod, so that pods with several of them never start.
+    Source: gpushare's device plugin. It compares a container's amount with that of the whole pod,
+    so that pods with several such containers never start.
 
     >>> from hivecore.interop.gpushare import match_container
     >>> pod = {"metadata": {"name": "p", "annotations": {
@@ -65,19 +64,26 @@ def match_container(
     {'ALIYUN_COM_GPU_MEM_ASSIGNED': 'true'}
     """
     here = as_text(node, "node")
-    asked = as_int(amount, "amount", 1, _MOST // bytes_of(unit))
+    wanted = as_int(amount, "amount", 1, _MOST // bytes_of(unit))
     counts = as_mapping(started, "started")
-    found = []
+    candidates = []
     for pod in as_tuple(pods, "pods"):
-        one = read_assignment(pod, unit)
-        if one is None or one.node != here or one.assigned or one.phase not in ("", "Pending"):
+        assignment = read_assignment(pod, unit)
+        if (
+            assignment is None
+            or assignment.node != here
+            or assignment.assigned
+            or assignment.phase not in ("", "Pending")
+        ):
             continue
         amounts = container_amounts(Field(pod))
-        done = as_int(counts.get(one.name, 0), f"started[{one.name!r}]", 0, _MOST)
-        if done < len(amounts) and amounts[done] == asked:
+        done = as_int(counts.get(assignment.name, 0), f"started[{assignment.name!r}]", 0, _MOST)
+        if done < len(amounts) and amounts[done] == wanted:
             last = done + 1 == len(amounts)
-            found.append(((not done, one.assumed_at, one.name), one, last))
-    if not found:
+            candidates.append(
+                ((not done, assignment.assumed_at, assignment.name), assignment, last)
+            )
+    if not candidates:
         return None
-    _, one, last = min(found, key=lambda entry: entry[0])
-    return ContainerMatch(one.name, one.card, {ASSIGNED: "true"} if last else {})
+    _, assignment, last = min(candidates, key=lambda entry: entry[0])
+    return ContainerMatch(assignment.name, assignment.card, {ASSIGNED: "true"} if last else {})

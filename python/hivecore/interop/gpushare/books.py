@@ -1,8 +1,8 @@
-"""What the extender knows of nodes and pods, kept in step with the cluster that decides.
+"""The extender's view of nodes and pods, kept in step with the cluster that decides.
 
-A node that is deleted while pods still have cards of it keeps them, unhealthy, until the last pod
-is gone: it may come back, and a card must not be given twice. A pod whose node is not known yet
-waits for it. A pod is known by its name; one of the same name and another uid is another pod.
+A node that is deleted while pods have its cards stays, unhealthy, until the last of these pods is
+gone: it may come back, and no card may be given twice. A pod whose node is unknown waits for it.
+Pods are known by name; the same name with another uid is another pod.
 """
 
 from collections.abc import Mapping, Set
@@ -33,9 +33,9 @@ class Holding(NamedTuple):
 
 
 class Books:
-    """The nodes and pods of one cluster.
+    """The nodes and pods of a cluster.
 
-    :param cluster: decides; others must not change it.
+    :param cluster: makes the decisions; nothing else may change it.
     :param unit: of ``aliyun.com/gpu-mem``.
     """
 
@@ -61,7 +61,7 @@ class Books:
         """How often something may have become free."""
 
     def known_pod(self, name: str, uid: str) -> Holding | None:
-        """What the pod has already; another one of this name is over, and leaves."""
+        """Return what the pod has; an earlier pod of that name is released."""
         known = self.held.get(name)
         if known is not None and uid and known.uid and uid != known.uid:
             self.release(name)
@@ -69,7 +69,7 @@ class Books:
         return known
 
     def release(self, name: str) -> None:
-        """The end of a pod; an unknown one changes nothing."""
+        """Release a pod that has ended; an unknown name has no effect."""
         self._waiting.pop(name, None)
         holding = self.held.pop(name, None)
         if holding is None:
@@ -81,7 +81,7 @@ class Books:
             self.cluster.remove_node(holding.node)
 
     def apply(self, type_: str, kind: str, item: Field) -> None:
-        """One event of a watch; what it says wrongly is a ValueError or TypeError.
+        """Apply a watch event; a wrong value is a ValueError or TypeError.
 
         :param type_: "ADDED", "MODIFIED" or "DELETED".
         :param kind: of the object; only Node, Pod and ConfigMap have an effect.
@@ -95,7 +95,7 @@ class Books:
             self._apply_config_map(item, deleted)
 
     def list(self, kind: str, page: Mapping[str, Any]) -> None:
-        """The objects of a page are applied; the last one says that there are no others."""
+        """Apply a page of a list; after the last page, other objects are gone."""
         names = self._pages.setdefault(kind, set())
         names.update(_name_of(item) for item in page["items"])
         if mapping_in(page, "metadata").get("continue"):
@@ -109,7 +109,7 @@ class Books:
             self._keep_pods(names)
         elif kind == "ConfigMap":
             for node in [
-                one for one in self._sick if f"kube-system/{CONFIG_MAP}{one}" not in names
+                node for node in self._sick if f"kube-system/{CONFIG_MAP}{node}" not in names
             ]:
                 self._set_sick(node, ())
 
@@ -119,7 +119,7 @@ class Books:
         for owner, holding in list(self.held.items()):
             if owner in names:
                 continue
-            # A pod that was bound just now may be newer than this list, but not than the next one.
+            # A pod that was just bound may be newer than this list, but not than the next one.
             if holding.bound or holding.missed:
                 self.release(owner)
             else:
@@ -160,21 +160,21 @@ class Books:
         known = self.held.get(owner)
         if known is not None and uid and known.uid and uid != known.uid:
             if over:
-                return  # the end of an earlier pod of this name
+                return  # an earlier pod of this name has ended
             self.release(owner)
             known = None
         if over:
             self.release(owner)
             return
-        found = read_bound_pod(item.value, self.unit)
-        if found is None:
+        bound = read_bound_pod(item.value, self.unit)
+        if bound is None:
             return
         if known is not None:
             self.held[owner] = known._replace(uid=known.uid or uid, bound=True, missed=False)
-        elif found.node in self.nodes or found.node in self._gone:
-            self._recover(uid, found)
+        elif bound.node in self.nodes or bound.node in self._gone:
+            self._recover(uid, bound)
         else:
-            self._waiting[owner] = uid, found
+            self._waiting[owner] = uid, bound
 
     def _recover(self, uid: str, pod: BoundPod) -> None:
         self.cluster.recover(*pod)

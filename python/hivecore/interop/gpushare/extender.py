@@ -1,12 +1,12 @@
-"""gpushare's HTTP interface without the HTTP: paths and JSON bodies in, statuses and bodies out.
+"""gpushare's HTTP interface without HTTP: paths and JSON bodies in, statuses and bodies out.
 
-kube-scheduler asks in two steps. *filter*: on which of these nodes is there one card with enough
-memory left? Nothing is taken yet. *bind*: the pod goes to this node; the card with the least memory
-that is enough is taken there and then, and the answer carries the object that binds the pod with
-gpushare's annotations; a binder sends it to Kubernetes. If that fails the card is given back.
+kube-scheduler calls *filter* to ask which nodes have a card with enough free memory; this allocates
+nothing. Then *bind* sends the pod to one of them: the fitting card with the least free memory is
+allocated at once, and the answer has the Binding object with gpushare's annotations, which a binder
+sends to Kubernetes. If that fails, the card is released.
 
-bind names a pod only, so what it asks for is remembered from filter. kube-scheduler reads the body
-of status 200 alone: both answer all mistakes with it and the message in ``Error``.
+*bind* only names the pod, so its request is remembered from *filter*. kube-scheduler ignores the
+body unless the status is 200, so errors have status 200 and a message in ``Error``.
 """
 
 import time
@@ -41,18 +41,18 @@ _MOST_REMEMBERED = 100_000
 
 
 class Extender(HttpExtender):
-    """Answers kube-scheduler for a `hivecore.devices.DeviceCluster`, as gpushare's extender does.
+    """Answers kube-scheduler for a `hivecore.devices.DeviceCluster` as gpushare's extender does.
 
-    :param cluster: the cluster, which may be empty at first; others must not change it.
+    :param cluster: may be empty at first; nothing else may change it.
     :param unit: of ``aliyun.com/gpu-mem``, "MiB" or "GiB".
-    :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes, which
-        copies its annotations to the pod. What it raises is the answer's error. ``None``: the
-        answer to bind has the object under ``Binding``.
+    :param binder: sends a Binding object to Kubernetes, which copies its annotations to the pod;
+        what it raises becomes the answer's error. With ``None``, the answer to *bind* has the
+        object under ``Binding``.
     :param clock: the time in nanoseconds since 1970.
 
-    Its paths are, under ``/gpushare-scheduler``: ``/filter``, ``/bind``, ``/inspect`` and
-    ``/inspect/`` with the name of a node; ``/watch``: an event of a watch, or a list of objects, of
-    the kinds Node, Pod and ConfigMap; besides, ``/healthz``.
+    Paths: ``/gpushare-scheduler/filter``, ``/bind``, ``/inspect`` and ``/inspect/NODE`` below the
+    same prefix; ``/watch`` for a watch event or a list of Node, Pod or ConfigMap objects;
+    ``/healthz``.
 
     >>> from hivecore.devices import DeviceCluster
     >>> from hivecore.interop.gpushare import Extender
@@ -139,27 +139,27 @@ class Extender(HttpExtender):
             if known is not None and known.node != node:
                 raise BadCall(400, f"pod {show(owner)} has a card of node {show(known.node)}")
             annotations = self._take(owner, pod.uid, node) if known is None else known.annotations
-            made = binding_of(pod, node, annotations)
-            answer = BindReply(binding=made)
+            binding = binding_of(pod, node, annotations)
+            answer = BindReply(binding=binding)
             if not self.binds or known is not None:
                 return Reply(200, answer, "bound", pod)
             self._sending.add(owner)
-            return Reply(200, answer, "bound", pod, made)
+            return Reply(200, answer, "bound", pod, binding)
 
     def sent(self, reply: Reply, error: Exception | None) -> None:
-        """The object that binds a pod was sent; if it is not bound its card is given back."""
+        """Note that a Binding was sent; if that failed, release the card."""
         assert reply.pod is not None
         owner = reply.pod.full
         with self._lock:
             self._sending.discard(owner)
             holding = self._books.held.get(owner)
-            # What got through to Kubernetes all the same is bound.
+            # The pod may be bound despite the error.
             if error is not None and holding is not None and not holding.bound:
                 self._books.release(owner)
         super().sent(reply, error)
 
     def _take(self, owner: str, uid: str, node: str) -> dict[str, str]:
-        """Have the cluster give the pod its card; its annotations."""
+        """Allocate the pod's card; return its annotations."""
         filtered_uid, request = self._requests.get(owner, ("", None))
         if request is None or (uid and filtered_uid and uid != filtered_uid):
             raise BadCall(400, f"pod {show(owner)} is unknown: it has to be filtered first")
@@ -182,24 +182,24 @@ class Extender(HttpExtender):
 
     @property
     def is_informed(self) -> bool:
-        """Whether all nodes and pods have been listed: what is free is not known before."""
+        """Whether all nodes and pods have been listed; before that, free cards are unknown."""
         with self._lock:
             return self._books.listed >= {"Node", "Pod"}
 
     @property
     def doubtful(self) -> list[str]:
-        """The pods that a list has left out though they have a card: they are newer, or gone."""
+        """Pods with a card that were missing in a list: too new for it, or gone."""
         with self._lock:
             return [owner for owner, holding in self._books.held.items() if holding.missed]
 
     @property
     def gains(self) -> int:
-        """How often something may have become free."""
+        """How often resources may have become free."""
         with self._lock:
             return self._books.gains
 
     def may_fit(self, pod: str) -> bool:
-        """Whether some node has a card for a pod that was filtered, "namespace/name"."""
+        """Whether some node has a card for the filtered pod "namespace/name"."""
         with self._lock:
             _, request = self._requests.get(pod, ("", None))
             return request is not None and not self._books.cluster.filter(request).codes.all()
@@ -214,7 +214,7 @@ class Extender(HttpExtender):
             return {"nodes": [draw_node(books.cluster, name, books.unit) for name in names]}
 
     def apply(self, events: Any) -> list[str]:
-        """Apply a watch event or a list of objects; returns what could not be applied."""
+        """Apply a watch event or a list of objects; return what could not be applied."""
         if not isinstance(events, Mapping):
             return [f"the body must be an object, not {show(events)}"]
         kind, type_ = events.get("kind"), events.get("type")
@@ -233,8 +233,8 @@ class Extender(HttpExtender):
         with self._lock:
             for item in items:
                 try:
-                    found = Field(as_mapping(item, "object"))
-                    self._books.apply(type_, found["kind"].text() or of_list, found)
+                    document = Field(as_mapping(item, "object"))
+                    self._books.apply(type_, document["kind"].text() or of_list, document)
                 except (LookupError, TypeError, ValueError) as error:
                     mistakes.append(f"{_shown(item)}: {error}")
             if of_list:
@@ -257,7 +257,7 @@ class Extender(HttpExtender):
 def _insisting(
     pod: PodId, holding: Holding, nodes: list[str], arguments: FilterCall
 ) -> FilterReply:
-    """A pod that has a card goes where it is: kube-scheduler has not seen it bound."""
+    """Keep a pod with a card on its node: kube-scheduler does not know yet that it is bound."""
     reason = f"pod {show(pod.full)} has a card of node {show(holding.node)}"
     failed = {node: reason for node in nodes if node != holding.node}
     left = [node for node in nodes if node == holding.node]
@@ -265,7 +265,7 @@ def _insisting(
 
 
 def _failures(feasibility: Feasibility) -> dict[str, str]:
-    """Why the request does not fit, of the nodes where it does not; one look-up for each reason."""
+    """Return node -> why the request does not fit there, with shared reason texts."""
     reasons: dict[int, str] = {}
     failed = {}
     for node, code in zip(feasibility.nodes, feasibility.codes.tolist(), strict=True):

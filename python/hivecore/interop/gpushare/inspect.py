@@ -1,4 +1,4 @@
-"""What is on the cards of a node, as gpushare shows it: amounts in the cluster's unit."""
+"""The cards of a node in gpushare's format, in the cluster's unit."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["draw_node"]
 
 
 def draw_node(cluster: DeviceCluster, node: str, unit: Unit) -> dict[str, Any]:
-    """The cards of a node of the cluster, and the pods on them.
+    """Return the cards of a node and the pods on them.
 
     Source: gpushare-scheduler-extender, ``pkg/scheduler/inspect.go``.
 
@@ -22,10 +22,10 @@ def draw_node(cluster: DeviceCluster, node: str, unit: Unit) -> dict[str, Any]:
     pods: dict[int, list[dict[str, Any]]] = {}
     for owner in cluster.owners(node):
         namespace, _, name = owner.partition("/")
-        for one in cluster.allocations(owner):
-            used = dict(one.amounts).get("memory", 0) // scale
+        for allocation in cluster.allocations(owner):
+            used = dict(allocation.amounts).get("memory", 0) // scale
             pod = {"name": name, "namespace": namespace, "usedGPU": used}
-            pods.setdefault(one.minor, []).append(pod)
+            pods.setdefault(allocation.minor, []).append(pod)
     cards = [
         {
             "id": card.minor,

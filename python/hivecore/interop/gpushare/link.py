@@ -1,4 +1,4 @@
-"""What connects gpushare's extender with a Kubernetes cluster."""
+"""Connects gpushare's extender with a Kubernetes cluster."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ _LEAST = 1.0  # seconds between two touches of a pod
 
 
 class GpushareLink(ClusterLink):
-    """Follows nodes, pods and unhealthy cards, and touches the pods that a card is free for."""
+    """Follows nodes, pods and unhealthy cards, and touches pods for which a card is free."""
 
     _service: GpushareService
 

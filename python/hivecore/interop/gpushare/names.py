@@ -1,4 +1,4 @@
-"""What gpushare calls things: resources and annotations.
+"""gpushare's names of resources and annotations.
 
 Source: gpushare-scheduler-extender, ``pkg/utils/const.go``.
 """
@@ -29,13 +29,13 @@ POD_MEMORY = "ALIYUN_COM_GPU_MEM_POD"
 ASSIGNED = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUME_TIME = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 
-#: What ``aliyun.com/gpu-mem`` is counted in; a cluster has one unit.
+#: The unit of ``aliyun.com/gpu-mem``, the same in the whole cluster.
 Unit = Literal["MiB", "GiB"]
 _BYTES = {"MiB": 2**20, "GiB": 2**30}
 
 
 def bytes_of(unit: Unit) -> int:
-    """The bytes of one unit.
+    """Return the bytes of a unit.
 
     >>> bytes_of("MiB")
     1048576

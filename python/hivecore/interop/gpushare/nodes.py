@@ -1,4 +1,4 @@
-"""What a node of gpushare has: so many cards, and the memory of all of them together."""
+"""Reads a gpushare node: its number of cards and their total memory."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from hivecore.interop.kubernetes.fields import Field
 
 __all__ = ["CONFIG_MAP", "read_node", "read_unhealthy", "with_unhealthy"]
 
-#: The ConfigMap that names a node's unhealthy cards is called so, and then the node's name.
+#: The ConfigMap with a node's unhealthy cards has this name, followed by the node's.
 CONFIG_MAP = "unhealthy-gpu-"
 _MOST_CARDS = 256
 _MOST_BYTES = 2**48
@@ -24,16 +24,16 @@ def read_node(
     unhealthy: Iterable[int] = (),
     cards: Iterable[int] | None = None,
 ) -> NodeDevices:
-    """The cards of a node; none if it has no memory to share.
+    """Return the cards of a node; none if it has no memory to share.
 
-    :param node: the object of Kubernetes as plain data: ``aliyun.com/gpu-mem`` and ``gpu-count``
-        of ``status.capacity``. A remainder of the division of memory by cards is on no card.
+    :param node: the Kubernetes object as plain data. ``aliyun.com/gpu-mem`` in ``status.capacity``
+        is divided by ``gpu-count``, rounded down.
     :param unit: of gpu-mem, "MiB" or "GiB".
     :param unhealthy: cards that take no new pods, see `read_unhealthy`.
-    :param cards: the memory of each card in the unit, where they differ; else all are equal.
-    :raises ValueError: something is out of range, or the cards are not as many as the node says.
-        The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param cards: the memory of each card in the unit; by default all are equal.
+    :raises ValueError: a value is out of range, or the number of cards is not the node's. The
+        message has the path.
+    :raises TypeError: a field has a wrong type.
 
     Source: gpushare-scheduler-extender, ``NewNodeInfo``.
 
@@ -57,10 +57,10 @@ def read_node(
         if len(sizes) != count:
             raise ValueError(f"cards: {len(sizes)} of them, but {GPU_COUNT} is {count}")
     with capacity[GPU_MEM].named():
-        made = NodeDevices(
+        inventory = NodeDevices(
             tuple(Device("gpu", i, {"memory": size * scale}) for i, size in enumerate(sizes))
         )
-    return with_unhealthy(made, unhealthy)
+    return with_unhealthy(inventory, unhealthy)
 
 
 def _amount(field: Field, most: int) -> int:
@@ -68,14 +68,14 @@ def _amount(field: Field, most: int) -> int:
 
 
 def read_unhealthy(config_map: Mapping[str, Any]) -> tuple[int, ...]:
-    """The cards that a ConfigMap ``unhealthy-gpu-NODE`` names: ``{"gpus": "0,2"}``.
+    """Return the cards in a ConfigMap ``unhealthy-gpu-NODE``: ``{"gpus": "0,2"}``.
 
-    :param config_map: the object of Kubernetes as plain data.
-    :raises ValueError: what stands between commas is no card.
-    :raises TypeError: something is of a wrong type.
+    :param config_map: the Kubernetes object as plain data.
+    :raises ValueError: a part of the text is not a card number.
+    :raises TypeError: a field has a wrong type.
 
-    Source: gpushare-scheduler-extender, ``getUnhealthyGPUs``, which takes every word that it
-    cannot read for card 0.
+    Source: gpushare-scheduler-extender, ``getUnhealthyGPUs``, which takes unreadable words as card
+    0.
 
     >>> from hivecore.interop.gpushare import read_unhealthy
     >>> read_unhealthy({"data": {"gpus": "0, 2"}})
@@ -89,9 +89,9 @@ def read_unhealthy(config_map: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def with_unhealthy(inventory: NodeDevices, unhealthy: Iterable[int]) -> NodeDevices:
-    """The inventory with just these cards unhealthy.
+    """Return the inventory with exactly these cards unhealthy.
 
-    :param unhealthy: cards; those that the node does not have, or no longer, have no effect.
+    :param unhealthy: card numbers; those that the node lacks have no effect.
 
     >>> from hivecore.devices import Device, NodeDevices
     >>> from hivecore.interop.gpushare import with_unhealthy
@@ -100,5 +100,7 @@ def with_unhealthy(inventory: NodeDevices, unhealthy: Iterable[int]) -> NodeDevi
     [True, False]
     """
     sick = {as_int(card, "unhealthy", 0, _MOST_ID) for card in as_tuple(unhealthy, "unhealthy")}
-    devices = tuple(one.replace(healthy=one.minor not in sick) for one in inventory.devices)
+    devices = tuple(
+        device.replace(healthy=device.minor not in sick) for device in inventory.devices
+    )
     return inventory.replace(devices=devices)

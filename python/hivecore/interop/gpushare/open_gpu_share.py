@@ -1,7 +1,7 @@
-"""Several cards for one pod, as open-gpu-share has it: a number of them, and thousandths of each.
+"""open-gpu-share's format, in which a pod may use several cards, in thousandths of each.
 
-A card has 1000 thousandths; they stand for its memory. The cards of a pod are one text, "2-3-4"; a
-card that stands there twice gives twice as much.
+The 1000 thousandths of a card stand for its memory. A pod's cards are one text, "2-3-4"; a card
+that is listed twice gives twice as much.
 """
 
 from collections import Counter
@@ -35,12 +35,12 @@ _MOST_TIME = 2**63 - 1
 
 
 def read_node(node: Mapping[str, Any]) -> NodeDevices:
-    """The cards of a node, each with 1000 of memory.
+    """Return the cards of a node, each with 1000 units of memory.
 
-    :param node: the object of Kubernetes as plain data: ``alibabacloud.com/gpu-count`` of its
-        capacity, the label ``alibabacloud.com/gpu-card-model``.
-    :raises ValueError: something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param node: the Kubernetes object as plain data: ``alibabacloud.com/gpu-count`` in its
+        capacity, and the label ``alibabacloud.com/gpu-card-model``.
+    :raises ValueError: a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import open_gpu_share
     >>> node = {"status": {"capacity": {"alibabacloud.com/gpu-count": "2"}}}
@@ -55,16 +55,15 @@ def read_node(node: Mapping[str, Any]) -> NodeDevices:
 
 
 def read_pod(pod: Mapping[str, Any]) -> DeviceRequest:
-    """The cards that a pod asks for in its annotations; without any it needs nothing.
+    """Return a pod's request for cards, from its annotations; without them it asks for nothing.
 
-    A card may give several shares of one pod, as open-gpu-share has it: from card 0 on, each gives
-    as many as it can. A single share is on the card that the policy chooses.
+    As in open-gpu-share, a card may give several shares to a pod: from card 0 on, each gives as
+    many as it can. For a single share the policy chooses the card. Models in the annotations are
+    ignored, as they restrict nodes.
 
-    Models that it names are not looked at: they are about nodes.
-
-    :param pod: the object of Kubernetes as plain data.
-    :raises ValueError: something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param pod: the Kubernetes object as plain data.
+    :raises ValueError: a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import open_gpu_share
     >>> pod = {"metadata": {"name": "p", "annotations": {
@@ -91,10 +90,10 @@ def _asked(annotations: Field) -> tuple[int, int]:
 
 
 def read_cards(text: str) -> tuple[int, ...]:
-    """The cards in a text such as "2-3-4"; none in "".
+    """Return the cards in a text such as "2-3-4"; none in "".
 
-    :raises ValueError: what stands between the dashes is no card.
-    :raises TypeError: it is no string.
+    :raises ValueError: a part of the text is not a card number.
+    :raises TypeError: it is not a string.
 
     >>> from hivecore.interop.gpushare import open_gpu_share
     >>> open_gpu_share.read_cards("2-3-4")
@@ -109,28 +108,28 @@ def _cards(field: Field) -> tuple[int, ...]:
 
 
 def write_cards(cards: Iterable[int]) -> str:
-    """The text of these cards.
+    """Return these cards as a text.
 
     >>> from hivecore.interop.gpushare import open_gpu_share
     >>> open_gpu_share.write_cards([2, 3, 4])
     '2-3-4'
     """
-    return "-".join(str(as_int(one, "cards", 0, _MOST_ID)) for one in as_tuple(cards, "cards"))
+    return "-".join(str(as_int(card, "cards", 0, _MOST_ID)) for card in as_tuple(cards, "cards"))
 
 
 def read_bound_pod(pod: Mapping[str, Any]) -> BoundPod | None:
-    """What a restart has to recover of this pod; ``None``: nothing.
+    """Return the cards of a bound pod, to recover them after a restart; ``None`` if there are none.
 
-    :param pod: the object of Kubernetes as plain data.
-    :raises ValueError: the cards are not as many as the pod asks for, or something is out of range.
-        The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param pod: the Kubernetes object as plain data.
+    :raises ValueError: the number of cards is not what the pod asks for, or a value is out of
+        range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import open_gpu_share
     >>> pod = {"spec": {"nodeName": "n1"}, "metadata": {"name": "p", "annotations": {
     ...     "alibabacloud.com/gpu-count": "3", "alibabacloud.com/gpu-milli": "500",
     ...     "alibabacloud.com/gpu-index": "2-2-3"}}}
-    >>> [(one.minor, one.amounts) for one in open_gpu_share.read_bound_pod(pod).allocations]
+    >>> [(card.minor, card.amounts) for card in open_gpu_share.read_bound_pod(pod).allocations]
     [(2, (('memory', 1000),)), (3, (('memory', 500),))]
     """
     document = Field(as_mapping(pod, "pod"))
@@ -154,14 +153,14 @@ def read_bound_pod(pod: Mapping[str, Any]) -> BoundPod | None:
 def write_assignment(
     allocations: Iterable[DeviceAllocation], milli: int, now: int
 ) -> dict[str, str]:
-    """The annotations of a pod that was just given cards.
+    """Return the annotations of a pod that was just given cards.
 
-    :param allocations: what the pod has.
-    :param milli: thousandths that it asked for of each card; a multiple of it on one card is as
-        many entries.
+    :param allocations: the pod's cards.
+    :param milli: thousandths that it asked for of each; a card that gives a multiple is listed as
+        often.
     :param now: the time in nanoseconds.
-    :raises ValueError: the memory of a card is no multiple of it.
-    :raises TypeError: an argument is of a wrong type.
+    :raises ValueError: the memory of a card is not a multiple of ``milli``.
+    :raises TypeError: an argument has a wrong type.
 
     >>> from hivecore.devices import DeviceAllocation
     >>> from hivecore.interop.gpushare import open_gpu_share
@@ -171,12 +170,16 @@ def write_assignment(
     """
     each = as_int(milli, "milli", 1, _CARD)
     cards: list[int] = []
-    for one in as_tuple(allocations, "allocations"):
-        if not isinstance(one, DeviceAllocation):
-            raise TypeError(f"allocations must hold DeviceAllocation, not {type(one).__name__}")
-        times, rest = divmod(dict(one.amounts).get("memory", 0), each)
-        if one.type != "gpu" or rest or not times:
-            raise ValueError(f"allocations: {one.type} {one.minor} gives no multiple of {each}")
-        cards += [one.minor] * times
+    for allocation in as_tuple(allocations, "allocations"):
+        if not isinstance(allocation, DeviceAllocation):
+            raise TypeError(
+                f"allocations must hold DeviceAllocation, not {type(allocation).__name__}"
+            )
+        times, rest = divmod(dict(allocation.amounts).get("memory", 0), each)
+        if allocation.type != "gpu" or rest or not times:
+            raise ValueError(
+                f"allocations: {allocation.type} {allocation.minor} gives no multiple of {each}"
+            )
+        cards += [allocation.minor] * times
     time = as_int(now, "now", 0, _MOST_TIME)
     return {_INDEX: write_cards(cards), _ASSUME_TIME: str(time)}

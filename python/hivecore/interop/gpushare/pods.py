@@ -1,7 +1,7 @@
-"""What a pod of gpushare asks for, and the annotations that say what it has.
+"""Reads what a gpushare pod asks for, and the annotations with what it has.
 
-A scheduler *assumes* a pod: it writes card, amounts and time. The node's agent *assigns* it, when
-its containers start. Pods that are being deleted still use their card until they have ended.
+A scheduler *assumes* a pod: it writes card, amounts and time. The node's agent *assigns* it when
+its containers start. Pods that are being deleted use their card until they end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _MOST_TIME = 2**63 - 1
 
 
 class Assignment(NamedTuple):
-    """The card of a pod, as its annotations say."""
+    """The card in a pod's annotations."""
 
     name: str
     node: str
@@ -54,12 +54,12 @@ class Assignment(NamedTuple):
 
 
 def read_pod(pod: Mapping[str, Any], unit: Unit) -> DeviceRequest:
-    """The memory that a pod asks for, all of it on one card; without any it needs nothing.
+    """Return a pod's request for memory, all on one card; without one it asks for nothing.
 
-    :param pod: the object of Kubernetes as plain data; limits of its containers add up.
+    :param pod: the Kubernetes object as plain data; limits of its containers add up.
     :param unit: of ``aliyun.com/gpu-mem``.
-    :raises ValueError: something is out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a value is out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import read_pod
     >>> pod = {"metadata": {"name": "p"}, "spec": {"containers": [
@@ -78,24 +78,27 @@ def read_pod(pod: Mapping[str, Any], unit: Unit) -> DeviceRequest:
 
 
 def container_amounts(pod: Field) -> list[int]:
-    """What the containers that have a part of the card ask for, in their order."""
-    limits = [one["resources"]["limits"][GPU_MEM] for one in pod["spec"]["containers"].entries()]
-    amounts = [0 if one.value is None else one.quantity(0, _MOST_BYTES) for one in limits]
+    """Return the requests of the containers that use the card, in order."""
+    limits = [
+        container["resources"]["limits"][GPU_MEM]
+        for container in pod["spec"]["containers"].entries()
+    ]
+    amounts = [0 if limit.value is None else limit.quantity(0, _MOST_BYTES) for limit in limits]
     return [amount for amount in amounts if amount]
 
 
 def write_assignment(
     allocations: Iterable[DeviceAllocation], inventory: NodeDevices, unit: Unit, now: int
 ) -> dict[str, str]:
-    """The annotations of a pod that was just given a card.
+    """Return the annotations of a pod that was just given a card.
 
-    :param allocations: what the pod has: one card.
-    :param inventory: of its node.
+    :param allocations: the pod's only card.
+    :param inventory: the devices of its node.
     :param unit: of ``aliyun.com/gpu-mem``.
     :param now: the time in nanoseconds.
-    :raises ValueError: it is not one card, the node does not have it, or the bytes are not whole
-        units.
-    :raises TypeError: an argument is of a wrong type.
+    :raises ValueError: there is not exactly one card, the node does not have it, or the bytes are
+        not whole units.
+    :raises TypeError: an argument has a wrong type.
 
     Source: gpushare-scheduler-extender, ``PatchPodAnnotationSpec``.
 
@@ -131,18 +134,18 @@ def write_assignment(
 
 
 def read_assignment(pod: Mapping[str, Any], unit: Unit) -> Assignment | None:
-    """The card that a pod has been given; ``None``: it has none.
+    """Return the card that a pod has been given; ``None`` if it has none.
 
-    :param pod: the object of Kubernetes as plain data.
+    :param pod: the Kubernetes object as plain data.
     :param unit: of ``aliyun.com/gpu-mem``.
-    :raises ValueError: an annotation is no number, or out of range. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: an annotation is not a number, or out of range. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import read_assignment
     >>> pod = {"metadata": {"name": "p", "annotations": {
     ...     "ALIYUN_COM_GPU_MEM_IDX": "1", "ALIYUN_COM_GPU_MEM_POD": "2"}}}
-    >>> found = read_assignment(pod, "GiB")
-    >>> found.card, found.memory >> 30, found.assigned
+    >>> assignment = read_assignment(pod, "GiB")
+    >>> assignment.card, assignment.memory >> 30, assignment.assigned
     (1, 2, False)
     """
     scale = bytes_of(unit)
@@ -166,14 +169,14 @@ def read_assignment(pod: Mapping[str, Any], unit: Unit) -> Assignment | None:
 
 
 def read_bound_pod(pod: Mapping[str, Any], unit: Unit) -> BoundPod | None:
-    """What a restart has to recover of this pod; ``None``: nothing.
+    """Return the card of a bound pod, to recover it after a restart; ``None`` if it has none.
 
-    A pod counts while it is bound to a node and has not ended, also while it is being deleted.
+    A pod counts from its binding until it ends, even while it is being deleted.
 
-    :param pod: the object of Kubernetes as plain data.
+    :param pod: the Kubernetes object as plain data.
     :param unit: of ``aliyun.com/gpu-mem``.
-    :raises ValueError: an annotation is no number, or out of range.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: an annotation is not a number, or out of range.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import read_bound_pod
     >>> pod = {"metadata": {"name": "p", "annotations": {
@@ -185,25 +188,25 @@ def read_bound_pod(pod: Mapping[str, Any], unit: Unit) -> BoundPod | None:
     document = Field(as_mapping(pod, "pod"))
     if not node_of(document) or has_ended(document):
         return None
-    found = read_assignment(pod, unit)
-    if found is None:
+    assignment = read_assignment(pod, unit)
+    if assignment is None:
         return None
-    held = DeviceAllocation("gpu", found.card, {"memory": found.memory})
-    return BoundPod(found.name, found.node, (held,))
+    held = DeviceAllocation("gpu", assignment.card, {"memory": assignment.memory})
+    return BoundPod(assignment.name, assignment.node, (held,))
 
 
 def timed_out(
     pods: Iterable[Mapping[str, Any]], unit: Unit, now: int, patience: int
 ) -> tuple[str, ...]:
-    """The owners among pods that got a card and did not start in time.
+    """Return the owners of pods that got a card and did not start in time.
 
-    :param pods: objects of Kubernetes as plain data.
+    :param pods: Kubernetes objects as plain data.
     :param unit: of ``aliyun.com/gpu-mem``.
     :param now: the time in nanoseconds.
-    :param patience: nanoseconds; a pod that was assumed so long ago, or longer, is late.
-    :returns: their names, in the order of the pods. Those of which the time is not known are none.
-    :raises ValueError: something is out of range.
-    :raises TypeError: something is of a wrong type.
+    :param patience: nanoseconds; a pod that was assumed at least so long ago is late.
+    :returns: names in the order of the pods. A pod without a time is never late.
+    :raises ValueError: a value is out of range.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.gpushare import timed_out
     >>> pod = {"metadata": {"name": "p", "annotations": {
@@ -213,12 +216,12 @@ def timed_out(
     (('default/p',), ())
     """
     latest = as_int(now, "now", 0, _MOST_TIME) - as_int(patience, "patience", 0, _MOST_TIME)
-    found = [read_assignment(pod, unit) for pod in as_tuple(pods, "pods")]
+    assignments = [read_assignment(pod, unit) for pod in as_tuple(pods, "pods")]
     return tuple(
-        one.name
-        for one in found
-        if one
-        and not one.assigned
-        and one.phase in ("", "Pending")
-        and 0 < one.assumed_at <= latest
+        assignment.name
+        for assignment in assignments
+        if assignment
+        and not assignment.assigned
+        and assignment.phase in ("", "Pending")
+        and 0 < assignment.assumed_at <= latest
     )

@@ -1,4 +1,4 @@
-"""gpushare's extender as a service."""
+"""gpushare's extender as an HTTP service."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,12 +25,11 @@ _MOST_WAITING = 100_000
 class GpushareService(ExtenderService):
     """Answers kube-scheduler over HTTP for an `Extender` of its own.
 
-    It is ready when all nodes and pods have been listed: before that a card may seem to be free
-    that a pod has.
+    It is ready once all nodes and pods have been listed; before that, a card in use may seem free.
 
-    :param binder: is given the object that binds a pod, and raises what is the answer's error.
-        ``None``: others bind pods.
-    :param find_pod: looks up a pod that a list has left out, as of `ExtenderService`.
+    :param binder: sends Binding objects; what it raises becomes the answer's error. ``None`` leaves
+        binding to others.
+    :param find_pod: looks up a pod that is missing in a list, as in `ExtenderService`.
     """
 
     extender: Extender
@@ -54,7 +53,7 @@ class GpushareService(ExtenderService):
         self._gains = 0
 
     async def apply(self, events: Any) -> list[str]:
-        """Apply a watch event or a list; returns what could not be applied."""
+        """Apply a watch event or a list; return what could not be applied."""
         mistakes = await super().apply(events)
         if isinstance(events, dict) and events.get("kind") == "PodList":
             await self._look_up()
@@ -62,14 +61,14 @@ class GpushareService(ExtenderService):
         return mistakes
 
     def is_ours(self, pod: dict[str, Any]) -> bool:
-        """Whether kube-scheduler should ask about a pod."""
+        """Whether kube-scheduler should call the extender for a pod."""
         try:
             return bool(container_amounts(Field(pod)))
         except (TypeError, ValueError):
             return True
 
     async def _look_up(self) -> None:
-        """Ask for the pods with cards that a list has left out, if there is somebody to ask."""
+        """Look up pods with cards that are missing in a list, if that is possible."""
         for owner in [] if self._find_pod is None else self.extender.doubtful:
             namespace, _, name = owner.partition("/")
             assert self._find_pod is not None
