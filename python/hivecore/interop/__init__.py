@@ -1,9 +1,9 @@
-"""Other people's formats and protocols.
+"""Formats and protocols of other systems.
 
-`hivecore.interop.hived`, `hivecore.interop.koordinator`, `hivecore.interop.gpushare`,
-`hivecore.interop.kubedl`, `hivecore.interop.kueue` and `hivecore.interop.slurm` speak those of
-schedulers; `hivecore.interop.ray` hands decisions to Ray, `hivecore.interop.networkx` is a backend
-of networkx, `hivecore.interop.quota_file` reads quotas from files,
-`hivecore.interop.scheduler_file` what a whole cluster is, and `hivecore.interop.gpu_topology` how
-the GPUs of a machine are linked.
+Schedulers: `hivecore.interop.hived`, `hivecore.interop.koordinator`, `hivecore.interop.gpushare`,
+`hivecore.interop.kubedl`, `hivecore.interop.kueue`, `hivecore.interop.slurm`.
+`hivecore.interop.ray` turns decisions into placement groups, `hivecore.interop.networkx` is a
+networkx backend, `hivecore.interop.quota_file` reads quotas from files,
+`hivecore.interop.scheduler_file` reads a whole cluster, and `hivecore.interop.gpu_topology` how the
+GPUs of a machine are linked.
 """

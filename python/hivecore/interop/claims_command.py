@@ -1,4 +1,4 @@
-"""`hivecore explain`: which nodes can serve device claims, and why others cannot; from files."""
+"""`hivecore explain`: which nodes can serve the device claims in files, and why others cannot."""
 
 import argparse
 import sys
@@ -13,9 +13,9 @@ __all__ = ["add_explain_command", "validate_claims"]
 
 
 def add_explain_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
+    """Add the command to a parser.
 
-    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param commands: from ``add_subparsers`` of `argparse`.
     """
     parser = commands.add_parser(
         "explain",
@@ -40,7 +40,7 @@ def add_explain_command(commands: Any) -> None:
 
 
 def validate_claims(path: Path) -> int:
-    """Print what objects of device claims a file has, or every mistake; returns the exit status."""
+    """Print a file's objects of device claims, or every mistake; return the exit status."""
     objects, mistakes = read_objects([path])
     for mistake in mistakes:
         print(mistake, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Names for the domains of a network in formats that know a domain by its name alone."""
+"""Unique names of network domains, for formats that identify a domain by its name."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ _Path = tuple[str, ...]
 
 
 def distinct_names(paths: Iterable[_Path]) -> dict[_Path, str]:
-    """By domain its own name; where several have it, with those that it is in before it.
+    """Return each domain's name, with the names of its parents in front where it is not unique.
 
-    :param paths: of each domain the names from wide to narrow, its own last; all different.
+    :param paths: of each domain, the names from wide to narrow, its own last; all different.
 
     >>> from hivecore.interop.domain_names import distinct_names
     >>> names = distinct_names([("s1", "b1"), ("s2", "b1"), ("s2", "b2")])
@@ -24,7 +24,7 @@ def distinct_names(paths: Iterable[_Path]) -> dict[_Path, str]:
     given = list(paths)
     times = Counter(path[-1] for path in given)
     taken = {name for name, count in times.items() if count == 1}
-    found = {}
+    names = {}
     for path in given:
         name = path[-1]
         if times[name] > 1:
@@ -34,15 +34,15 @@ def distinct_names(paths: Iterable[_Path]) -> dict[_Path, str]:
                 number += 1
                 name = f"{long}-{number}"
             taken.add(name)
-        found[path] = name
-    return found
+        names[path] = name
+    return names
 
 
 def paths_of(network: NetworkTopology) -> dict[str, _Path]:
-    """By node the names of the domains that it is in, and its own.
+    """Return, for each node, the names of its domains and its own.
 
-    :raises ValueError: two domains have the same names: one that stands for a missing label is
-        called like what is in it, and so is another one beside it.
+    :raises ValueError: two domains have the same path; a domain for a missing label is named after
+        its content, which may be taken.
 
     >>> from hivecore.interop.domain_names import paths_of
     >>> from hivecore.topology import NetworkTopology

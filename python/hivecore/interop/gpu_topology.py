@@ -1,7 +1,7 @@
-"""How a machine's GPUs are linked, as the vendors' tools print it.
+"""Reads how a machine's GPUs are linked.
 
-`read_nvidia_topology` reads what ``nvidia-smi topo -m`` prints, `read_rocm_topology` what
-``rocm-smi --showtopo`` prints, and `devices_of_levels` takes what NVML answers for each pair.
+`read_nvidia_topology` reads the output of ``nvidia-smi topo -m``, `read_rocm_topology` that of
+``rocm-smi --showtopo``; `devices_of_levels` takes NVML's answers for pairs of GPUs.
 """
 
 import re
@@ -15,7 +15,7 @@ from hivecore.devices import Device, GpuLinks, NodeDevices
 __all__ = ["devices_of_levels", "read_nvidia_topology", "read_rocm_topology"]
 
 _CODES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # from near to far
-_UNKNOWN = ""  # links are printed instead of the path
+_UNKNOWN = ""  # the link is printed instead of the path
 _ON_A_SWITCH, _ON_A_NUMA_NODE = _CODES[:2], _CODES[:4]
 _NVML = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -31,16 +31,16 @@ def _inventory(
     gpu_memory: int,
     model: str,
 ) -> NodeDevices:
-    """The inventory of GPUs, then NICs.
+    """Return the inventory of GPUs and NICs.
 
-    :param paths: of each two a code, or unknown.
-    :param links: of each two GPUs.
-    :param numa: of each GPU, or any text that GPUs of a NUMA node have in common.
+    :param paths: a code, or unknown, for each pair.
+    :param links: for each pair of GPUs.
+    :param numa: the NUMA node of each GPU: a number, or a text shared by its GPUs.
     """
     gpus, switches = len(links), _switches(paths)
-    texts = list(dict.fromkeys(one for one in numa if isinstance(one, str)))
-    nodes = [texts.index(one) if isinstance(one, str) else one for one in numa]
-    for row in paths[gpus:]:  # a NIC is where the nearest GPU is
+    texts = list(dict.fromkeys(cell for cell in numa if isinstance(cell, str)))
+    nodes = [texts.index(cell) if isinstance(cell, str) else cell for cell in numa]
+    for row in paths[gpus:]:  # a NIC is in the NUMA node of the nearest GPU
         near = [
             (_CODES.index(code), i)
             for i, code in enumerate(row[:gpus])
@@ -52,33 +52,33 @@ def _inventory(
     for i, (name, node) in enumerate(zip(nics, nodes[gpus:], strict=True)):
         share = {"share": 100}
         devices.append(Device("rdma", i, share, uuid=name, numa=node, pcie=switches[gpus + i]))
-    known = gpus <= 16 or any(map(any, links))  # of more GPUs without links nothing is said
+    known = gpus <= 16 or any(map(any, links))  # more GPUs without links: unknown
     return NodeDevices(devices, model=model, links=GpuLinks(links) if known else None)
 
 
 def _switches(paths: Sequence[Sequence[str]]) -> list[str | None]:
-    """A name for those that are below one PCIe switch; of those that are alone there ``None``."""
+    """Return a name for each PCIe switch with several devices; ``None`` for a single device."""
     first = list(range(len(paths)))
     for i, row in enumerate(paths):
         for j in range(i):
             if row[j] in _ON_A_SWITCH:
                 low, high = sorted((first[i], first[j]))
-                first = [low if one == high else one for one in first]
-    return [str(one) if first.count(one) > 1 else None for one in first]
+                first = [low if number == high else number for number in first]
+    return [str(number) if first.count(number) > 1 else None for number in first]
 
 
 def read_nvidia_topology(text: str, *, gpu_memory: int = 80 << 30, model: str = "") -> NodeDevices:
-    """The GPUs and NICs of a machine of which ``nvidia-smi topo -m`` has printed this.
+    """Return the GPUs and NICs in the output of ``nvidia-smi topo -m``.
 
-    :param text: what was printed, with or without the legend and escape codes.
+    :param text: the output, with or without legend and escape codes.
     :param gpu_memory: bytes of each GPU.
     :param model: of the GPUs.
-    :raises ValueError: it is no such matrix; the message names the line.
+    :raises ValueError: it is not such a matrix; the message names the line.
 
-    Devices with PIX or PXB between them are on one PCIe switch. Where NVLinks are printed, the path
-    over PCIe is not: GPUs are then on one switch if each is with some NIC. NUMA nodes are those of
-    "NUMA Affinity", or without that column, GPUs of equal "CPU Affinity" are in one; NICs are where
-    the GPUs are that are nearest. A NIC's name is its ``uuid``.
+    Devices with PIX or PXB between them share a PCIe switch. An NVLink hides the PCIe path: two
+    such GPUs share a switch if both share it with a NIC. NUMA nodes come from "NUMA Affinity", or
+    else from equal "CPU Affinity"; a NIC is in the node of the nearest GPUs. A NIC's name is its
+    ``uuid``.
 
     >>> from hivecore.interop.gpu_topology import read_nvidia_topology
     >>> node = read_nvidia_topology('''
@@ -87,12 +87,14 @@ def read_nvidia_topology(text: str, *, gpu_memory: int = 80 << 30, model: str = 
     ... GPU1    NV12     X      SYS     32-63           1
     ... NIC0    PIX     SYS      X
     ... ''')
-    >>> node.links.counts, [(one.type, one.numa, one.pcie) for one in node.devices]
+    >>> node.links.counts, [(device.type, device.numa, device.pcie) for device in node.devices]
     (((0, 12), (12, 0)), [('gpu', 0, '0'), ('gpu', 1, None), ('rdma', 0, '0')])
     """
     lines = [_ANSI.sub("", line) for line in as_text(text, "text").splitlines()]
     headers = enumerate(map(_HEADS.findall, lines))
-    at, heads = next((one for one in headers if "CPU Affinity" in one[1]), (0, ["CPU Affinity"]))
+    at, heads = next(
+        (header for header in headers if "CPU Affinity" in header[1]), (0, ["CPU Affinity"])
+    )
     names = heads[: heads.index("CPU Affinity")]
     gpus = _gpus(names)
     rows: dict[str, list[str]] = {}
@@ -118,7 +120,7 @@ def read_nvidia_topology(text: str, *, gpu_memory: int = 80 << 30, model: str = 
 
 
 def _gpus(names: list[str]) -> int:
-    """How many of them are GPUs, which are numbered and come first."""
+    """Return the number of GPUs, which come first and are numbered."""
     gpus = sum(1 for name in names if re.fullmatch(r"GPU\d+", name))
     wanted = [f"GPU{i}" for i in range(gpus)]
     if not gpus or names[:gpus] != wanted or len(set(names)) < len(names):
@@ -140,7 +142,7 @@ def _links(code: str) -> int:
 
 
 def _numa_of(cells: Mapping[str, str]) -> int | str | None:
-    """A number, or a text that GPUs of one NUMA node have in common."""
+    """Return a number, or a text that all GPUs of the NUMA node share."""
     if "NUMA Affinity" not in cells:
         return cells.get("CPU Affinity")
     text = cells["NUMA Affinity"]
@@ -155,13 +157,13 @@ def devices_of_levels(
     gpu_memory: int = 80 << 30,
     model: str = "",
 ) -> NodeDevices:
-    """The GPUs of a machine from NVML's answers for pairs of them.
+    """Return the GPUs of a machine from NVML's answers for pairs of them.
 
-    :param levels: of ``nvmlDeviceGetTopologyCommonAncestor``: 0, 10, ..., 50, or "PIX", "PXB",
-        "PHB", "NODE", "SYS"; a square, or a mapping that has each pair once, or both ways.
-    :param links: how many NVLinks a pair has, in the same two ways; pairs left out have none.
-    :param numa: the NUMA node of each GPU; none at all: they are not known.
-    :raises ValueError: a level is none of these, or pairs are missing or contradict each other.
+    :param levels: ``nvmlDeviceGetTopologyCommonAncestor`` of each pair: 0, 10, ..., 50 or "PIX",
+        "PXB", "PHB", "NODE", "SYS", as a square, or as a mapping with each pair once or both ways.
+    :param links: the number of NVLinks of each pair, in the same form; missing pairs have none.
+    :param numa: the NUMA node of each GPU; empty if unknown.
+    :raises ValueError: a level is unknown, or pairs are missing or contradict each other.
 
     >>> from hivecore.interop.gpu_topology import devices_of_levels
     >>> node = devices_of_levels({(0, 1): 10, (0, 2): 50, (1, 2): 50}, {(0, 1): 4})
@@ -189,7 +191,7 @@ def devices_of_levels(
 
 
 def _pairs(value: Any, name: str) -> dict[tuple[int, int], Any]:
-    """Of each two GPUs what a mapping or a square says of them, the lower one first."""
+    """Return the value of each pair of GPUs, lower number first, from a mapping or a square."""
     if not isinstance(value, Mapping):
         rows = [as_tuple(row, f"{name}[{i}]") for i, row in enumerate(as_tuple(value, name))]
         if any(len(row) != len(rows) for row in rows):
@@ -207,16 +209,16 @@ def _pairs(value: Any, name: str) -> dict[tuple[int, int], Any]:
 
 
 def read_rocm_topology(text: str, *, gpu_memory: int = 64 << 30, model: str = "") -> NodeDevices:
-    """The GPUs of a machine of which ``rocm-smi --showtopo`` has printed this.
+    """Return the GPUs in the output of ``rocm-smi --showtopo``.
 
-    :param text: its tables; "Link Type between two GPUs" must be among them.
+    :param text: its tables; "Link Type between two GPUs" is required.
     :param gpu_memory: bytes of each GPU.
     :param model: of the GPUs.
-    :raises ValueError: a table is missing, or is none; the message names it.
+    :raises ValueError: a table is missing or invalid; the message names it.
 
-    A pair has a link if its type is XGMI and no pair of that type has a lower weight: the tool says
-    one hop of GPUs, too, that reach each other over others. How many links a pair has it does not
-    say. NUMA nodes are those that it prints; PCIe switches are not known.
+    A pair has a link if its type is XGMI and it has the lowest weight of that type, as the tool
+    also prints one hop for GPUs that reach each other through others. It prints neither the number
+    of links nor PCIe switches.
 
     >>> from hivecore.interop.gpu_topology import read_rocm_topology
     >>> read_rocm_topology('''
@@ -253,7 +255,7 @@ def read_rocm_topology(text: str, *, gpu_memory: int = 64 << 30, model: str = ""
 
 
 def _table(text: str, title: str) -> list[list[str]]:
-    """The cells of a table, by its title."""
+    """Return the cells of a table, by its title."""
     lines = text.splitlines()
     at = next((i for i, line in enumerate(lines) if f"{title} between two GPUs" in line), None)
     if at is None:

@@ -1,15 +1,14 @@
-"""A backend of networkx: its weighted matchings, computed here.
+"""A networkx backend for weighted matchings.
 
-networkx finds it by the entry points `networkx.backends` and `networkx.backend_info` when hivecore
-is installed beside it; nothing is to be imported:
+networkx finds it through the entry points `networkx.backends` and `networkx.backend_info`, without
+an import:
 
     nx.max_weight_matching(G, backend="hivecore")          # this call
     nx.config.backend_priority = ["hivecore"]              # or every call that it can serve
 
-Weights may be Python or NumPy integers and floats; one that forbids an edge may be as bad as any.
-What hivecore cannot take (a `Fraction`, an integer beyond 2**59, an infinite weight) raises
-`NotImplementedError`, and with a priority networkx goes on to the next backend, in the end to its
-own algorithm.
+Weights may be Python or NumPy integers and floats; -1e300 may forbid an edge. Other weights (a
+`Fraction`, an integer beyond 2**59, infinity) raise `NotImplementedError`; with a priority,
+networkx then tries the next backend and finally its own algorithm.
 """
 
 import contextlib
@@ -27,14 +26,14 @@ __all__ = [
     "should_run",
 ]
 
-_WORTH_IT = 8  # edges; below, networkx is done before a graph is converted
+_WORTH_IT = 8  # edges; for fewer, networkx itself is faster than a conversion
 
 
 class GraphView:
     """A networkx graph as this backend sees it: the graph itself, read again at every call.
 
-    networkx keeps converted graphs and does not notice ``G[u][v]["weight"] = 2``; a copy of the
-    weights would go stale.
+    networkx caches converted graphs and does not notice ``G[u][v]["weight"] = 2``, so a copy of the
+    weights would become stale.
 
     >>> import networkx as nx
     >>> graph = nx.Graph([("a", "b")])
@@ -48,16 +47,16 @@ class GraphView:
         self.graph = graph
 
     def is_directed(self) -> bool:
-        """Whether the edges have a direction; no matching is computed then."""
+        """Whether edges have a direction; such graphs are refused."""
         return bool(self.graph.is_directed())
 
     def is_multigraph(self) -> bool:
-        """Whether there may be parallel edges; no matching is computed then."""
+        """Whether parallel edges are possible; such graphs are refused."""
         return bool(self.graph.is_multigraph())
 
 
 def get_info() -> dict[str, Any]:
-    """What networkx shows of this backend, and which functions it has.
+    """Return networkx' description of this backend and its functions.
 
     >>> sorted(get_info()["functions"])
     ['max_weight_matching', 'min_weight_matching']
@@ -80,7 +79,7 @@ def get_info() -> dict[str, Any]:
 
 
 def convert_from_nx(graph: Any, **_: Any) -> GraphView:
-    """The networkx graph as an argument of this backend, at no cost.
+    """Return a networkx graph as an argument of this backend, without a copy.
 
     >>> import networkx as nx
     >>> convert_from_nx(nx.path_graph(3)).is_directed()
@@ -90,7 +89,7 @@ def convert_from_nx(graph: Any, **_: Any) -> GraphView:
 
 
 def convert_to_nx(result: Any, **_: Any) -> Any:
-    """The networkx graph behind a `GraphView`; any other result as it is.
+    """Return the networkx graph behind a `GraphView`; any other result unchanged.
 
     >>> convert_to_nx({(0, 1)})
     {(0, 1)}
@@ -99,7 +98,7 @@ def convert_to_nx(result: Any, **_: Any) -> Any:
 
 
 def can_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool | str:
-    """Whether the call is one of ours; else the reason.
+    """Return whether the backend supports the call, or a reason why not.
 
     >>> can_run("max_weight_matching", ("a graph",), {"weight": len})
     'weight must name an edge attribute'
@@ -113,7 +112,7 @@ def can_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool |
 
 
 def should_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool | str:
-    """Whether the call is worth a conversion; else the reason.
+    """Return whether the call is large enough for a conversion, or a reason why not.
 
     >>> import networkx as nx
     >>> should_run("max_weight_matching", (nx.path_graph(100),), {})
@@ -130,14 +129,14 @@ def should_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> boo
 def max_weight_matching(
     G: Any, maxcardinality: bool = False, weight: Hashable | None = "weight"
 ) -> set[tuple[Hashable, Hashable]]:
-    """A maximum-weight matching as `networkx.max_weight_matching` defines it: a set of edges.
+    """Return the edges of a maximum-weight matching, as `networkx.max_weight_matching` defines it.
 
     :param G: an undirected networkx graph without parallel edges, or its `GraphView`; loops are
         ignored.
-    :param maxcardinality: only matchings of as many edges as possible compete.
-    :param weight: name of the edge attribute; None, or where an edge has none: 1.
-    :raises networkx.NetworkXNotImplemented: a directed graph or a multigraph.
-    :raises NotImplementedError: weights that are no integers or floats, or too large.
+    :param maxcardinality: consider only matchings with the most edges.
+    :param weight: an edge attribute; None, or an edge without it, means weight 1.
+    :raises networkx.NetworkXNotImplemented: the graph is directed or a multigraph.
+    :raises NotImplementedError: weights are not integers or floats, or too large.
     :raises ValueError: a weight is not a number.
 
     >>> import networkx as nx
@@ -149,16 +148,16 @@ def max_weight_matching(
 
     with _refusals():
         nodes, graph = _numbered(G, weight)
-        found = matching.max_weight_matching(graph, max_cardinality=bool(maxcardinality))
-    return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
+        edges = matching.max_weight_matching(graph, max_cardinality=bool(maxcardinality))
+    return {(nodes[u], nodes[v]) for u, v in edges.pairs.tolist()}
 
 
 def min_weight_matching(
     G: Any, weight: Hashable | None = "weight"
 ) -> set[tuple[Hashable, Hashable]]:
-    """The lightest matching of as many edges as possible: a set of edges.
+    """Return the edges of the lightest among the matchings with the most edges.
 
-    Arguments and errors as of `max_weight_matching`.
+    Arguments and errors as in `max_weight_matching`.
 
     >>> import networkx as nx
     >>> graph = nx.Graph()
@@ -170,13 +169,13 @@ def min_weight_matching(
 
     with _refusals():
         nodes, graph = _numbered(G, weight)
-        found = matching.min_weight_matching(graph)
-    return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
+        edges = matching.min_weight_matching(graph)
+    return {(nodes[u], nodes[v]) for u, v in edges.pairs.tolist()}
 
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """What is refused for its weights is left to others, as networkx asks a backend to say."""
+    """Turn refused weights into `NotImplementedError`, so that networkx tries other backends."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -186,7 +185,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _numbered(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], Any]:
-    """The nodes by number, and the graph without loops as `hivecore.matching` takes it."""
+    """Return the nodes in order, and the graph without loops for `hivecore.matching`."""
     import numpy as np
 
     from hivecore.matching.read import networkx_edges
@@ -201,13 +200,13 @@ def _numbered(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], Any]
     nodes, (n, ends, weights) = networkx_edges(graph, weight)
     if 2 * len(ends) < n * (n - 1):
         return nodes, (n, ends, weights)
-    array = np.zeros((n, n), weights.dtype)  # of a complete graph: the sooner solved form
+    array = np.zeros((n, n), weights.dtype)  # a complete graph, which is solved faster as an array
     u, v = ends.T
     array[u, v] = array[v, u] = weights
     return nodes, array
 
 
 def _forget(graph: Any) -> None:
-    """Take the view out of networkx' cache, which would warn that it may be stale: it never is."""
+    """Remove the view from networkx' cache, which would warn that it may be stale."""
     cache = getattr(graph, "__networkx_cache__", None) or {}
     cache.get("backends", {}).pop("hivecore", None)

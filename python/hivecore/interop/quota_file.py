@@ -1,6 +1,6 @@
-"""Quotas in a YAML file: objects of a cluster, or hivecore's own short form.
+"""Reads quotas from a YAML file: Kubernetes objects, or hivecore's short form.
 
-The short form, in which amounts are written as in Kubernetes (``cpu: 1.5``, ``memory: 64Gi``)::
+The short form, with amounts as in Kubernetes (``cpu: 1.5``, ``memory: 64Gi``)::
 
     total: {cpu: 64, gpu: 16}
     quotas:
@@ -9,7 +9,7 @@ The short form, in which amounts are written as in Kubernetes (``cpu: 1.5``, ``m
     owners:
       train: {quota: vision, amounts: {cpu: 4, gpu: 1}, count: 8, running: 8, priority: 5}
 
-``trees`` may give the totals of other trees: ``pool: {total: {gpu: 8}, carved: true}``.
+``trees`` may have the totals of other trees: ``pool: {total: {gpu: 8}, carved: true}``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,10 +34,10 @@ _MANY = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class QuotaFile:
-    """What a file says.
+    """The content of a file.
 
-    :param tree: its quotas with the owners in them.
-    :param remarks: what of the file is not in the tree, a sentence each.
+    :param tree: its quotas and their owners.
+    :param remarks: what the tree leaves out, a sentence each.
     """
 
     tree: QuotaTree
@@ -45,44 +45,46 @@ class QuotaFile:
 
 
 def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> QuotaFile:
-    """The tree in a YAML text.
+    """Return the quota tree in a YAML text.
 
-    :param text: objects of Kubernetes, see `hivecore.interop.koordinator.read_quota_cluster`, or
-        the short form: one document with the key ``quotas``.
-    :param total: quantities by resource, instead of what the nodes or the text say that the default
-        tree has.
-    :raises ValueError: the text is no YAML; something is out of range or missing; quotas do not go
-        together; the default tree has no total. The message has the path.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: PyYAML is not there.
+    :param text: Kubernetes objects, see `hivecore.interop.koordinator.read_quota_cluster`, or the
+        short form: a document with the key ``quotas``.
+    :param total: of the default tree, quantities by resource; by default that of the nodes or the
+        text.
+    :raises ValueError: the text is not YAML; a value is out of range or missing; quotas contradict
+        each other; the default tree has no total. The message has the path.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is missing.
 
     >>> from hivecore.interop.quota_file import read_quota_file
-    >>> found = read_quota_file('''
+    >>> file = read_quota_file('''
     ... total: {cpu: 8}
     ... quotas:
     ...   lab: {max: {cpu: 6}, min: {cpu: 1500m}}
     ... owners:
     ...   train: {quota: lab, amounts: {cpu: 2}, count: 4, running: 1}
     ... ''')
-    >>> found.tree.runtime("lab"), found.tree.status("lab").used
+    >>> file.tree.runtime("lab"), file.tree.status("lab").used
     ({'cpu': 6000}, {'cpu': 2000})
     """
     given = None if total is None else read_resources(Field(total, "total"))
-    documents = [one for one in read_yaml(Field(text, "the text")) if one is not None]
+    documents = [
+        document for document in read_yaml(Field(text, "the text")) if document is not None
+    ]
     if len(documents) == 1 and isinstance(documents[0], Mapping) and "quotas" in documents[0]:
-        found = QuotaFile(_short_form(Field(documents[0]), given))
+        file = QuotaFile(_short_form(Field(documents[0]), given))
     else:
-        found = _of_objects(documents, given)
-    _check_total(found.tree, given, "total")
-    return found
+        file = _of_objects(documents, given)
+    _check_total(file.tree, given, "total")
+    return file
 
 
 def _of_objects(documents: list[Any], total: dict[str, int] | None) -> QuotaFile:
     cluster = read_quota_cluster(documents[0] if len(documents) == 1 else documents, total=total)
     if not cluster.quotas.quotas:
         raise ValueError("there is no object of kind ElasticQuota, and no key 'quotas'")
-    default = [one for one in cluster.quotas.quotas if not one.parent and not one.tree]
-    shared = any(not one.outside for one in default)
+    default = [quota for quota in cluster.quotas.quotas if not quota.parent and not quota.tree]
+    shared = any(not quota.outside for quota in default)
     if shared and total is None and not cluster.nodes:
         raise ValueError("total: is missing, and there are no nodes that would say it")
     remarks = []
@@ -104,7 +106,7 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
     own = document["total"]
     if total is None and own.value is not None:
         total = read_resources(own)
-    if total is None and any(not (one.parent or one.tree or one.outside) for one in quotas):
+    if total is None and any(not (quota.parent or quota.tree or quota.outside) for quota in quotas):
         raise own.error("is missing")
     with document["quotas"].named():
         tree = QuotaTree(quotas, total=total)
@@ -117,7 +119,7 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
         _check_total(tree, amounts, field["total"].path)
         with field.named():
             tree.set_total(amounts, tree=name, carved=carved)
-    names = {one.name for one in quotas}
+    names = {quota.name for quota in quotas}
     for name, field in document["owners"].items():
         request, running = _owner(name, field)
         if request.quota not in names:
@@ -143,7 +145,7 @@ def _quota(name: str, field: Field) -> Quota:
 
 
 def _owner(name: str, field: Field) -> tuple[QuotaRequest, int]:
-    """What an owner asks for, and how many of its members run."""
+    """Return an owner's request, and the number of its members that run."""
     _check_keys(field, _OF_OWNER)
     quota, amounts = field["quota"].name(), read_resources(field["amounts"])
     count = field["count"].integer(1, _MANY) if "count" in field else 1
@@ -165,7 +167,7 @@ def _check_keys(field: Field, known: Iterable[str]) -> None:
 
 
 def _check_total(tree: QuotaTree, total: Mapping[str, int] | None, path: str) -> None:
-    """A resource that no quota has is a slip of the pen."""
+    """Refuse a resource that no quota has, which is probably misspelt."""
     known = {dimension for name in tree.quotas for dimension, _ in tree.quota(name).max}
     for resource in total or ():
         if resource not in known:

@@ -1,4 +1,4 @@
-"""Ray: the bundles of a placement group that put the pods of a job where a scheduler decided."""
+"""Turns a job's start into the bundles of a Ray placement group."""
 
 from hivecore._arguments import as_instance, as_name
 from hivecore.scheduler import Start
@@ -9,15 +9,15 @@ __all__ = ["bundles"]
 def bundles(
     start: Start, *, label: str = "ray.io/node-id"
 ) -> tuple[list[dict[str, float]], list[dict[str, str]]]:
-    """What ``ray.util.placement_group(bundles=..., bundle_label_selector=...)`` takes.
+    """Return ``bundles`` and ``bundle_label_selector`` of ``ray.util.placement_group``.
 
-    :param start: what a scheduler decided; a bundle for each of its pods, in their order.
-    :param label: the label of Ray's nodes that holds the names that the scheduler knows.
-    :raises ValueError: a pod has no node or no GPUs that are known.
-    :raises TypeError: an argument is of a wrong type.
+    :param start: a scheduler's action; each pod becomes a bundle, in order.
+    :param label: the label of Ray's nodes with the names that the scheduler uses.
+    :raises ValueError: a pod has no node, or its GPUs are unknown.
+    :raises TypeError: an argument has a wrong type.
 
-    The pods are to have devices, so that the GPUs of each are known; which GPUs of a node it gets
-    is Ray's choice all the same.
+    The scheduler must have devices, so that the number of each pod's GPUs is known. Ray itself
+    chooses which GPUs of the node a pod gets.
 
     >>> from hivecore.interop.ray import bundles
     >>> from hivecore.scheduler import PlacedPod, Start

@@ -1,4 +1,4 @@
-"""`hivecore validate`: what is in a configuration file, or what is wrong with it."""
+"""`hivecore validate`: shows what is in a configuration file, or its mistakes."""
 
 import argparse
 import re
@@ -21,7 +21,7 @@ from hivecore.quotas import QuotaTree
 __all__ = ["add_validate_command"]
 
 _Rows = list[tuple[str, ...]]
-#: Words of HiveD's file, wherever it stands, such as in a ConfigMap.
+#: Words of HiveD's file, even inside a ConfigMap.
 _OF_HIVED = re.compile("physicalClusters?|physicalCells|virtualClusters?|cellTypes", re.IGNORECASE)
 _OF_CLAIMS = re.compile(r"\bresource\.k8s\.io/v1")
 _NEITHER = (
@@ -31,24 +31,24 @@ _PARTS = ("queues", "quotas", "cells", "topology", "devices", "sharing", "storag
 
 
 def add_validate_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
+    """Add the command to a parser.
 
-    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param commands: from ``add_subparsers`` of `argparse`.
     """
-    one = commands.add_parser(
+    command = commands.add_parser(
         "validate",
         help="check a configuration file of a cluster, or objects of device claims",
         description="Checks a configuration file: one for a whole cluster, see `hivecore init`, or "
         "one of HiveD; or objects of Kubernetes' device claims. Prints what is in it, or every "
         "mistake with its place in the file; the exit status is 1 then.",
     )
-    one.set_defaults(run=_validate, needs=("yaml",), extra="hived")
-    one.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")
+    command.set_defaults(run=_validate, needs=("yaml",), extra="hived")
+    command.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")
 
 
 def _validate(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
-    text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16 has one a letter
+    text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16
     if _OF_CLAIMS.search(text):
         return validate_claims(path)
     if SchedulerSpec.recognises(text):
@@ -68,7 +68,7 @@ def _validate_cluster(path: Path) -> int:
     try:
         spec = SchedulerSpec.read(path)
     except ConfigError as error:
-        # OpenPAI's services-configuration.yaml has a section cluster, too.
+        # OpenPAI's services-configuration.yaml has a section cluster as well.
         where = configuration_in(read_yaml(path.read_text("utf-8", errors="replace"), Problems()))
         print(f"{path}: {where}" if where else error, file=sys.stderr)
         count = 1 if where else len(error.problems)
@@ -83,8 +83,8 @@ def _validate_cluster(path: Path) -> int:
         tables.append(_layers(spec))
     tables.append(_quotas(spec))
     _print_all(tables)
-    there = [part for part in _PARTS if getattr(spec, part) is not None]
-    print(f"\nA scheduler of it has {', '.join(there) or 'nothing but one queue'}.")
+    parts = [part for part in _PARTS if getattr(spec, part) is not None]
+    print(f"\nA scheduler of it has {', '.join(parts) or 'nothing but one queue'}.")
     return 0
 
 
@@ -137,7 +137,7 @@ def _quotas(spec: SchedulerSpec) -> _Rows:
 
 
 def _print_all(tables: list[_Rows]) -> None:
-    """Those that have a row, with an empty line between them."""
+    """Print the tables that have rows, separated by empty lines."""
     for number, rows in enumerate([rows for rows in tables if len(rows) > 1]):
         if number:
             print()

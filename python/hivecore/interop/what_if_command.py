@@ -1,4 +1,4 @@
-"""`hivecore what-if`: would a job start in a cluster as it is, and which jobs would leave."""
+"""`hivecore what-if`: whether a job would start in a cluster now, and which jobs it would evict."""
 
 import argparse
 import sys
@@ -16,9 +16,9 @@ __all__ = ["add_what_if_command"]
 
 
 def add_what_if_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
+    """Add the command to a parser.
 
-    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param commands: from ``add_subparsers`` of `argparse`.
     """
     parser = commands.add_parser(
         "what-if",
@@ -81,7 +81,7 @@ def _job(
 
 
 def _answer(scheduler: Scheduler, job: Job) -> int:
-    """Print what becomes of the job; returns the exit status."""
+    """Print what would happen to the job; return the exit status."""
     jobs = {name: scheduler.job(name) for name in scheduler}
     actions = scheduler.decide(now=1.0)
     for action in actions:

@@ -1,4 +1,4 @@
-"""What kubectl prints of a cluster with Kueue, Volcano, KAI-Scheduler or Koordinator."""
+"""Reads kubectl's dump of a cluster with Kueue, Volcano, KAI-Scheduler or Koordinator."""
 
 from hivecore.interop.cluster_dump.cluster_dump import ClusterDump
 

@@ -1,4 +1,4 @@
-"""Jobs of a cluster, as drafts: Kueue's Workloads, or pods by the PodGroup that they are of."""
+"""Drafts of a cluster's jobs, from Kueue's Workloads or from pods by PodGroup."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from hivecore.scheduler import Job, Role, Where
 
 __all__ = ["Draft", "Priorities", "drafts_of"]
 
-_HIGHEST = 1000  # priority of a job
+_HIGHEST = 1000  # the highest priority of a job
 _WORKLOAD = f"Workload.{GROUP}"
 _CLASSES = ("PriorityClass.scheduling.k8s.io", f"WorkloadPriorityClass.{GROUP}")
 _VOLCANO_GROUP, _KAI_GROUP = "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.run.ai"
@@ -35,7 +35,7 @@ _GROUP_KEYS = (
 )
 _QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue", QUOTA_NAME)
 _FRACTION = "gpu-fraction"  # of KAI-Scheduler
-_KAI_STAYS = 100  # from this priority on pods of KAI-Scheduler are not preempted
+_KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not preempted
 
 
 class _Condition(Schema, frozen=True):
@@ -98,12 +98,12 @@ class _PodGroup(Schema, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A job with its priority as Kubernetes has it.
+    """A job with its priority in Kubernetes.
 
     :param name: "namespace/name".
-    :param age: the time at which it was made.
-    :param pods: by role how many pods, what each takes, and how far apart they have to be.
-    :param nodes: those that it is on, if they are known.
+    :param age: its creation time.
+    :param pods: role -> number of pods, what each takes, and how far apart they must be.
+    :param nodes: where its pods run, if known.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Draft:
     preemptible: bool = True
 
     def job(self, dump: Dump, priority: int, counted: Iterable[str], layers: Sequence[str]) -> Job:
-        """The job; resources that nothing counts are left out."""
+        """Return the job, without resources that no part counts."""
         kept = {*counted, "cpu", "memory"} - {"gpu"}
         roles = []
         for name, (pods, amounts, spread) in self.pods.items():
@@ -143,9 +143,9 @@ class Draft:
 
 
 class Priorities:
-    """Priorities of jobs for those of Kubernetes, which may be much larger.
+    """Maps Kubernetes' priorities, which may be large, to priorities of jobs.
 
-    They stay as they are if all are from -1000 to 1000; else only their order stays.
+    If all are from -1000 to 1000 they stay; otherwise only their order does.
     """
 
     def __init__(self, dump: Dump, drafts: Iterable[Draft]) -> None:
@@ -166,10 +166,10 @@ class Priorities:
 
 
 def drafts_of(dump: Dump, queues: Mapping[str, str], flavor: str) -> list[Draft]:
-    """The jobs that have not ended: those that run, then those that wait, by age.
+    """Return the jobs that have not ended: running ones, then waiting ones, each by age.
 
-    :param queues: by the queue that jobs name the quota.
-    :param flavor: of Kueue: what runs on others is left out; "": nothing is.
+    :param queues: queue that jobs name -> quota.
+    :param flavor: of Kueue; jobs on other flavors are left out. "" means all flavors.
     """
     if dump.kinds[CLUSTER_QUEUE]:
         drafts = list(_workloads(dump, queues, flavor))
@@ -208,7 +208,9 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
 def _of_pod_sets(
     spec: _Workload, admission: _Admission
 ) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
-    """By pod set the pods that are admitted, or all, what each takes, and their spread."""
+    """Return pod set -> the number of its admitted pods (or of all), what each takes, and their
+    spread.
+    """
     counts = {each.name: each.count for each in admission.pod_set_assignments}
     return {
         each.name: (
@@ -222,7 +224,7 @@ def _of_pod_sets(
 
 
 def _remark_strangers(dump: Dump) -> None:
-    """Name the pods that hold GPUs and are of no workload."""
+    """Add a remark about pods that hold GPUs without belonging to a workload."""
     owners = {owner.uid for item in dump.kinds[_WORKLOAD] for owner in item.meta.owner_references}
     for item in dump.kinds["Pod"]:
         meta, pod = item.meta, dump.read(item, _Pod, whole=False)
@@ -234,7 +236,7 @@ def _remark_strangers(dump: Dump) -> None:
 
 
 class _Places:
-    """Where workloads are: by their topology assignments, or by their pods."""
+    """Finds where workloads run, from their topology assignments or pods."""
 
     def __init__(self, dump: Dump) -> None:
         nodes = dump.kinds["Node"]
@@ -246,7 +248,7 @@ class _Places:
                 self._by_owner[owner.uid][pod.node_name] = None
 
     def of(self, item: Object, admission: _Admission) -> tuple[str, ...]:
-        """The nodes; none: they are not known."""
+        """Return the nodes; empty if unknown."""
         nodes: dict[str, None] = {}
         for each in admission.pod_set_assignments:
             if each.topology_assignment:

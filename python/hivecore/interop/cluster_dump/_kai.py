@@ -1,7 +1,7 @@
-"""KAI-Scheduler's Queues as quotas.
+"""Reads KAI-Scheduler's Queues as quotas.
 
-A quota is `min`; what is spare is shared by weight, and a queue takes back its fair share. It may
-use what others leave, up to its limit.
+A quota becomes `min`. Spare resources are divided by weight, and a queue may reclaim its fair
+share. It may use idle resources up to its limit.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from hivecore.quotas import Quota
 __all__ = ["KAI_QUEUE", "read_kai"]
 
 KAI_QUEUE = "Queue.scheduling.run.ai"
-_FINEST = 1000  # parts of a weight
-_NORMAL = 100  # the priority of a queue that says none
+_FINEST = 1000  # a weight's denominator
+_NORMAL = 100  # the default priority of a queue
 
 
-#: -1: without limit
+#: -1: no limit
 _Amount = Annotated[float, Meta(ge=-1, le=2**40)]
 
 
@@ -47,14 +47,14 @@ class _Queue(Schema, frozen=True):
     priority: int = _NORMAL
 
 
-#: In units of quotas: GPUs, thousandths of a core, bytes.
+#: What a number in the file means in units of quotas: GPUs, thousandths of a core, bytes.
 _UNITS = {"gpu": 1, "cpu": 1, "memory": 1_000_000}
 
 
 def read_kai(dump: Dump, total: Mapping[str, int]) -> Queues:
-    """The queues.
+    """Return the queues.
 
-    :param total: what the nodes have.
+    :param total: the resources of the nodes.
     """
     specs = {item.meta.name: dump.read(item, _Queue) for item in dump.kinds[KAI_QUEUE]}
     for name, spec in specs.items():
@@ -69,7 +69,7 @@ def read_kai(dump: Dump, total: Mapping[str, int]) -> Queues:
 
 
 def _amounts(spec: _Queue, key: str, unlimited: Mapping[str, int]) -> dict[str, int]:
-    """What a queue says, -1 being all that there is."""
+    """Return a queue's amounts; -1 means the total."""
     given = {name: getattr(getattr(spec.resources, name), key) for name in _UNITS}
     return {
         name: unlimited[name] if amount < 0 else min(MOST, ceil(Fraction(amount) * _UNITS[name]))

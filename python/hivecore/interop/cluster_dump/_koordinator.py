@@ -1,4 +1,4 @@
-"""Koordinator's ElasticQuotas, which are quotas already."""
+"""Reads Koordinator's ElasticQuotas."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +14,9 @@ ELASTIC_QUOTA = "ElasticQuota.scheduling.sigs.k8s.io"
 
 
 def read_koordinator(dump: Dump, total: Mapping[str, int]) -> Queues:
-    """The quotas; namespaces name those that are theirs.
+    """Return the quotas and their namespaces.
 
-    :param total: what the nodes have.
+    :param total: the resources of the nodes.
     """
     objects = [item.value for item in dump.kinds[ELASTIC_QUOTA]]
     elastic = read_elastic_quotas(objects)

@@ -1,9 +1,9 @@
-"""Kueue's ClusterQueues, Cohorts and LocalQueues as quotas.
+"""Reads Kueue's ClusterQueues, Cohorts and LocalQueues as quotas.
 
-A ClusterQueue is a quota with its nominal quota as `min`; a cohort is a quota above it, with all
-that is nominal in it. The most that a queue may use is its nominal quota and its borrowing limit.
-By Kueue's classical preemption a queue takes back what is nominal and no more: so no quota has a
-weight, and each may use what others leave (`limit: max`). With fair sharing quotas have weights.
+A ClusterQueue is a quota with its nominal quota as `min`, and its nominal quota plus the borrowing
+limit as `max`. A cohort is the parent quota, with the sum of its nominal quotas. In Kueue's
+classical preemption a queue only reclaims its nominal quota, so quotas have no weight and may use
+whatever is idle (`limit: max`). With fair sharing, quotas have weights.
 """
 
 from collections import defaultdict
@@ -95,10 +95,10 @@ _BORROW = (
 
 
 def read_kueue(dump: Dump, flavor: str, fair_sharing: bool | None) -> Queues:
-    """The queues.
+    """Return the queues.
 
-    :param flavor: only what is of it counts; "": all flavors, added up.
-    :param fair_sharing: whether Kueue has it on; ``None``: as its Configuration says.
+    :param flavor: the only flavor that counts; "" adds up all flavors.
+    :param fair_sharing: whether Kueue uses it; ``None`` takes it from its Configuration.
     """
     items = {item.meta.name: item for item in dump.kinds[CLUSTER_QUEUE]}
     queues = {name: dump.read(item, _ClusterQueue) for name, item in items.items()}
@@ -125,19 +125,19 @@ def read_kueue(dump: Dump, flavor: str, fair_sharing: bool | None) -> Queues:
 
 
 def used_flavors(dump: Dump) -> set[str]:
-    """The names of all flavors of which a queue has a quota."""
+    """Return the flavors for which a queue has a quota."""
     specs = [dump.read(item, _ClusterQueue, whole=False) for item in dump.kinds[CLUSTER_QUEUE]]
     groups = [group for spec in specs for group in spec.resource_groups]
     return {part.name for group in groups for part in group.flavors}
 
 
 def _called(cohort: str, queues: Mapping[str, Any]) -> str:
-    """The quota of a cohort, which may have the name of a queue."""
+    """Return the quota's name for a cohort, which may be called like a queue."""
     return f"cohort/{cohort}" if cohort in queues else cohort
 
 
 def _cohorts(dump: Dump, queues: Mapping[str, _ClusterQueue], flavor: str) -> dict[str, Member]:
-    """The cohorts; those that are named without an object have nothing of their own."""
+    """Return the cohorts; those without an object have no resources of their own."""
     members: dict[str, Member] = {}
     for item in dump.kinds[_COHORT]:
         spec = dump.read(item, _Cohort)
@@ -151,7 +151,7 @@ def _cohorts(dump: Dump, queues: Mapping[str, _ClusterQueue], flavor: str) -> di
 
 
 def _total(result: Queues) -> dict[str, Any]:
-    """What the quotas at the top have together."""
+    """Return the sum of the top quotas."""
     total: dict[str, Any] = defaultdict(int)
     for quota in result.quotas:
         for name, amount in quota.max if not quota.parent else ():
@@ -160,7 +160,7 @@ def _total(result: Queues) -> dict[str, Any]:
 
 
 def _is_fair(dump: Dump, members: Mapping[str, Member]) -> bool:
-    """Whether Kueue's Configuration has fair sharing; without one it is off."""
+    """Whether Kueue's Configuration enables fair sharing; without one it is off."""
     for item in dump.kinds[_CONFIGURATION]:
         sharing = item.value.get("fairSharing")
         return isinstance(sharing, Mapping) and sharing.get("enable", True) is not False
@@ -171,7 +171,7 @@ def _is_fair(dump: Dump, members: Mapping[str, Member]) -> bool:
 
 
 def _reads_preemption(dump: Dump, queues: Mapping[str, _ClusterQueue]) -> bool:
-    """Whether any queue preempts; remarks name those that preempt otherwise than here."""
+    """Whether any queue preempts; remarks name queues whose preemption differs."""
     policies = {name: spec.preemption for name, spec in queues.items()}
     if all(_preempts_never(policy) for policy in policies.values()):
         return False
@@ -190,7 +190,7 @@ def _preempts_never(policy: _Preemption) -> bool:
 
 
 def _local_queues(dump: Dump, queues: Mapping[str, _ClusterQueue]) -> dict[str, str]:
-    """By "namespace/name" the ClusterQueue."""
+    """Return "namespace/name" -> ClusterQueue."""
     users = {}
     for item in dump.kinds[_LOCAL_QUEUE]:
         spec = dump.read(item, _LocalQueue)

@@ -1,4 +1,4 @@
-"""The numbers of ClusterQueues and cohorts, and the quotas that follow from them."""
+"""The amounts of ClusterQueues and cohorts, and the quotas that follow from them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,11 +12,11 @@ from hivecore.quotas import Quota
 
 __all__ = ["Group", "Member", "member_of", "quotas_of", "weight_of"]
 
-_FINEST = 1000  # parts of a weight
+_FINEST = 1000  # a weight's denominator
 
 
 class Resource(Schema, frozen=True):
-    """A quota of a resource of a flavor."""
+    """The quota of a resource in a flavor."""
 
     name: str
     nominal_quota: Fraction = Fraction(0)
@@ -25,7 +25,7 @@ class Resource(Schema, frozen=True):
 
 
 class Flavor(Schema, frozen=True):
-    """The quotas of a flavor."""
+    """The quotas in a flavor."""
 
     name: str
     resources: tuple[Resource, ...] = ()
@@ -42,9 +42,9 @@ class Group(Schema, frozen=True):
 class Member:
     """A ClusterQueue or a cohort.
 
-    :param nominal: by resource the nominal quota, of all flavors together.
-    :param borrowing: by resource how much may be borrowed; what has no limit is missing.
-    :param kept: by resource how much is not lent.
+    :param nominal: resource -> nominal quota, over all flavors.
+    :param borrowing: resource -> borrowing limit, if it has one.
+    :param kept: resource -> how much it does not lend.
     """
 
     parent: str = ""
@@ -60,7 +60,7 @@ class Member:
 
 
 def member_of(dump: Dump, item: Object, groups: Iterable[Group], flavor: str) -> Member:
-    """The numbers of an object; with a flavor, of that alone."""
+    """Read the amounts of an object, in one flavor or in all."""
     by_name: dict[str, list[tuple[str, Resource]]] = defaultdict(list)
     for part in [part for group in groups for part in group.flavors]:
         for resource in part.resources if part.name == flavor or not flavor else ():
@@ -97,9 +97,9 @@ def _add(dump: Dump, member: Member, entries: list[Resource]) -> None:
 
 
 def quotas_of(members: Mapping[str, Member], fair: bool) -> list[Quota]:
-    """A quota for each member.
+    """Return a quota for each member.
 
-    Each has all resources: of what a ClusterQueue does not cover it has nothing.
+    Each covers all resources; it has none of those that a ClusterQueue does not list.
     """
     names = list(dict.fromkeys(name for member in members.values() for name in member.nominal))
     parents = {name: member.parent for name, member in members.items()}
@@ -123,7 +123,9 @@ def quotas_of(members: Mapping[str, Member], fair: bool) -> list[Quota]:
 
 
 def _most(member: Member, nominal: Mapping[str, int], top: Mapping[str, int]) -> dict[str, int]:
-    """What is nominal in and below it, and what it may borrow, at most all of its tree."""
+    """Return the nominal quota in and below it plus its borrowing limit, at most
+    its tree's total.
+    """
     return {
         name: min(amount, nominal[name] + member.borrowing.get(name, amount))
         for name, amount in top.items()
@@ -131,5 +133,5 @@ def _most(member: Member, nominal: Mapping[str, int], top: Mapping[str, int]) ->
 
 
 def weight_of(member: Member) -> int:
-    """The weight as an integer."""
+    """Return the weight as an integer."""
     return ceil(member.weight * _FINEST)

@@ -1,4 +1,4 @@
-"""Nodes and their network, in the terms of a scheduler's file."""
+"""Reads nodes and their network for a scheduler's file."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -66,14 +66,14 @@ class _Topology(Schema, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node that jobs may use, if it is healthy."""
+    """A node that jobs may use while it is healthy."""
 
     labels: Mapping[str, str]
     amounts: Mapping[str, int]
     healthy: bool
 
     def model(self, counted: Collection[str]) -> dict[str, Any]:
-        """What a machine like this has, as the file says it."""
+        """Return the file's entry for machines like this."""
         model: dict[str, Any] = {"gpus": self.amounts.get("gpu", 0)}
         if model["gpus"] and (memory := self.labels.get(_MEMORY, "")).isdecimal():
             model["gpu_memory"] = f"{memory}Mi"
@@ -92,16 +92,16 @@ class Hosts:
 
     @property
     def total(self) -> dict[str, int]:
-        """What they have together, by resource."""
+        """Return the sum of their resources."""
         total: Counter[str] = Counter()
         for host in self.hosts.values():
             total.update(host.amounts)
         return dict(total)
 
     def section(self, counted: Iterable[str]) -> dict[str, Any]:
-        """The section `cluster` of a scheduler's file.
+        """Return the section `cluster` of a scheduler's file.
 
-        :param counted: the resources that are in it, beside GPUs, CPUs and memory.
+        :param counted: resources to include beside GPUs, CPUs and memory.
         """
         kept = {"cpu", "memory", *counted}
         models: dict[str, dict[str, Any]] = {}
@@ -118,7 +118,7 @@ class Hosts:
         return section
 
     def _domains(self, layer: str) -> dict[str, str]:
-        """Nodes by domain; a node without a label is a domain of its own."""
+        """Return the domain of each node; a node without a label is its own domain."""
         domains: dict[str, list[str]] = defaultdict(list)
         for name, host in self.hosts.items():
             domains[host.labels.get(layer) or name].append(name)
@@ -126,7 +126,7 @@ class Hosts:
 
 
 def _name_in(models: dict[str, dict[str, Any]], model: dict[str, Any]) -> str:
-    """The name of a model, which is added if it is new: its GPUs', numbered where others differ."""
+    """Return a model's name, from its GPUs with a number if needed, and add it if it is new."""
     stem = model.get("model", "gpu") if model["gpus"] else "cpu"
     for number in count(1):
         name = f"{stem}-{number}" if number > 1 else stem
@@ -136,9 +136,9 @@ def _name_in(models: dict[str, dict[str, Any]], model: dict[str, Any]) -> str:
 
 
 def read_hosts(dump: Dump, flavors: Collection[str]) -> Hosts:
-    """The nodes that jobs may use; remarks name the others.
+    """Return the nodes that jobs may use; remarks name the others.
 
-    :param flavors: of Kueue that count; none: all nodes do.
+    :param flavors: those of Kueue that count; if empty, all nodes do.
     :raises ValueError: there is no node, or none that jobs may use.
     """
     items = {item.meta.name: item for item in dump.kinds["Node"]}
@@ -183,7 +183,7 @@ def _host(dump: Dump, item: Object, flavors: Sequence[Mapping[str, str]]) -> Hos
 
 
 def _layers(dump: Dump, hosts: Mapping[str, Host], wanted: Sequence[str]) -> list[str]:
-    """The levels of the first topology that a flavor names; else of the only one."""
+    """Return the levels of the first topology that a flavor names, or else of the only topology."""
     items = {item.meta.name: item for kind in _TOPOLOGIES for item in dump.kinds[kind]}
     named = [name for name in dict.fromkeys(wanted) if name in items] or list(items)
     if not named:

@@ -1,7 +1,7 @@
-"""Objects of a cluster by kind, read by schema; what a schema does not have is named.
+"""Reads a cluster's objects by schema, with remarks on fields that the schema lacks.
 
-A schema is a `msgspec.Struct` with the fields that mean something here. Null and absence are the
-same. Amounts are exact (`Fraction`), as Kubernetes writes them.
+A schema is a `msgspec.Struct` with the fields that are used here. Null means absent. Amounts are
+exact (`Fraction`).
 """
 
 import re
@@ -27,17 +27,17 @@ _FEW = 3  # names in a remark
 
 
 class Schema(Struct, rename="camel", frozen=True):
-    """A part of an object, with its fields as Kubernetes spells them."""
+    """A part of an object, with fields spelled as in Kubernetes."""
 
 
 class Owner(Schema, frozen=True):
-    """The object that has made another one."""
+    """The object that created another one."""
 
     uid: str = ""
 
 
 class Meta(Schema, frozen=True):
-    """What every object has."""
+    """The metadata of an object."""
 
     name: str
     namespace: str = ""
@@ -49,13 +49,13 @@ class Meta(Schema, frozen=True):
 
     @property
     def full(self) -> str:
-        """The name with the namespace, if there is one."""
+        """The name, after its namespace if it has one."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An object of which the spec is not read yet."""
+    """An object whose spec has not been read yet."""
 
     kind: str
     meta: Meta
@@ -64,10 +64,10 @@ class Object:
 
 @dataclass(slots=True)
 class Dump:
-    """The objects of a text by kind, and remarks on what of them has no counterpart.
+    """The objects of a text by kind, and remarks on what has no equivalent here.
 
-    :param gpu: the resource that is called "gpu" here.
-    :param kinds: the objects by kind and API group, such as "Queue.scheduling.run.ai".
+    :param gpu: the resource that becomes "gpu".
+    :param kinds: objects by kind and API group, such as "Queue.scheduling.run.ai".
     """
 
     gpu: str
@@ -76,9 +76,9 @@ class Dump:
 
     @classmethod
     def of(cls, objects: Objects, gpu: str) -> "Dump":
-        """The objects of a text or a list.
+        """Read the objects of a text or a list.
 
-        :raises ValueError: an object is there twice, or its metadata has a mistake.
+        :raises ValueError: an object is listed twice, or its metadata is invalid.
         """
         dump, seen = cls(gpu), set()
         for document in objects_of(objects, "objects"):
@@ -95,10 +95,10 @@ class Dump:
     def read(
         self, item: Object, schema: type[_Spec], part: str = "spec", *, whole: bool = True
     ) -> _Spec:
-        """A part of an object.
+        """Read a part of an object.
 
-        :param whole: whether the schema should have all of it: a remark names what it has not.
-        :raises ValueError: the part has a mistake.
+        :param whole: whether to add remarks on fields that the schema lacks.
+        :raises ValueError: the part is invalid.
         """
         given = item.value.get(part, {})
         spec = _read(given, schema, f"{item.kind} {show(item.meta.full)}: {part}")
@@ -108,23 +108,23 @@ class Dump:
         return spec
 
     def remark(self, kind: str, name: str, text: str) -> None:
-        """Say of an object what is not as it is in the cluster."""
+        """Add a remark on how an object differs from the cluster's."""
         self._remarks[kind, text].append(name)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The remarks; objects of which the same is said share a sentence."""
+        """Return the remarks; equal remarks are joined into one sentence."""
         return tuple(
             f"{kind} {_some(names)}: {text}" if names[0] else f"{kind}: {text}"
             for (kind, text), names in self._remarks.items()
         )
 
     def named(self, resource: str) -> str:
-        """What a resource is called here."""
+        """Return the name of a resource here."""
         return "gpu" if resource == self.gpu else resource
 
     def units(self, amounts: Mapping[str, Fraction]) -> dict[str, int]:
-        """Amounts in whole units, as quotas count them."""
+        """Return amounts in whole units of quotas."""
         units = {name: min(in_units(name, amount), MOST) for name, amount in amounts.items()}
         return {self.named(name): amount for name, amount in units.items()}
 
@@ -136,7 +136,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _present(value: Any) -> Any:
-    """The value without what is null."""
+    """Return the value without nulls."""
     if isinstance(value, Mapping):
         return {key: _present(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list):
@@ -162,7 +162,7 @@ def _read(value: Any, schema: type[_Spec], name: str) -> _Spec:
 
 
 def _unread(given: Any, spec: Any, path: str) -> Iterator[str]:
-    """The paths of what was given and is not in the schema, without indices."""
+    """Return the paths of fields that the schema lacks, without indices."""
     if isinstance(given, Mapping) and isinstance(spec, Mapping):
         for key, value in given.items():
             if key in spec:

@@ -1,4 +1,4 @@
-"""What any of the systems says of queues, in the terms of a scheduler's file."""
+"""Queues of any of these systems, as sections of a scheduler's file."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ __all__ = ["Queues", "filled", "path_of", "with_children"]
 class Queues:
     """Queues with their quotas.
 
-    :param system: the scheduler whose they are.
+    :param system: the scheduler that they belong to.
     :param quotas: in the order of the objects.
-    :param total: what the quotas at the top have together; ``None``: what the nodes have.
-    :param limit: as of `hivecore.quotas.QuotaTree`.
-    :param order: of the queues, as in the file; "priority": all jobs are in one queue.
-    :param weights: of the queues.
-    :param strict: the queues in which a job that cannot start blocks those behind it.
-    :param preemption: whether any job may have to leave.
-    :param users: by the queue that jobs name the quota.
+    :param total: of the top quotas together; by default what the nodes have.
+    :param limit: as in `hivecore.quotas.QuotaTree`.
+    :param order: of the queues, as in the file; "priority" puts all jobs into one queue.
+    :param weights: by queue.
+    :param strict: queues in which a blocked job blocks all later ones.
+    :param preemption: whether jobs may be preempted.
+    :param users: queue that jobs name -> quota.
     """
 
     system: str
@@ -36,7 +36,7 @@ class Queues:
     users: Mapping[str, str] = field(default_factory=dict)
 
     def sections(self) -> dict[str, Any]:
-        """The sections of a scheduler's file that are not about nodes."""
+        """Return the sections of a scheduler's file, except for the nodes."""
         order = "arrival" if self.strict and self.order == "priority" else self.order
         quotas = {} if self.total is None else {"total": _written(self.total.items())}
         return {
@@ -56,7 +56,7 @@ class Queues:
 
 
 def _section(quota: Quota) -> dict[str, Any]:
-    """A quota as the file has it, without what it has by default."""
+    """Return a quota's section, without defaults."""
     section: dict[str, Any] = {"parent": quota.parent} if quota.parent else {}
     section |= {"max": _written(quota.max), "min": _written(quota.min)}
     if quota.weight is not None:
@@ -72,14 +72,14 @@ def _written(amounts: Iterable[tuple[str, Any]]) -> dict[str, str]:
 
 
 def filled(amounts: Mapping[str, int], names: Iterable[str], missing: int = 0) -> dict[str, int]:
-    """The amounts of all these resources."""
+    """Return the amounts with an entry for each of these resources."""
     return {name: min(amounts.get(name, missing), MOST) for name in names}
 
 
 def path_of(name: str, parents: Mapping[str, str], kind: str) -> list[str]:
-    """The queue and all above it.
+    """Return the queue and its ancestors.
 
-    :raises ValueError: a parent is missing, or a queue is above itself.
+    :raises ValueError: a parent is missing, or a queue is its own ancestor.
     """
     path = [name]
     while parent := parents[path[-1]]:
@@ -97,7 +97,7 @@ def with_children(
     names: Iterable[str],
     kind: str,
 ) -> dict[str, dict[str, int]]:
-    """By queue, parents first, its minimums: at least those of its children together."""
+    """Return each queue's minimums, at least the sum of its children's; parents come first."""
     resources = list(names)
     depths = {name: len(path_of(name, parents, kind)) for name in parents}
     order = sorted(parents, key=lambda name: depths[name])

@@ -1,8 +1,8 @@
-"""Volcano's Queues as quotas.
+"""Reads Volcano's Queues as quotas.
 
-If any queue says what it deserves, they are read as the plugin "capacity" has it: what a queue
-deserves is `min`, which it takes back, and it may use what others leave, up to its capability.
-Otherwise, as with the plugin "proportion", weights decide how all is shared.
+If any queue has `deserved`, they follow the plugin "capacity": `deserved` becomes `min`, which a
+queue may reclaim, and it may use idle resources up to its capability. Otherwise, as in the plugin
+"proportion", all resources are divided by weight.
 """
 
 from collections.abc import Mapping
@@ -42,9 +42,9 @@ class _Status(Schema, frozen=True):
 
 
 def read_volcano(dump: Dump, total: Mapping[str, int]) -> Queues:
-    """The queues.
+    """Return the queues.
 
-    :param total: what the nodes have: all of it is the root's.
+    :param total: the resources of the nodes, which the root owns.
     """
     items = {item.meta.name: item for item in dump.kinds[VOLCANO_QUEUE]}
     specs = {name: dump.read(item, _Queue) for name, item in items.items()}

@@ -1,4 +1,4 @@
-"""A cluster as kubectl dumps it, as the file of a scheduler with the same queues and nodes."""
+"""Turns kubectl's dump of a cluster into the file of a scheduler with the same queues and nodes."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _SYSTEMS = {
     KAI_QUEUE: "KAI-Scheduler",
     ELASTIC_QUOTA: "Koordinator",
 }
-#: Kinds of the systems' API groups: those of them that are not read are named.
+#: Kinds of these API groups that are not read are named in remarks.
 _OF_SCHEDULERS = re.compile(r"\w+\.(.*\.)?(kueue\.x-k8s\.io|volcano\.sh|run\.ai|kai\.scheduler)")
 _ARE_READ = re.compile(
     "(ClusterQueue|Cohort|LocalQueue|ResourceFlavor|Topology|Workload|WorkloadPriorityClass|"
@@ -38,18 +38,17 @@ _KIND = re.compile(r"[\"']?\bkind[\"']?\s*:\s*[\"']?(?:ClusterQueue|Queue|Elasti
 
 @dataclass(frozen=True, slots=True)
 class ClusterDump:
-    """Nodes and queues of a cluster.
+    """The nodes, queues and jobs of a cluster.
 
-    :param system: the scheduler whose queues they are: "Kueue", "Volcano", "KAI-Scheduler" or
-        "Koordinator".
-    :param sections: those of a scheduler's file, as plain data.
-    :param queues: by the queue that jobs name ("namespace/name" of a LocalQueue, or the quota's own
-        name) the quota.
-    :param unhealthy: the nodes that are cordoned or not ready.
-    :param running: the jobs that run, oldest first, each with its nodes if they are known.
-    :param waiting: the jobs that wait, oldest first.
-    :param priorities: by class the priority of jobs.
-    :param remarks: what of the cluster is not the same here, a sentence each.
+    :param system: whose queues they are: "Kueue", "Volcano", "KAI-Scheduler" or "Koordinator".
+    :param sections: the scheduler's file as plain data.
+    :param queues: queue that jobs name ("namespace/name" of a LocalQueue, or the quota's name) ->
+        quota.
+    :param unhealthy: nodes that are cordoned or not ready.
+    :param running: jobs that run, oldest first, each with its nodes if they are known.
+    :param waiting: jobs that wait, oldest first.
+    :param priorities: priority class -> priority of jobs.
+    :param remarks: what differs from the cluster, a sentence each.
 
     >>> from hivecore.interop.cluster_dump import ClusterDump
     >>> dump = ClusterDump.read('''
@@ -87,23 +86,21 @@ class ClusterDump:
         gpu: str = "nvidia.com/gpu",
         fair_sharing: bool | None = None,
     ) -> Self:
-        """What objects say.
+        """Read a cluster's objects.
 
-        :param objects: Nodes, the queues of one system, and what runs and waits in them (Workloads;
-            or pods with their PodGroups), as ``kubectl get -A -o yaml`` prints
-            them, or as plain data: several documents, lists. Kinds that mean nothing here are
-            passed over.
-        :param flavor: of Kueue: only quotas and nodes of this ResourceFlavor count; "": all do, and
-            quotas of several flavors are added up.
+        :param objects: Nodes, the queues of one system, and its jobs (Workloads, or pods with
+            PodGroups), as ``kubectl get -A -o yaml`` prints them or as plain data. Unrelated kinds
+            are ignored.
+        :param flavor: of Kueue: the only ResourceFlavor whose quotas and nodes count; "" adds up
+            all.
         :param gpu: the resource that stands for whole GPUs.
-        :param fair_sharing: whether Kueue has fair sharing on; ``None``: as its Configuration among
-            the objects says.
-        :raises ValueError: something is out of range, missing or there twice; there are no nodes,
-            or queues of no system or of several. The message has the object and the path.
-        :raises TypeError: something is of a wrong type.
-        :raises ImportError: it is text, and PyYAML is not there.
+        :param fair_sharing: whether Kueue uses it; ``None`` takes it from the Configuration.
+        :raises ValueError: a value is out of range, missing or listed twice; there are no nodes, no
+            queues, or queues of several systems. The message has the object and the path.
+        :raises TypeError: a field has a wrong type.
+        :raises ImportError: PyYAML is needed to read text.
 
-        Cost: O(objects), and that of reading YAML, which takes much longer than JSON.
+        Cost: O(objects). Reading YAML takes much longer than JSON.
         """
         dump = Dump.of(objects, as_name(gpu, "gpu"))
         system = _system(dump)
@@ -133,11 +130,11 @@ class ClusterDump:
 
     @classmethod
     def of_yaml(cls, text: str, name: str, **options: Any) -> Self:
-        """What a text says; else as `read`.
+        """As `read`, for a text.
 
-        :param name: of the file that it is in, which messages name.
+        :param name: of the text's file, for messages.
         :param options: of `read`.
-        :raises ConfigError: it cannot be used.
+        :raises ConfigError: the text cannot be used.
         """
         try:
             return cls.read(text, **options)
@@ -146,7 +143,7 @@ class ClusterDump:
 
     @staticmethod
     def recognises(text: str) -> bool:
-        """Whether a text looks like such objects.
+        """Whether a text looks like Kubernetes objects.
 
         >>> from hivecore.interop.cluster_dump import ClusterDump
         >>> ClusterDump.recognises("kind: Node"), ClusterDump.recognises("cluster: {}")
@@ -156,9 +153,9 @@ class ClusterDump:
 
     @property
     def text(self) -> str:
-        """The scheduler's file, with the remarks as comments.
+        """Return the scheduler's file, with the remarks as comments.
 
-        :raises ImportError: PyYAML is not there.
+        :raises ImportError: PyYAML is missing.
         """
         import yaml
 
@@ -168,13 +165,14 @@ class ClusterDump:
         )
 
     def fill(self, scheduler: Scheduler) -> tuple[str, ...]:
-        """Start in a scheduler what runs in the cluster, and submit what waits; returns remarks.
+        """Start the cluster's running jobs in a scheduler, submit the waiting ones, and return
+        remarks.
 
-        :param scheduler: of the same sections, without jobs; its time is 0.
-        :raises ValueError: as of `Scheduler.submit`.
+        :param scheduler: has the same sections, no jobs, and time 0.
+        :raises ValueError: as in `Scheduler.submit`.
 
-        A job is placed on its own nodes if they are known and it fits there, else anywhere. Then
-        unhealthy nodes are closed. Cost: a decision for each job that runs.
+        A job is placed on its own nodes if they are known and it fits there, otherwise anywhere.
+        Unhealthy nodes are closed afterwards. Cost: a decision for each running job.
         """
         remarks = []
         for job in self.running:
@@ -192,7 +190,7 @@ class ClusterDump:
 
 
 def _starts(scheduler: Scheduler, job: Job) -> str:
-    """Why the job does not start, which it is forgotten then; "": it has."""
+    """Start the job; if that fails, drop it and return why."""
     scheduler.submit(job, now=0.0)
     reasons = [a.reason for a in scheduler.decide(now=0.0) if isinstance(a, Wait | Reject)]
     if job.name in scheduler and scheduler.state(job.name) == "running":

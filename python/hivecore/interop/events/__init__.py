@@ -1,1 +1,1 @@
-"""A `hivecore.scheduler.Scheduler` over HTTP: events in, actions out."""
+"""A `hivecore.scheduler.Scheduler` over HTTP: clients send events and get actions."""

@@ -1,7 +1,7 @@
-"""Bodies of requests, of which nothing is trusted: the events in them, or what is wrong.
+"""Reads the events in request bodies, which are not trusted.
 
-Sizes are bounded before anything is built of them: how deep the JSON is, how long its texts are,
-how many events there are, how many pods a job has and how many GPUs there are in cells.
+Sizes are checked before objects are built: nesting, lengths of texts, the number of events, pods of
+a job, and GPUs in cells.
 """
 
 from typing import Any
@@ -22,9 +22,9 @@ _LONGEST_MESSAGE = 500
 
 
 def events_of(body: bytes) -> tuple[list[SchedulerEvent], bool]:
-    """The events in a body, and whether it is a list; of one that is wrong none.
+    """Return the events in a body (an error in place of an invalid one), and whether it is a list.
 
-    :raises BadCall: the body makes no sense.
+    :raises BadCall: the body is malformed.
 
     >>> from hivecore.interop.events.bodies import events_of
     >>> events, is_list = events_of(b'{"event": "finish", "job": "train"}')
@@ -37,11 +37,11 @@ def events_of(body: bytes) -> tuple[list[SchedulerEvent], bool]:
         return [_event(data, "")], False
     if len(data) > _MOST_EVENTS:
         raise BadCall(413, f"{len(data)} events: at most {_MOST_EVENTS} are taken at once")
-    return [_event(one, f"event {index}: ") for index, one in enumerate(data)], True
+    return [_event(entry, f"event {index}: ") for index, entry in enumerate(data)], True
 
 
 def message_of(error: Exception) -> str:
-    """What an error says, cut where it repeats too much of the body."""
+    """Return an error's message, shortened where it repeats the body."""
     said = str(error.args[0] if error.args else error)
     return said if len(said) <= _LONGEST_MESSAGE else f"{said[:_LONGEST_MESSAGE]}..."
 

@@ -1,4 +1,4 @@
-"""The time of a scheduler, for events that do not say when they happen."""
+"""The time for events that have none."""
 
 import time
 from collections.abc import Callable
@@ -7,10 +7,10 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Seconds that go on from where the scheduler is; from a later time if that is set.
+    """Counts on from the scheduler's time, or from a later time that is set.
 
-    :param now: where it begins.
-    :param read: a clock that never goes back, in seconds.
+    :param now: the start, in seconds.
+    :param read: a monotonic clock, in seconds.
 
     >>> from hivecore.interop.events.clock import Clock
     >>> times = iter([100.0, 100.5, 101.0, 103.0])
@@ -27,9 +27,9 @@ class Clock:
         self._ahead = now - read()
 
     def now(self) -> float:
-        """The time, to the microsecond."""
+        """Return the time, rounded to microseconds."""
         return round(self._read() + self._ahead, 6)
 
     def set(self, now: float) -> None:
-        """It is this late at least."""
+        """Advance to this time, unless it has passed."""
         self._ahead = max(self._ahead, now - self._read())

@@ -1,4 +1,4 @@
-"""What operators measure of a scheduler."""
+"""A scheduler's metrics for operators."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,21 +18,21 @@ _OF_JOBS = "/v1/explain", "/v1/jobs"
 
 
 class SchedulerMetrics(Metrics):
-    """Counts requests, events and decisions, and reads the rest from the status.
+    """Counts requests, events and decisions; other metrics come from the status.
 
-    :param status: what there is now.
+    :param status: returns the current status.
     """
 
     def __init__(self, status: Callable[[], SchedulerSummary]) -> None:
         from prometheus_client import Counter, Histogram
 
         def jobs() -> Iterator[tuple[tuple[str, ...], float]]:
-            for one in status().tenants:
+            for summary in status().tenants:
                 for state in ("pending", "reserved", "lent", "running"):
-                    yield (one.tenant, state), getattr(one, state)
+                    yield (summary.tenant, state), getattr(summary, state)
 
         def gpus() -> Values:
-            return [((one.tenant,), one.gpus) for one in status().tenants]
+            return [((summary.tenant,), summary.gpus) for summary in status().tenants]
 
         def queued() -> Values:
             return [((queue,), length) for queue, length in status().queued]
@@ -48,7 +48,7 @@ class SchedulerMetrics(Metrics):
         self.add_gauge("hivecore_unhealthy_nodes", "Nodes that are marked so", (), unhealthy)
         self._refusals: Any = Counter(
             "hivecore_refusals",
-            "Reasons to wait that were told, by stage",
+            "Refusals of jobs, by stage",
             ("stage",),
             registry=self._registry,
         )
@@ -60,16 +60,16 @@ class SchedulerMetrics(Metrics):
         )
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """A request was answered; its job does not count."""
-        for one in _OF_JOBS:
-            if path.startswith(f"{one}/"):
-                path = one
+        """Count an answered request, with its path but not its job."""
+        for metric in _OF_JOBS:
+            if path.startswith(f"{metric}/"):
+                path = metric
         super().answered(path, status, seconds)
 
     def refused(self, stage: str) -> None:
-        """A job has to wait."""
+        """Count a refusal by a stage."""
         self._child(self._refusals, stage).inc()
 
     def round_took(self, seconds: float) -> None:
-        """A round of decisions took so long."""
+        """Record the duration of a round of decisions."""
         self._decide.observe(seconds)

@@ -1,4 +1,4 @@
-"""The whole of a scheduler as the page for people shows it: nodes, jobs that wait, quotas."""
+"""The state of a scheduler as its web page shows it: nodes, waiting jobs, quotas."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,19 @@ __all__ = ["plain_overview"]
 
 _MOST_WAITING = 500
 _MOST_QUOTAS = 500
-_NODES = "nodes"  # the name of a group when there are no cells and no network
+_NODES = "nodes"  # the group's name without cells and network
 _WAITS = "pending", "reserved"
 _OF_QUOTA = "min", "used", "request", "runtime"
 _Groups = Iterator[tuple[str, Sequence[str]]]
 
 
 def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
-    """What people look at, as plain data for JSON. Cost: O(jobs + pods + nodes + quotas).
+    """Return the data of the web page. Cost: O(jobs + pods + nodes + quotas).
 
-    ``groups``: the nodes of each cell above nodes, or of each narrowest domain of a network, each
-    as its name, its GPUs, those in use and the jobs on it. ``waiting``: the first jobs that wait,
-    with the reason. ``quotas``: the first quotas, each after its parent. ``owned``: the GPUs of
-    each tenant's cells.
+    ``groups``: the nodes of each cell above the node level, or of each narrowest domain of the
+    network, as [name, GPUs, GPUs in use, jobs]. ``waiting``: the first waiting jobs, with reasons.
+    ``quotas``: the first quotas, parents before children. ``owned``: the GPUs of each tenant's
+    cells.
 
     >>> from hivecore.devices import DeviceCluster, NodeDevices
     >>> from hivecore.interop.events.overview import plain_overview
@@ -54,7 +54,7 @@ def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
 
 
 def _used(scheduler: Scheduler) -> tuple[Counter[str], dict[str, list[str]]]:
-    """The GPUs in use on each node, a shared GPU once, and the jobs there."""
+    """Return the GPUs in use on each node, counting a shared GPU once, and its jobs."""
     minors: defaultdict[str, set[int]] = defaultdict(set)
     others: Counter[str] = Counter()
     jobs: defaultdict[str, list[str]] = defaultdict(list)
@@ -71,7 +71,7 @@ def _used(scheduler: Scheduler) -> tuple[Counter[str], dict[str, list[str]]]:
 
 
 def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
-    """The GPUs of each node, in use or not."""
+    """Return the number of GPUs of each node."""
     devices, cells, network = scheduler.devices, scheduler.cells, scheduler.topology
     if devices is not None:
         inventories = {node: devices.inventory(node) for node in devices.nodes}
@@ -107,7 +107,9 @@ def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
 
 
 def _of_cells(cells: CellCluster) -> _Groups:
-    """The nodes of each cell of the level above nodes; those of a chain where there is none."""
+    """Return the nodes of each cell above the node level, or of the chain if there is no such
+    level.
+    """
     for name, of in cells.spec.chains.items():
         nodes, level = chain_nodes(cells, name), of.levels.index(of.node_level or "")
         if level + 1 == len(of.levels):
@@ -119,7 +121,7 @@ def _of_cells(cells: CellCluster) -> _Groups:
 
 
 def _of_network(network: NetworkTopology) -> _Groups:
-    """The nodes of each domain of the narrowest layer."""
+    """Return the nodes of each domain of the narrowest layer."""
     if network.layers:
         for nodes in network.domains(network.layers[-1]):
             yield "/".join(network.domain(nodes[0])[:-1]), nodes
@@ -137,7 +139,7 @@ def _waiting(scheduler: Scheduler) -> Iterator[dict[str, Any]]:
 
 
 def _owned(cells: CellCluster) -> dict[str, int]:
-    """The GPUs of each tenant's cells, pinned ones included."""
+    """Return the GPUs of each tenant's cells, including pinned cells."""
     spec, owned = cells.spec, Counter[str]()
     sizes = {
         (name, level): leaves
@@ -153,7 +155,7 @@ def _owned(cells: CellCluster) -> dict[str, int]:
 
 
 def _quotas(tree: QuotaTree) -> Iterator[dict[str, Any]]:
-    """Quotas with their depth and amounts, each after its parent."""
+    """Yield quotas with depth and amounts, parents before children."""
     depths: dict[str, int] = {"": -1}
     for name in tree.quotas[:_MOST_QUOTAS]:
         declared, status = tree.quota(name), tree.status(name)

@@ -1,4 +1,4 @@
-"""The status, how a job stands and why it waits, as plain data for JSON."""
+"""Status, job status and explanations as plain data for JSON."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ _STATES = ("pending", "reserved", "lent", "running")
 
 
 def plain_status(status: SchedulerSummary) -> dict[str, Any]:
-    """The status: jobs by state, those of each tenant, queues, and nodes.
+    """Return the status: jobs by state, in total and by tenant, queues, and nodes.
 
     >>> from hivecore.interop.events.plain import plain_status
     >>> from hivecore.scheduler import Scheduler
     >>> plain_status(Scheduler().summary())["jobs"]
     {'pending': 0, 'reserved': 0, 'lent': 0, 'running': 0}
     """
-    tenants = {one.tenant: to_builtins(one) for one in status.tenants}
-    for one in tenants.values():
-        del one["tenant"]
+    tenants = {counts.tenant: to_builtins(counts) for counts in status.tenants}
+    for counts in tenants.values():
+        del counts["tenant"]
     return {
         "now": status.now,
-        "jobs": {state: sum(one[state] for one in tenants.values()) for state in _STATES},
+        "jobs": {state: sum(counts[state] for counts in tenants.values()) for state in _STATES},
         "tenants": tenants,
         "queues": dict(status.queued),
         "unhealthy": list(status.unhealthy),
@@ -33,15 +33,15 @@ def plain_status(status: SchedulerSummary) -> dict[str, Any]:
 
 
 def plain_job_status(job: str, status: JobStatus) -> dict[str, Any]:
-    """How a job stands, its pods as those of the action that started it.
+    """Return a job's state, with pods as in the action that started it.
 
     >>> from hivecore.interop.events.plain import plain_job_status
     >>> from hivecore.scheduler import Job, Scheduler
     >>> scheduler = Scheduler()
     >>> scheduler.submit(Job("train", "vision", 8), now=0.0)
     >>> _ = scheduler.decide(now=5.0)
-    >>> found = plain_job_status("train", scheduler.status("train"))
-    >>> found["state"], found["since"], found["pods"]
+    >>> status = plain_job_status("train", scheduler.status("train"))
+    >>> status["state"], status["since"], status["pods"]
     ('running', 5.0, [['pod', 0, '', {}]])
     """
     fields = {field: getattr(status, field) for field in _FIELDS}
@@ -49,7 +49,7 @@ def plain_job_status(job: str, status: JobStatus) -> dict[str, Any]:
 
 
 def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
-    """Why a job waits, and each change after which it would start, with a line for people.
+    """Return why a job waits, and the changes that would let it start, also as text.
 
     >>> from hivecore.interop.events.plain import plain_explanation
     >>> from hivecore.scheduler import Job, Scheduler
@@ -58,6 +58,6 @@ def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
     >>> plain_explanation(scheduler.explain("train"))["state"]
     'pending'
     """
-    changes = [{**to_builtins(one), "text": one.text} for one in explanation.changes]
+    changes = [{**to_builtins(change), "text": change.text} for change in explanation.changes]
     texts = {"reason": explanation.reason, "text": explanation.text}
     return {**to_builtins(explanation), "changes": changes, **texts}

@@ -1,4 +1,4 @@
-"""The actions that were decided, with running numbers, for clients that read them later."""
+"""Numbered actions, for clients that read them later."""
 
 import os
 from collections import deque
@@ -16,10 +16,10 @@ _MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
 
 
 class RecentActions:
-    """The latest actions as JSON, numbered from 1; the oldest are forgotten.
+    """The latest actions as JSON, numbered from 1; the oldest are dropped.
 
-    :param most_bytes: how much of their JSON is kept.
-    :param log: of the scheduler, which has those that are forgotten; ``None``: there is none.
+    :param most_bytes: how much JSON to keep.
+    :param log: of the scheduler, from which dropped actions are read, if there is one.
 
     >>> from hivecore.interop.events.recent_actions import RecentActions
     >>> actions = RecentActions()
@@ -39,7 +39,7 @@ class RecentActions:
 
     @classmethod
     def of_log(cls, path: "str | os.PathLike[str]", most_bytes: int = _MOST_BYTES) -> Self:
-        """Those of the newest segment of a decision log, with the numbers that they had.
+        """Return the actions of the newest segment of a decision log, with their numbers.
 
         :raises CorruptStateError: the log is damaged.
         """
@@ -51,11 +51,11 @@ class RecentActions:
 
     @property
     def first(self) -> int:
-        """The number of the oldest that is known; one more than `last`: there is none."""
+        """The number of the oldest kept action; `last` + 1 if there is none."""
         return self.last - len(self._texts) + 1
 
     def add(self, now: float, action: Mapping[str, Any]) -> None:
-        """One more was decided; it is plain data."""
+        """Append an action, given as plain data."""
         self.last += 1
         text = write_json({"number": self.last, "now": now, **action})
         self._texts.append(text)
@@ -64,10 +64,10 @@ class RecentActions:
             self._bytes -= len(self._texts.popleft())
 
     def since(self, after: int) -> tuple[bytes, int]:
-        """Those with a greater number, JSON with commas between, as many as fit into an answer.
+        """Return actions with greater numbers as comma-separated JSON, up to the size of an answer.
 
-        :returns: them, and the number of the last of them, after which the next ones come.
-        :raises LookupError: some of them are forgotten.
+        :returns: the text, and the number to pass as ``after`` next time.
+        :raises LookupError: some of them are dropped.
         :raises ValueError: there is no such number yet.
         """
         if after > self.last:
@@ -77,7 +77,7 @@ class RecentActions:
             raise LookupError(f"after={after}: the oldest action that is known is {self.first}")
         texts: list[bytes] = []
         size = 0
-        # Clients mostly read the newest, and a deque is fast at its ends: counted from the end.
+        # A deque is fast at its ends, and clients mostly read the newest: count from the end.
         start = skipped - len(self._texts)
         for index in range(start, min(0, start + _MOST_AT_ONCE)):
             text = self._texts[index]
@@ -90,7 +90,7 @@ class RecentActions:
     def logged_since(self, after: int) -> tuple[bytes, int]:
         """As `since`, from the log.
 
-        :raises LookupError: some of them are forgotten, and in no segment of a log any more.
+        :raises LookupError: the log no longer has some of them.
         :raises CorruptStateError: the log is damaged.
         """
         if self._log is None:

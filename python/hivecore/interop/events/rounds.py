@@ -1,4 +1,4 @@
-"""Events, and the decisions after them: what every request that changes something comes to."""
+"""Applies events to a scheduler and lets it decide."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -13,11 +13,11 @@ __all__ = ["RefusedEvent", "Round", "take"]
 
 
 class RefusedEvent(NamedTuple):
-    """An event that the scheduler refuses; nothing of it has changed anything.
+    """An event that the scheduler refused; it has changed nothing.
 
-    :param event: which one of all, from 0.
-    :param status: that of HTTP.
-    :param message: what is wrong.
+    :param event: its index among all events.
+    :param status: the HTTP status.
+    :param message: the error.
     """
 
     event: int
@@ -26,9 +26,9 @@ class RefusedEvent(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What came of some events.
+    """The result of some events.
 
-    :param actions: what is to be done, with the time since which it holds.
+    :param actions: pairs of (time, action).
     """
 
     actions: list[tuple[float, Action]]
@@ -42,14 +42,13 @@ def take(
     decided: Callable[[float], object] = lambda seconds: None,
     latest: Callable[[float], float] = lambda now: inf,
 ) -> Round:
-    """Tell a scheduler some events in this order, and have it decide at the end of each moment.
+    """Apply events in order, and decide at the end of each moment.
 
-    :param now: when those happen that do not say it, in seconds; if the scheduler is there already,
-        now is when it is.
-    :param decided: is called with the seconds that each decision took.
-    :param latest: the latest time that an event may have when it is so late; a later event is
-        refused.
-    :returns: what came of it; if all events are refused, nothing has changed.
+    :param now: the time of events without one, in seconds, or the scheduler's time if that is
+        later.
+    :param decided: called with the duration of each decision in seconds.
+    :param latest: now -> the latest allowed time; later events are refused.
+    :returns: actions and refused events; if all are refused, nothing has changed.
 
     >>> from hivecore.interop.events.rounds import take
     >>> from hivecore.scheduler import Scheduler, event_of_plain
@@ -59,20 +58,20 @@ def take(
     >>> actions[0][0], actions[0][1].job, errors
     (5.0, 'train', [RefusedEvent(event=1, status=404, message="there is no job 'none'")])
     """
-    found = Round([], [])
+    round = Round([], [])
     is_open = False
 
     def decide() -> None:
         started = time.perf_counter()
         actions = scheduler.decide(scheduler.now)
         decided(time.perf_counter() - started)
-        found.actions.extend((scheduler.now, action) for action in actions)
+        round.actions.extend((scheduler.now, action) for action in actions)
 
     for index, event in enumerate(events):
         moment = max(now, scheduler.now) if event.now is None else event.now
         if (last := latest(max(now, scheduler.now))) < moment:
             message = f"now={moment!r}: allowed are {scheduler.now!r} to {last!r}, see --max-step"
-            found.errors.append(RefusedEvent(index, 409, message))
+            round.errors.append(RefusedEvent(index, 409, message))
             continue
         if is_open and moment > scheduler.now:
             decide()
@@ -80,11 +79,11 @@ def take(
         try:
             event.tell(scheduler, moment)
         except KeyError as error:
-            found.errors.append(RefusedEvent(index, 404, message_of(error)))
+            round.errors.append(RefusedEvent(index, 404, message_of(error)))
         except (TypeError, ValueError, StaleDecisionError) as error:
-            found.errors.append(RefusedEvent(index, 409, message_of(error)))
+            round.errors.append(RefusedEvent(index, 409, message_of(error)))
         else:
             is_open = True
     if is_open:
         decide()
-    return found
+    return round

@@ -1,8 +1,8 @@
-"""A scheduler as a service: clients that send events and carry out the actions need no Python.
+"""A scheduler as an HTTP service, for clients in any language.
 
-Requests that change the scheduler take turns; what takes long is given to a thread meanwhile.
-Questions are answered on branches. An unforeseen error ends the service: what is in memory may not
-be what the log says, and the next start takes up what the log says.
+Requests that change the scheduler take turns; long ones run in a thread. Questions are answered on
+copies. An unexpected error ends the service, because memory and log may disagree; the next start
+recovers from the log.
 """
 
 import asyncio
@@ -37,28 +37,28 @@ _LOOK_AFTER = 1.0  # seconds
 Fsync = Literal["always", "interval", "never"]
 """When a log is synchronised with the disk."""
 
-_FEW = 256  # events and pods to come that take less time than to hand them to a thread
-#: Events that take longer than others.
+_FEW = 256  # events and new pods that are handled faster than by handing them to a thread
+#: Events that take longer.
 _LONG = "add_node", "drain", "remove_node", "set_quota", "set_total", "reconfigure", "update_claims"
-_SMALL = 64 * 1024  # bytes of a body that do
+_SMALL = 64 * 1024  # bytes of a body that are parsed faster than by handing them to a thread
 _LONGEST_WAIT = 60.0  # seconds
-_BRANCHES = 2  # at a time
-_REST = 20  # an overview is given again for so many times as long as it took
+_BRANCHES = 2  # at the same time
+_REST = 20  # an overview stays valid for this multiple of its own duration
 
 
 class SchedulerService(Service):
-    """Answers over HTTP for a scheduler.
+    """Serves a scheduler over HTTP.
 
-    :param scheduler: must not be changed by others.
-    :param actions: those that it has decided before; ``None``: none.
-    :param clock: for events that do not say when they happen; it never goes back, in seconds.
-    :param max_step: how many seconds an event may be ahead of this clock. An event that is later is
-        refused, for all events that come after it would be in the past. As long as no time has
-        been given yet, the time may also be that of today in Unix time.
-    :param fsync: when the log is synchronised with the disk, which is what a power cut leaves:
-        "always" before an answer, "interval" by each `look_after_log`, "never".
-    :param snapshot_every: after how many lines of the log `look_after_log` writes a snapshot;
-        0: never.
+    :param scheduler: nothing else may change it.
+    :param actions: its earlier decisions, if any.
+    :param clock: a monotonic clock in seconds, for events without a time.
+    :param max_step: how many seconds an event may be ahead of this clock. A later event is refused,
+        as it would put all following events into the past. The first time may also be today's Unix
+        time.
+    :param fsync: when the log is flushed to disk to survive a power cut: "always" before an answer,
+        "interval" at each `look_after_log`, or "never".
+    :param snapshot_every: the number of log lines after which `look_after_log` writes a snapshot; 0
+        for never.
 
     Jobs that wait already are decided on at once.
     """
@@ -83,7 +83,7 @@ class SchedulerService(Service):
         self._recent = RecentActions() if actions is None else actions
         self._clock, self._max_step = Clock(scheduler.now, clock), max_step
         self._fsync, self._snapshot_every = fsync, snapshot_every
-        self._synced = self._tried = -1  # the last lines of the log by then
+        self._synced = self._tried = -1  # log lines at the last sync and the last attempt
         self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._branches = asyncio.Semaphore(_BRANCHES)
@@ -104,7 +104,7 @@ class SchedulerService(Service):
         self._wake()
 
     async def run(self) -> None:
-        """Look after the log until the service fails; raises what has failed."""
+        """Maintain the log until the service fails; raise the failure."""
         keeping = asyncio.ensure_future(self.keep_log())
         try:
             await self.broken.wait()
@@ -115,7 +115,7 @@ class SchedulerService(Service):
         raise self.failure
 
     async def keep_log(self) -> None:
-        """Look after the log when a snapshot is due and once a second, until the service fails."""
+        """Maintain the log once a second and for snapshots, until the service fails."""
         while self.failure is None:
             with suppress(Exception):  # the service ends then
                 await self.look_after_log()
@@ -125,10 +125,10 @@ class SchedulerService(Service):
                     await self._due.wait()
 
     async def look_after_log(self) -> None:
-        """Synchronise the log with the disk and write a snapshot, if it is time to.
+        """Flush the log and write a snapshot, if they are due.
 
-        :raises OSError: the disk refuses the log; the service has failed. Without a snapshot it
-            goes on, and tries again after as many lines.
+        :raises OSError: the log cannot be written, so the service has failed. A failed snapshot is
+            retried after the same number of lines.
         """
         scheduler = self._scheduler
         if self._fsync == "interval" and scheduler.logged > self._synced:
@@ -149,7 +149,7 @@ class SchedulerService(Service):
                 self.metrics.happened("snapshot")
 
     def _is_due(self) -> bool:
-        """Whether the log has so many lines more than at the last snapshot, or the last try."""
+        """Whether a snapshot is due since the last one, or the last attempt."""
         last = max(self._scheduler.log_begin, self._tried)
         return 0 < self._snapshot_every <= self._scheduler.logged - last
 
@@ -160,31 +160,31 @@ class SchedulerService(Service):
         async with self._turn:
             if self.failure is not None:
                 raise BadCall(503, f"not ready: {self.not_ready}")
-            found = await self._decided(events)
+            round = await self._decided(events)
             now, last = self._scheduler.now, self._recent.last
-        if found.errors and not is_list:
-            raise BadCall(found.errors[0].status, found.errors[0].message)
-        return {"now": now, "last": last, "errors": _errors(found)}
+        if round.errors and not is_list:
+            raise BadCall(round.errors[0].status, round.errors[0].message)
+        return {"now": now, "last": last, "errors": _errors(round)}
 
     async def _decided(self, events: list[SchedulerEvent]) -> Round:
-        """Take events; it is our turn."""
+        """Apply events, in our turn."""
         now = self._clock.now()
         arguments = self._scheduler, events, now, self.metrics.round_took, self._latest
         self._is_known = False
         try:
             if sum(map(_size, events)) <= _FEW:
-                found = take(*arguments)
+                round = take(*arguments)
             else:
-                found = await asyncio.to_thread(take, *arguments)
+                round = await asyncio.to_thread(take, *arguments)
         except Exception as error:
             self._fail(error)
             raise
         await self._sync()
-        self._note(events, found)
-        return found
+        self._note(events, round)
+        return round
 
     async def _sync(self) -> None:
-        """Have the log on the disk before an answer, if that is promised; it is our turn."""
+        """Flush the log before an answer if that is promised, in our turn."""
         if self._fsync == "always" and self.failure is None:
             await self._sync_now()
 
@@ -192,13 +192,13 @@ class SchedulerService(Service):
         logged = self._scheduler.logged
         try:
             await asyncio.to_thread(self._scheduler.sync)
-        except Exception as error:  # what the disk has is not known any more
+        except Exception as error:  # the state of the disk is unknown
             self._fail(error)
             raise
         self._synced = logged
 
     def _latest(self, now: float) -> float:
-        """The latest time that an event may have now."""
+        """Return the latest time that an event may have."""
         first = time.time() if self._scheduler.now == 0.0 else now
         return max(now, first) + self._max_step
 
@@ -206,20 +206,20 @@ class SchedulerService(Service):
         self.not_ready, self.failure = "the service has failed", error
         self.broken.set()
 
-    def _note(self, events: list[SchedulerEvent], found: Round) -> None:
-        """Number the actions, and count."""
+    def _note(self, events: list[SchedulerEvent], round: Round) -> None:
+        """Number the actions and update the metrics."""
         metrics = self.metrics
-        refused = {error.event for error in found.errors}
+        refused = {error.event for error in round.errors}
         for index, event in enumerate(events):
             metrics.happened("refused" if index in refused else event.name)
-        for now, action in found.actions:
+        for now, action in round.actions:
             plain = plain_record(action)
             self._recent.add(now, plain)
             metrics.decided("decide", plain["action"])
             if isinstance(action, Wait):
                 metrics.refused(action.refusal.stage)
         self._clock.set(self._scheduler.now)
-        if found.actions:
+        if round.actions:
             self._wake()
         if self._is_due():
             self._due.set()
@@ -250,7 +250,7 @@ class SchedulerService(Service):
     # --- questions
 
     def _summary(self) -> SchedulerSummary:
-        """The state now; while a request changes it, the state before."""
+        """Return the state; during a change, the state before it."""
         if not self._is_known and not self._turn.locked():
             self._known, self._is_known = self._scheduler.summary(), True
         return self._known
@@ -263,7 +263,7 @@ class SchedulerService(Service):
         return {**plain_status(self._summary()), "last": self._recent.last}
 
     async def _overview_now(self, call: Call) -> bytes:
-        """The status and all that the page shows, at most 20 times as old as computing it takes."""
+        """Return status and overview, at most 20 times as old as computing them takes."""
         async with self._turn:
             begun = time.perf_counter()
             if begun >= self._overview_until:
@@ -283,8 +283,8 @@ class SchedulerService(Service):
         async with self._turn:
             if job not in self._scheduler:
                 raise BadCall(404, f"there is no job {show(job)}")
-            found = plain_job_status(job, self._scheduler.status(job))
-            return {**found, "last": self._recent.last}
+            answer = plain_job_status(job, self._scheduler.status(job))
+            return {**answer, "last": self._recent.last}
 
     async def _explain(self, call: Call) -> dict[str, Any]:
         job = call.name
@@ -305,9 +305,9 @@ class SchedulerService(Service):
         events, _ = await _read(call.body)
         async with self._branches:
             branch, now = await self._branch()
-            found = await asyncio.to_thread(take, branch, events, now)
-        actions = [{"now": now, **plain_record(action)} for now, action in found.actions]
-        return {"now": branch.now, "actions": actions, "errors": _errors(found)}
+            round = await asyncio.to_thread(take, branch, events, now)
+        actions = [{"now": now, **plain_record(action)} for now, action in round.actions]
+        return {"now": branch.now, "actions": actions, "errors": _errors(round)}
 
     routes = Routes(
         [
@@ -325,7 +325,7 @@ class SchedulerService(Service):
 
 
 class _ActionsQuery(Struct, frozen=True):
-    """The number of the last action that is known, and how many seconds to wait for more."""
+    """The number of the last known action, and the seconds to wait for more."""
 
     after: int
     wait: float
@@ -354,12 +354,14 @@ async def _read(body: bytes) -> tuple[list[SchedulerEvent], bool]:
 
 
 def _size(event: SchedulerEvent) -> int:
-    """How much work an event is."""
+    """Return the amount of work in an event."""
     if event.name in _LONG:
         return _FEW + 1
-    pods = (role.pods for _, one in event.arguments if isinstance(one, Job) for role in one.roles)
+    pods = (
+        role.pods for _, value in event.arguments if isinstance(value, Job) for role in value.roles
+    )
     return 1 + sum(pods)
 
 
-def _errors(found: Round) -> list[dict[str, Any]]:
-    return [{"event": error.event, "Error": error.message} for error in found.errors]
+def _errors(round: Round) -> list[dict[str, Any]]:
+    return [{"event": error.event, "Error": error.message} for error in round.errors]

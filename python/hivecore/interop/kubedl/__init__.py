@@ -1,4 +1,4 @@
-"""KubeDL's jobs: what they ask for, which tenant's they are, and which gangs they are made of."""
+"""Reads KubeDL's jobs: their resources, tenants and gangs."""
 
 from hivecore.interop.kubedl.gangs import gang_labels, gangs_of
 from hivecore.interop.kubedl.jobs import KubedlJob, KubedlRole, read_job

@@ -1,4 +1,4 @@
-"""The gangs that KubeDL makes of a job, and what it writes on their pods."""
+"""The gangs that KubeDL forms of a job, and the labels of their pods."""
 
 from hivecore._arguments import as_bool, as_instance, as_name
 from hivecore.gangs import GangSpec
@@ -9,16 +9,17 @@ __all__ = ["gang_labels", "gangs_of"]
 
 
 def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
-    """The gangs of a job, for `hivecore.gangs.Coscheduler`; AIMaster is in none.
+    """Return the gangs of a job, for `hivecore.gangs.Coscheduler`, without AIMaster.
 
-    :param per_role: what the feature DAGScheduling says. True: each role is a gang that needs all
-        of its pods. False: the job is one, and needs all pods or, if it says so, ``minAvailable``.
-    :raises ValueError: ``minAvailable`` is more than there are pods: it would never start.
-    :raises TypeError: something is of a wrong type.
+    :param per_role: the feature DAGScheduling. If true, each role is a gang that needs all of its
+        pods. If false, the job is one gang that needs ``minAvailable`` pods, by default all.
+    :raises ValueError: ``minAvailable`` exceeds the number of pods, so that the job could never
+        start.
+    :raises TypeError: an argument has a wrong type.
 
-    Gangs of roles start without each other, as KubeDL creates the pods of a role only when those
-    that it depends on run. A job of nothing but AIMaster has no gang. Names are those of KubeDL's
-    PodGroups: "namespace/job", "namespace/job-role". Source: KubeDL, ``pkg/gang_schedule``.
+    Gangs of roles start independently, as KubeDL creates a role's pods only once those it depends
+    on run. A job that is only an AIMaster has no gang. Names are those of KubeDL's PodGroups:
+    "namespace/job" or "namespace/job-role". Source: KubeDL, ``pkg/gang_schedule``.
 
     >>> from hivecore.interop.kubedl import gangs_of, read_job
     >>> record = {"kind": "MPIJob", "metadata": {"name": "bert"}}
@@ -29,7 +30,7 @@ def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
     _check_job(job)
     roles = [role for role in job.roles if role.name != AI_MASTER]
     if as_bool(per_role, "per_role"):
-        return tuple(GangSpec(f"{job.name}-{one.name.lower()}", one.replicas) for one in roles)
+        return tuple(GangSpec(f"{job.name}-{role.name.lower()}", role.replicas) for role in roles)
     total = sum(role.replicas for role in roles)
     if job.min_available > total:
         raise ValueError(
@@ -39,16 +40,16 @@ def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
 
 
 def gang_labels(job: KubedlJob, role: str, *, per_role: bool) -> dict[str, str]:
-    """The labels of a role's pods that name their gang; none for AIMaster.
+    """Return the labels that name the gang of a role's pods; none for AIMaster.
 
     :param role: the replica type, such as "Worker".
-    :param per_role: as of `gangs_of`.
+    :param per_role: as in `gangs_of`.
     :raises KeyError: the job has no such role.
-    :raises ValueError: as of `gangs_of`.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: as in `gangs_of`.
+    :raises TypeError: an argument has a wrong type.
 
-    Two protocols in one, as KubeDL's coscheduler writes them: the label of a PodGroup, and the
-    two that do without the object. Koordinator follows either.
+    As in KubeDL, they follow two protocols: the label of a PodGroup, and two labels that need no
+    PodGroup. Koordinator supports both.
 
     >>> from hivecore.interop.kubedl import gang_labels, read_job
     >>> record = {"kind": "MPIJob", "metadata": {"name": "bert"}}
@@ -57,7 +58,7 @@ def gang_labels(job: KubedlJob, role: str, *, per_role: bool) -> dict[str, str]:
     ['4', 'bert-worker', 'bert-worker']
     """
     gangs = {gang.name: gang for gang in gangs_of(job, per_role=per_role)}
-    if as_name(role, "role") not in [one.name for one in job.roles]:
+    if as_name(role, "role") not in [known.name for known in job.roles]:
         raise KeyError(f"role={role!r}: {job.key!r} has no such role")
     if role == AI_MASTER:
         return {}

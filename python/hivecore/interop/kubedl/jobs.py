@@ -1,4 +1,4 @@
-"""KubeDL's jobs as plain data, and what the queues know of them."""
+"""Reads KubeDL's jobs, and turns them into queued jobs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _NAMES = {kind: kind for kind in KINDS}
 
 @dataclass(frozen=True, slots=True)
 class KubedlRole:
-    """A role of a job: pods that are alike.
+    """A role of a job; its pods are alike.
 
     :param name: the replica type, such as "Worker".
-    :param replicas: how many pods, with the spot ones.
-    :param spot_replicas: how many of them may be interrupted, 0 to ``replicas``.
-    :param requests: what one pod asks for by resource, exactly: cores, bytes, devices.
+    :param replicas: the number of pods, including spot pods.
+    :param spot_replicas: the number of pods that may be interrupted, at most ``replicas``.
+    :param requests: resource -> the exact request of a pod, in cores, bytes or devices.
     """
 
     name: str
@@ -39,13 +39,13 @@ class KubedlRole:
 
 @dataclass(frozen=True, slots=True)
 class KubedlJob:
-    """A job of KubeDL, as `read_job` has it.
+    """A KubeDL job, see `read_job`.
 
     :param kind: such as "PyTorchJob".
     :param name: "namespace/name".
-    :param tenant: whose queue it is in.
-    :param priority: the higher, the sooner.
-    :param min_available: with how many pods its one gang starts; 0: the job does not say.
+    :param tenant: has the queue of the job.
+    :param priority: the job with the highest starts first.
+    :param min_available: the number of pods with which its gang starts; 0 if not set.
     :param roles: in the order of the object.
     """
 
@@ -58,38 +58,38 @@ class KubedlJob:
 
     @property
     def namespace(self) -> str:
-        """Where its quota is."""
+        """The namespace, which has its quota."""
         return self.name.partition("/")[0]
 
     @property
     def key(self) -> str:
-        """The job among those of all kinds: "kind/namespace/name"."""
+        """The job's unique name "kind/namespace/name"."""
         return f"{self.kind}/{self.name}"
 
     @property
     def resources(self) -> tuple[tuple[str, int], ...]:
-        """What all pods but the spot ones ask for, in thousandths of a core or in ones.
+        """The request of all pods except spot pods, in thousandths of a core or whole units.
 
-        The exact sum is rounded up, once.
+        The exact sum is rounded up once.
         """
         return _total((role.replicas - role.spot_replicas, role) for role in self.roles)
 
     @property
     def spot_resources(self) -> tuple[tuple[str, int], ...]:
-        """What the spot pods ask for, as `resources`."""
+        """The request of the spot pods, as `resources`."""
         return _total((role.spot_replicas, role) for role in self.roles)
 
     def queued(self, size_of: str = "nvidia.com/gpu", *, run_time: int | None = None) -> QueuedJob:
-        """The job as `hivecore.queues.TenantQueues.push` takes it; its name is `key`.
+        """Return the job for `hivecore.queues.TenantQueues.push`; its name is `key`.
 
-        :param size_of: the resource of which its size is the total of `resources`, at least 1.
-        :param run_time: an upper estimate in the caller's unit of time; ``None``: unknown.
-        :raises ValueError: a value is not allowed; a size is at most 2**31 - 1.
-        :raises TypeError: something is of a wrong type.
+        :param size_of: the resource whose total in `resources`, at least 1, is the job's size.
+        :param run_time: an upper estimate in the caller's unit of time, if known.
+        :raises ValueError: a value is out of range; a size is at most 2**31 - 1.
+        :raises TypeError: an argument has a wrong type.
         """
         resource = as_name(size_of, "size_of")
-        asked = self.resources
-        size = max(1, dict(asked).get(resource, 0))
+        resources = self.resources
+        size = max(1, dict(resources).get(resource, 0))
         if size > _MOST:
             raise ValueError(
                 f"size_of={resource!r}: {self.key!r} asks for {size}, and 2**31 - 1 is allowed"
@@ -100,7 +100,7 @@ class KubedlJob:
             size,
             self.priority,
             run_time,
-            resources=asked,
+            resources=resources,
             namespace=self.namespace,
         )
 
@@ -111,21 +111,20 @@ def read_job(
     priority_classes: Mapping[str, int] | None = None,
     default_tenant: str = "",
 ) -> KubedlJob:
-    """A PyTorchJob, TFJob, MPIJob, XGBoostJob, XDLJob, MarsJob or ElasticDLJob.
+    """Return a PyTorchJob, TFJob, MPIJob, XGBoostJob, XDLJob, MarsJob or ElasticDLJob.
 
-    :param record: the object as plain data.
-    :param priority_classes: the values of the cluster's priority classes by name.
-    :param default_tenant: the tenant of jobs that name no queue; "": their namespace.
-    :raises ValueError: the kind or the group is another, or something is missing or out of range;
-        the message names the object and has the path.
-    :raises TypeError: something is of a wrong type.
+    :param record: the Kubernetes object as plain data.
+    :param priority_classes: the cluster's priority classes by name.
+    :param default_tenant: the tenant of a job that names no queue; by default its namespace.
+    :raises ValueError: the kind or the API group is unknown, or a value is missing or out of range.
+        The message names the object and has the path.
+    :raises TypeError: a field has a wrong type.
 
-    Priority: that of the scheduling policy, else the value of the class that it names, else 0; a
-    class that is not known has 0. A role without ``replicas`` has one pod. Names of roles are read
-    in any case. A scheduling policy in another place, and an unknown key in it, is an error. What a
-    pod asks for is what Kubernetes will count of it: limits where requests are
-    missing, init containers where they need more than the others. Fields that are not named here
-    are not looked at; an MPIJob of the form without ``mpiReplicaSpecs`` is refused.
+    The priority comes from the scheduling policy, or from the priority class that it names; it is 0
+    without both or for an unknown class. A misplaced scheduling policy, and an unknown key in it,
+    is an error. A role without ``replicas`` has one pod; case in names of roles is ignored. A pod's
+    request is what Kubernetes counts: limits where requests are missing, and init containers where
+    they need more. Other fields are ignored. An MPIJob without ``mpiReplicaSpecs`` is refused.
 
     Cost: O(containers). Source: KubeDL, ``pkg/jobcoordinator``, ``pkg/util/resource_utils``.
 
@@ -212,7 +211,7 @@ def _role(name: str, field: Field) -> KubedlRole:
     return KubedlRole(
         name,
         replicas,
-        # They are the last of the replicas: more than all there cannot be.
+        # They are the last replicas, so not more than there are.
         min(interruptible, replicas),
         tuple(sorted(pod_requests(field["template"]).items())),
     )

@@ -1,4 +1,4 @@
-"""What KubeDL calls things: its kinds with their roles, and the labels of gangs.
+"""KubeDL's kinds of jobs with their roles, and its labels of gangs.
 
 Source: KubeDL, ``apis/training/v1alpha1`` and ``pkg/gang_schedule/coscheduler``.
 """
@@ -9,7 +9,7 @@ __all__ = ["AI_MASTER", "GROUP", "KINDS", "LIGHT_MINIMUM", "LIGHT_NAME", "POD_GR
 
 
 class JobKind(NamedTuple):
-    """Where the specification of a kind has what."""
+    """Where the spec of a kind has its parts."""
 
     roles: str
     known: tuple[str, ...]
@@ -18,7 +18,7 @@ class JobKind(NamedTuple):
 
 GROUP = "training.kubedl.io"
 
-#: The role that looks after the others: it is in no gang.
+#: The role that manages the others; it is not in a gang.
 AI_MASTER = "AIMaster"
 
 KINDS = {
@@ -33,7 +33,7 @@ KINDS = {
     "ElasticDLJob": JobKind("elasticdlReplicaSpecs", ("Master",)),
 }
 
-# Labels of pods: that of PodGroups, and the two that do without an object.
+# Labels of pods: that of PodGroups, and two that need no PodGroup.
 POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 LIGHT_NAME = f"{POD_GROUP}/name"
 LIGHT_MINIMUM = f"{POD_GROUP}/min-available"

@@ -1,4 +1,4 @@
-"""ResourceQuotas, as the queues' filter takes them."""
+"""Reads ResourceQuotas for the quota filter of queues."""
 
 from math import ceil, floor
 
@@ -11,19 +11,19 @@ __all__ = ["read_resource_quotas"]
 
 
 def read_resource_quotas(objects: Objects) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
-    """Limits and use by namespace: what `hivecore.queues.NamespaceQuota.set_quota` takes.
+    """Return (limits, use) by namespace, for `hivecore.queues.NamespaceQuota.set_quota`.
 
     :param objects: ResourceQuotas: one, several, lists of them, or YAML text.
-    :return: for each namespace, in the order of the objects, what is hard and what is used.
-    :raises ValueError: the kind is another, a name is missing, an amount is none or negative; the
-        message names the object and has the path.
-    :raises TypeError: something is of a wrong type.
+    :return: in the order of the objects.
+    :raises ValueError: the kind is another, a name is missing, or an amount is negative or not a
+        quantity. The message names the object and has the path.
+    :raises TypeError: a field has a wrong type.
 
-    A limit of "requests.cpu" is one of "cpu", and so on: devices can be limited in no other way.
-    Of several limits of the same, that counts which leaves the least, and so do several objects
-    of one namespace together what they do one by one. CPUs are in thousandths, limits rounded down
-    and use rounded up. Scopes are not looked at. Source: KubeDL, ``plugins/quota``, which compares
-    "requests.nvidia.com/gpu" with "nvidia.com/gpu" and so never limits devices.
+    A limit of "requests.cpu" is one of "cpu", and so on, as Kubernetes can limit devices in no
+    other way. Of several limits of a resource, the one that leaves least counts. CPUs are in
+    thousandths; limits are rounded down and use up. Scopes are ignored. Source: KubeDL,
+    ``plugins/quota``, which compares "requests.nvidia.com/gpu" with "nvidia.com/gpu" and so never
+    limits devices.
 
     >>> from hivecore.interop.kubedl import read_resource_quotas
     >>> quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "rank"}}
@@ -32,13 +32,13 @@ def read_resource_quotas(objects: Objects) -> dict[str, tuple[dict[str, int], di
     >>> read_resource_quotas(quota)
     {'rank': ({'nvidia.com/gpu': 8, 'cpu': 1500}, {'nvidia.com/gpu': 3, 'cpu': 0})}
     """
-    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+    quotas: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
     for document in objects_of(objects, "objects"):
         with named_object(document, "ResourceQuota"):
             if document["kind"].text() != "ResourceQuota":
                 raise document["kind"].error("must be ResourceQuota")
             namespace = owner_name(document).partition("/")[0]
-            hard, used = found.setdefault(namespace, ({}, {}))
+            hard, used = quotas.setdefault(namespace, ({}, {}))
             status = document["status"]["used"]
             for key, limit in document["spec"]["hard"].items():
                 resource = key.removeprefix("requests.")
@@ -48,7 +48,7 @@ def read_resource_quotas(objects: Objects) -> dict[str, tuple[dict[str, int], di
                 taken = _used(resource, status[key])
                 if resource not in hard or most - taken < hard[resource] - used[resource]:
                     hard[resource], used[resource] = most, taken
-    return found
+    return quotas
 
 
 def _used(resource: str, field: Field) -> int:

@@ -1,4 +1,4 @@
-"""Kueue's topologies, what pod sets ask of them, and their assignments: plain data in and out."""
+"""Reads and writes Kueue's topologies, the rules of pod sets, and topology assignments."""
 
 from hivecore.interop.kueue.assignments import (
     AssignmentVersion,

@@ -1,4 +1,4 @@
-"""TopologyAssignment: how many pods of a pod set go to which domain; in and out."""
+"""Reads and writes a TopologyAssignment: the number of a pod set's pods in each domain."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
@@ -18,11 +18,11 @@ __all__ = [
     "write_assignment",
 ]
 
-#: Which API an assignment is written for.
+#: The API version of a written assignment.
 AssignmentVersion = Literal["v1beta1", "v1beta2"]
 
 _MOST = 2**31 - 1
-_DOMAINS = 100_000  # that a slice may have, by the API's definition
+_DOMAINS = 100_000  # of a slice, by the API's definition
 _SLICES = 1000
 
 
@@ -31,17 +31,17 @@ def _domain(value: Any, name: str) -> tuple[tuple[str, ...], int]:
     if len(pair) != 2:
         raise ValueError(f"{name}: values and a count are two things, not {len(pair)}")
     values, count = pair
-    texts = tuple([as_text(one, name) for one in as_tuple(values, name)])
+    texts = tuple([as_text(value, name) for value in as_tuple(values, name)])
     return texts, as_int(count, name, 1, _MOST)
 
 
 class TopologyAssignment(Record, frozen=True):
-    """Pods by domain of the lowest level.
+    """The number of pods in each domain of the lowest level.
 
-    :param levels: labels of nodes, from wide to narrow.
-    :param domains: the values of these labels, and how many pods, in the order of ranks.
-    :raises ValueError: there is no level, or a domain has not one value for each, or no pods.
-    :raises TypeError: an argument is of a wrong type.
+    :param levels: node labels, from wide to narrow.
+    :param domains: (label values, number of pods) in the order of ranks.
+    :raises ValueError: there is no level, or a domain has no pods or a wrong number of values.
+    :raises TypeError: an argument has a wrong type.
 
     >>> from hivecore.interop.kueue import TopologyAssignment
     >>> TopologyAssignment(("rack",), ((("r1",), 2), (("r2",), 1))).selectors()
@@ -60,10 +60,10 @@ class TopologyAssignment(Record, frozen=True):
             raise ValueError("levels: there is none")
 
     def selectors(self, extra: Mapping[str, str] | None = None) -> tuple[dict[str, str], ...]:
-        """The node selector of each pod, by rank.
+        """Return the node selector of each pod, by rank.
 
-        :param extra: labels that all have, such as ``flavor_labels`` of the topology.
-        :raises TypeError: ``extra`` is no mapping.
+        :param extra: labels for all pods, such as ``flavor_labels`` of the topology.
+        :raises TypeError: ``extra`` is not a mapping.
         """
         more = {} if extra is None else dict(as_mapping(extra, "extra"))
         return tuple(
@@ -74,13 +74,14 @@ class TopologyAssignment(Record, frozen=True):
 
 
 def topology_assignment(topology: KueueTopology, decision: TopologyDecision) -> TopologyAssignment:
-    """The assignment of a decision to bind.
+    """Return the assignment of a decision to bind.
 
-    :raises ValueError: the decision is not to bind, or names a node that is not in the topology.
-    :raises TypeError: an argument is of a wrong type.
+    :raises ValueError: the decision is not to bind, or has a node that is not in the topology.
+    :raises TypeError: an argument has a wrong type.
 
-    If the lowest level is ``kubernetes.io/hostname`` only that is in it, as in Kueue. Domains are
-    in the order of ranks; pods of nodes of one domain are added up. Cost: O(nodes of the gang).
+    As in Kueue, if the lowest level is ``kubernetes.io/hostname``, the assignment has only that
+    level. Domains are in the order of ranks, with the pods of their nodes added up. Cost: O(nodes
+    of the gang).
 
     >>> from hivecore.interop.kueue import read_topology, topology_assignment
     >>> from hivecore.topology import TopologyRequest
@@ -101,27 +102,27 @@ def topology_assignment(topology: KueueTopology, decision: TopologyDecision) -> 
         raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
     first = len(topology.levels) - 1 if topology.levels[-1] == HOSTNAME else 0
     counts: dict[tuple[str, ...], int] = {}
-    for one in decision.placement:
-        if one.node not in topology.values:
-            raise ValueError(f"decision: node {one.node!r} is not in the topology")
-        values = topology.values[one.node][first:]
-        counts[values] = counts.get(values, 0) + one.pods
+    for share in decision.placement:
+        if share.node not in topology.values:
+            raise ValueError(f"decision: node {share.node!r} is not in the topology")
+        values = topology.values[share.node][first:]
+        counts[values] = counts.get(values, 0) + share.pods
     return TopologyAssignment(topology.levels[first:], tuple(counts.items()))
 
 
 def write_assignment(
     assignment: TopologyAssignment, *, version: AssignmentVersion = "v1beta2"
 ) -> dict[str, Any]:
-    """Plain data of the field ``topologyAssignment`` of a Workload's admission.
+    """Return the field ``topologyAssignment`` of a Workload's admission as plain data.
 
-    :param version: of the API: "v1beta1" has a list of domains, "v1beta2" slices, in which what all
-        values begin or end with is written once.
-    :raises ValueError: ``version`` is neither; or there are more domains than 1,000 slices hold.
-    :raises TypeError: ``assignment`` is none.
+    :param version: of the API. "v1beta1" lists domains; "v1beta2" has slices, in which common
+        prefixes and suffixes are written once.
+    :raises ValueError: ``version`` is unknown, or there are more domains than 1,000 slices hold.
+    :raises TypeError: ``assignment`` is not a TopologyAssignment.
 
     >>> from hivecore.interop.kueue import TopologyAssignment, write_assignment
-    >>> found = TopologyAssignment(("block", "rack"), ((("b1", "r1"), 4), (("b1", "r2"), 4)))
-    >>> write_assignment(found)["slices"][0]["valuesPerLevel"]
+    >>> gang = TopologyAssignment(("block", "rack"), ((("b1", "r1"), 4), (("b1", "r2"), 4)))
+    >>> write_assignment(gang)["slices"][0]["valuesPerLevel"]
     [{'universalValue': 'b1'}, {'prefix': 'r', 'roots': ['1', '2']}]
     """
     if not isinstance(assignment, TopologyAssignment):
@@ -146,7 +147,7 @@ def _slice(domains: Sequence[tuple[tuple[str, ...], int]], levels: int) -> dict[
         pods = {"podCounts": counts}
     return {
         "domainCount": len(domains),
-        "valuesPerLevel": [_column(one) for one in columns],
+        "valuesPerLevel": [_column(column) for column in columns],
         **pods,
     }
 
@@ -157,27 +158,27 @@ def _column(values: list[str]) -> dict[str, Any]:
     prefix = _common(values)
     rest = [value[len(prefix) :] for value in values]
     suffix = _common([value[::-1] for value in rest])[::-1]
-    found: dict[str, Any] = {}
+    column: dict[str, Any] = {}
     if prefix:
-        found["prefix"] = prefix
+        column["prefix"] = prefix
     if suffix:
-        found["suffix"] = suffix
-    return {**found, "roots": [value[: len(value) - len(suffix)] for value in rest]}
+        column["suffix"] = suffix
+    return {**column, "roots": [value[: len(value) - len(suffix)] for value in rest]}
 
 
 def _common(values: list[str]) -> str:
-    """What all begin with: what the first and the last in order do."""
+    """Return the common prefix: that of the lowest and the highest value."""
     low, high = min(values), max(values)
     ends = (i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1])
     return low[: next(ends, len(low))]
 
 
 def read_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
-    """What a Workload's ``topologyAssignment`` says, of v1beta1 or v1beta2.
+    """Return a Workload's ``topologyAssignment``, in the format of v1beta1 or v1beta2.
 
-    :raises ValueError: numbers of values, counts and domains do not agree, or a domain is there
+    :raises ValueError: the numbers of values, counts and domains disagree, or a domain is listed
         twice. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.kueue import read_assignment
     >>> values = [{"prefix": "n", "roots": ["1", "2"]}]
@@ -186,23 +187,23 @@ def read_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
     ((('n1',), 8), (('n2',), 8))
     """
     field = Field(as_mapping(assignment, "assignment"))
-    levels = tuple(one.name() for one in field["levels"].entries())
+    levels = tuple(level.name() for level in field["levels"].entries())
     if not levels:
         raise field["levels"].error("there is none")
     if ("domains" in field) == ("slices" in field):
         raise field.error("must have domains or slices")
-    found: list[tuple[tuple[str, ...], int]] = []
+    domains: list[tuple[tuple[str, ...], int]] = []
     field.only("levels", "domains", "slices")
     for entry in field["domains"].entries():
         entry.only("values", "count")
-        values = tuple(one.text() for one in entry["values"].entries())
+        values = tuple(value.text() for value in entry["values"].entries())
         _same(entry["values"], len(values), len(levels), "values", "levels")
-        found.append((values, entry["count"].integer(1, _MOST)))
+        domains.append((values, entry["count"].integer(1, _MOST)))
     for part in field["slices"].entries():
-        found.extend(_domains_of(part, len(levels)))
-    if len({values for values, _ in found}) < len(found):
+        domains.extend(_domains_of(part, len(levels)))
+    if len({values for values, _ in domains}) < len(domains):
         raise field.error("a domain is there twice")
-    return TopologyAssignment(levels, tuple(found))
+    return TopologyAssignment(levels, tuple(domains))
 
 
 def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
@@ -210,13 +211,13 @@ def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
     count = part["domainCount"].integer(1, _DOMAINS)
     places = part["valuesPerLevel"].entries()
     _same(part["valuesPerLevel"], len(places), levels, "entries", "levels")
-    if count > 1 and not any("roots" in one for one in places):
+    if count > 1 and not any("roots" in place for place in places):
         raise part.error(f"its {count} domains are one and the same")
-    columns = [_values(one, count) for one in places]
+    columns = [_values(place, count) for place in places]
     if ("podCounts" in part) == ("universalPodCount" in part):
         raise part.error("must have podCounts or universalPodCount")
     if "podCounts" in part:
-        pods = [one.integer(1, _MOST) for one in part["podCounts"].entries()]
+        pods = [entry.integer(1, _MOST) for entry in part["podCounts"].entries()]
         _same(part["podCounts"], len(pods), count, "counts", "domains")
     else:
         pods = [part["universalPodCount"].integer(1, _MOST)] * count
@@ -224,7 +225,7 @@ def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
 
 
 def _values(field: Field, count: int) -> list[str]:
-    """The values of one level."""
+    """Return the values of a level."""
     field.only("universalValue", "roots", "prefix", "suffix")
     if ("roots" in field) == ("universalValue" in field):
         raise field.error("must have roots or universalValue")
@@ -232,7 +233,7 @@ def _values(field: Field, count: int) -> list[str]:
         if "prefix" in field or "suffix" in field:
             raise field.error("a universalValue has neither prefix nor suffix")
         return [field["universalValue"].text()] * count
-    roots = [one.text() for one in field["roots"].entries()]
+    roots = [root.text() for root in field["roots"].entries()]
     _same(field["roots"], len(roots), count, "roots", "domains")
     prefix, suffix = field["prefix"].text(), field["suffix"].text()
     return [f"{prefix}{root}{suffix}" for root in roots]

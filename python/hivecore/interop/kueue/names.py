@@ -1,4 +1,4 @@
-"""What Kueue calls things of networks: API versions, annotations.
+"""Kueue's API versions and annotations for topologies.
 
 Source: Kueue, ``apis/kueue/v1beta2/topology_types.go``.
 """
@@ -20,7 +20,7 @@ __all__ = [
 GROUP = "kueue.x-k8s.io"
 VERSIONS = (f"{GROUP}/v1alpha1", f"{GROUP}/v1beta1", f"{GROUP}/v1beta2")
 
-#: As the lowest level it says that domains are nodes.
+#: If it is the lowest level, domains are nodes.
 HOSTNAME = "kubernetes.io/hostname"
 
 # Annotations of a pod set's template.

@@ -1,4 +1,4 @@
-"""What a pod set asks of the network, by its annotations or its topology request."""
+"""Reads a pod set's rules for the network, from annotations or its topology request."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -37,27 +37,28 @@ def read_pod_set(
     name: str,
     amounts: Mapping[str, int] | None = None,
 ) -> TopologyRequest | None:
-    """What a pod set of a Workload asks of the network; ``None``: it has no pods.
+    """Return a pod set's request for the network; ``None`` if it has no pods.
 
-    :param pod_set: an entry of ``spec.podSets``, with ``count`` and either ``topologyRequest`` or
-        the annotations of ``template``; if both are there, the former counts.
+    :param pod_set: an entry of ``spec.podSets`` of a Workload, with ``count`` and
+        ``topologyRequest`` or the annotations of ``template``; the former takes precedence.
     :param name: of the request.
-    :param amounts: what a pod takes of a node; ``None``: a slot.
-    :raises ValueError: a level is not in the topology, both a required and a preferred one are
-        there, or slices do not go with each other or with the count; a key is unknown, or the pod
-        set is of a group, which has to be placed as a whole. The message has the path.
-    :raises TypeError: something is of a wrong type.
+    :param amounts: what a pod takes of a node; by default a slot.
+    :raises ValueError: a level is not in the topology, a required and a preferred level are both
+        set, slices contradict each other or the count, a key is unknown, or the pod set is in a
+        group. The message has the path.
+    :raises TypeError: a field has a wrong type.
 
-    The required level is ``must``; the preferred one ``prefer``, from which wider ones are tried,
-    at last all of the network. Unconstrained, and nothing at all, is a request without a wish,
-    which is placed as narrowly as can be. Slices of a size within a level are its ``multiple``:
-    several slices may share a domain, none is split. The count has to be a multiple as well:
-    Kueue's slice that is smaller than others is not read.
+    The required level becomes ``must``. The preferred level becomes ``prefer``: wider levels are
+    tried after it, finally the whole network. Without either, the pods are placed in the narrowest
+    domain that has room.
 
-    A request is for one pod set. Those of one ``podset-group-name`` go to one domain together: make
-    one request of two such, the smaller one as its ``role``. ``minCount`` is for the choice of
-    ``count``; ``podIndexLabel``, ``subGroupIndexLabel`` and ``subGroupCount`` say which pod has
-    which rank, and have no effect. Source: Kueue, ``apis/kueue/v1beta2``.
+    Slices of a size in a level become ``multiple``: a domain may hold several slices, and no slice
+    is split. Unlike in Kueue, the count must be a multiple of the size.
+
+    Pod sets with the same ``podset-group-name`` must share a domain: make one request of two such,
+    with the smaller one as its ``role``. ``minCount`` is used to choose ``count``.
+    ``podIndexLabel``, ``subGroupIndexLabel`` and ``subGroupCount`` only define ranks and have no
+    effect. Source: Kueue, ``apis/kueue/v1beta2``.
 
     >>> from hivecore.interop.kueue import read_pod_set, read_topology
     >>> levels = [{"nodeLabel": "example.com/block"}, {"nodeLabel": "example.com/rack"}]
@@ -81,13 +82,13 @@ def read_pod_set(
     field = Field(as_mapping(pod_set, "pod_set"))
     _check_keys(field)
     count = field["count"].integer(0, _MOST) if "count" in field else 1
-    asked = _of_request(field) if "topologyRequest" in field else _of_annotations(field)
-    required, preferred = asked.required, asked.preferred
-    if sum((not required.absent, not preferred.absent, asked.unconstrained)) > 1:
+    rules = _of_request(field) if "topologyRequest" in field else _of_annotations(field)
+    required, preferred = rules.required, rules.preferred
+    if sum((not required.absent, not preferred.absent, rules.unconstrained)) > 1:
         raise required.error("only one of required, preferred and unconstrained may be there")
     layer = "" if required.absent else _layer(required, topology)
     wish = "" if preferred.absent else _layer(preferred, topology)
-    multiple = _multiple(asked, topology, count, layer or wish)
+    multiple = _multiple(rules, topology, count, layer or wish)
     if not count:
         return None
     _check_alone(field)
@@ -98,7 +99,7 @@ def read_pod_set(
 
 
 def _check_keys(field: Field) -> None:
-    """Refuse what would have no effect here."""
+    """Refuse keys without an effect here."""
     if "podSets" in field or (field["kind"].text() and "podSets" in field["spec"]):
         raise field["spec"].error("this is a Workload: give an entry of its podSets")
     field.only("name", "count", "minCount", "template", "topologyRequest")
@@ -116,7 +117,7 @@ def _check_keys(field: Field) -> None:
 
 
 def _check_alone(field: Field) -> None:
-    """Refuse a pod set of a group: its pod sets go to one domain together."""
+    """Refuse a pod set in a group, as its pod sets must share a domain."""
     annotations = field["template"]["metadata"]["annotations"]
     for group in (field["topologyRequest"]["podSetGroupName"], annotations[GROUP_NAME]):
         if not group.absent:
@@ -136,14 +137,14 @@ class _Asked(NamedTuple):
 
 
 def _of_request(field: Field) -> _Asked:
-    asked = field["topologyRequest"]
+    wishes = field["topologyRequest"]
     return _Asked(
-        asked["required"],
-        asked["preferred"],
-        asked["unconstrained"].flag(),
-        asked["podSetSliceRequiredTopology"],
-        asked["podSetSliceSize"],
-        asked["podsetSliceRequiredTopologyConstraints"],
+        wishes["required"],
+        wishes["preferred"],
+        wishes["unconstrained"].flag(),
+        wishes["podSetSliceRequiredTopology"],
+        wishes["podSetSliceSize"],
+        wishes["podsetSliceRequiredTopologyConstraints"],
     )
 
 
@@ -165,18 +166,18 @@ def _layer(field: Field, topology: KueueTopology) -> str:
         return topology.layer(field.text())
 
 
-def _multiple(asked: _Asked, topology: KueueTopology, count: int, widest: str) -> dict[str, int]:
-    """By layer the size of slices, from wide to narrow."""
-    pairs = [(one["topology"], one["size"]) for one in asked.slices.entries()]
-    if not asked.slice_level.absent or not asked.slice_size.absent:
+def _multiple(wishes: _Asked, topology: KueueTopology, count: int, widest: str) -> dict[str, int]:
+    """Return layer -> size of slices, from wide to narrow."""
+    pairs = [(entry["topology"], entry["size"]) for entry in wishes.slices.entries()]
+    if not wishes.slice_level.absent or not wishes.slice_size.absent:
         if pairs:
-            raise asked.slices.error("slices are given in two ways")
-        if asked.slice_level.absent:
-            raise asked.slice_size.error("there is no level that it is for")
-        pairs = [(asked.slice_level, asked.slice_size)]
+            raise wishes.slices.error("slices are given in two ways")
+        if wishes.slice_level.absent:
+            raise wishes.slice_size.error("there is no level that it is for")
+        pairs = [(wishes.slice_level, wishes.slice_size)]
     layers = ["", *topology.network.layers, "node"]
     level, whole = layers.index(widest), count
-    found: dict[str, int] = {}
+    multiple: dict[str, int] = {}
     for at, (place, size) in enumerate(pairs):
         place.name()
         layer = _layer(place, topology)
@@ -185,6 +186,6 @@ def _multiple(asked: _Asked, topology: KueueTopology, count: int, widest: str) -
         number = size.integer_text(1, _MOST)
         if whole % number:
             raise size.error(f"{whole} pods are no multiple of {number}")
-        found[layer] = whole = number
+        multiple[layer] = whole = number
         level = layers.index(layer)
-    return found
+    return multiple

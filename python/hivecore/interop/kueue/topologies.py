@@ -1,4 +1,4 @@
-"""Topology, ResourceFlavor and Nodes: which nodes are in a network, and where."""
+"""Reads the network of a Topology from a ResourceFlavor and Nodes."""
 
 import warnings
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class KueueTopology:
     """A Topology with the nodes of a flavor.
 
     :param name: of the Topology.
-    :param levels: the labels of nodes, from wide to narrow.
-    :param network: its layers are the levels but ``kubernetes.io/hostname``, which is "node".
-    :param values: by node the values of these labels.
-    :param flavor_labels: that nodes of the flavor have.
+    :param levels: node labels, from wide to narrow.
+    :param network: its layers are the levels, without ``kubernetes.io/hostname``.
+    :param values: node -> the values of these labels.
+    :param flavor_labels: labels of all nodes of the flavor.
     """
 
     name: str
@@ -38,7 +38,7 @@ class KueueTopology:
     flavor_labels: Mapping[str, str]
 
     def layer(self, level: str) -> str:
-        """What a level is called in the network.
+        """Return the network's layer of a level; "node" for the hostname.
 
         :raises ValueError: there is no such level.
         """
@@ -50,30 +50,29 @@ class KueueTopology:
 def read_topology(
     topology: Mapping[str, Any], nodes: Objects, *, flavor: Mapping[str, Any] | None = None
 ) -> KueueTopology:
-    """The network of a Topology and the nodes of a ResourceFlavor.
+    """Return the network of a Topology and the nodes of a ResourceFlavor.
 
     :param topology: the object as plain data, of API version v1alpha1, v1beta1 or v1beta2.
-    :param nodes: objects of kind Node: one, several, a List, or YAML text.
-    :param flavor: the ResourceFlavor, whose ``topologyName`` has to be this one; only nodes with
-        its ``nodeLabels`` are in. ``None``: all nodes are.
-    :raises ValueError: a level is there twice or the hostname is not the lowest one, the flavor has
-        another topology, two nodes have one hostname, a key is unknown, or no node is in. The
-        message has the path.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: it is text, and PyYAML is not there.
+    :param nodes: Node objects: one, several, a List, or YAML text.
+    :param flavor: the ResourceFlavor, whose ``topologyName`` must be this one. Only nodes with its
+        ``nodeLabels`` are used; without a flavor, all.
+    :raises ValueError: a level is listed twice, the hostname is not the lowest level, the flavor
+        has another topology, two nodes have the same hostname, a key is unknown, or no node is
+        left. The message has the path.
+    :raises TypeError: a field has a wrong type.
+    :raises ImportError: PyYAML is needed to read text.
 
-    As in Kueue a node is in only if it has a label for each level. What is free on nodes, and
-    whether they are ready, is for `NetworkTopology.set_free` to say. Taints of nodes are not read:
-    which pods tolerate them is for the choice of the flavor, and a `UserWarning` names those of the
-    flavor and its tolerations. Cost: O(nodes x levels).
-    Source: Kueue, ``apis/kueue/v1beta2``, ``pkg/cache/scheduler/tas_flavor.go``.
+    As in Kueue, nodes without a label for each level are left out. Set free resources and unready
+    nodes with `NetworkTopology.set_free`. Taints of nodes are ignored; a `UserWarning` names the
+    flavor's taints and tolerations. Cost: O(nodes x levels). Source: Kueue, ``apis/kueue/v1beta2``,
+    ``pkg/cache/scheduler/tas_flavor.go``.
 
     >>> from hivecore.interop.kueue import read_topology
     >>> levels = [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
     >>> labels = {"example.com/rack": "r1", "kubernetes.io/hostname": "n1"}
     >>> node = {"metadata": {"name": "n1", "labels": labels}}
-    >>> found = read_topology({"metadata": {"name": "gpus"}, "spec": {"levels": levels}}, [node])
-    >>> found.network.layers, found.network.domain("n1")
+    >>> gpus = read_topology({"metadata": {"name": "gpus"}, "spec": {"levels": levels}}, [node])
+    >>> gpus.network.layers, gpus.network.domain("n1")
     (('example.com/rack',), ('r1', 'n1'))
     """
     field = Field(as_mapping(topology, "topology"))
@@ -103,19 +102,19 @@ def read_topology(
 
 
 def _levels(field: Field) -> tuple[str, ...]:
-    found: list[str] = []
+    labels: list[str] = []
     entries = field.entries()
     if not 1 <= len(entries) <= _LEVELS:
         raise field.error(f"must be 1 to {_LEVELS} levels, not {len(entries)}")
     for entry in entries:
         entry.only("nodeLabel")
         label = entry["nodeLabel"]
-        if label.name() in found or label.text() == "node":
+        if label.name() in labels or label.text() == "node":
             raise label.error(f"{show(label.text())} is there twice, or no label")
-        if HOSTNAME in found:
+        if HOSTNAME in labels:
             raise label.error(f"{HOSTNAME} must be the lowest level")
-        found.append(label.text())
-    return tuple(found)
+        labels.append(label.text())
+    return tuple(labels)
 
 
 def _flavor_labels(flavor: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One YAML file for a whole cluster: its nodes, what tenants are promised, and which is next."""
+"""Reads a cluster from one YAML file: its nodes, tenants, quotas and queues."""
 
 from hivecore.interop.scheduler_file.shapes import SHAPES, shape_text
 from hivecore.interop.scheduler_file.spec import SchedulerSpec

@@ -1,4 +1,4 @@
-"""`cluster.cells`: chains of cells, or HiveD's file, and what tenants are promised of them."""
+"""`cluster.cells`: chains of cells or HiveD's file, and the tenants' cells."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ def read_cells(
     evictions: Evictions,
     reader: Reader,
 ) -> CellCluster | None:
-    """The cells and what tenants own of them; None: there is a mistake.
+    """Return the cells and their owners; None after a mistake.
 
-    :param tenants: by name the fields of `tenants`.
-    :param evictions: as of `CellCluster`.
+    :param tenants: name -> its fields in `tenants`.
+    :param evictions: as in `CellCluster`.
     """
     if isinstance(value, Mapping) and isinstance(value.get("hived"), str):
         reader.keys(value, place, ("hived",))
@@ -44,18 +44,18 @@ def read_cells(
 
 
 def _cluster(spec: ClusterSpec, evictions: Evictions, reader: Reader) -> CellCluster | None:
-    """The cells; None: a chain has too few, which each such chain says."""
+    """Return the cells; None, with a mistake for each chain that has too few."""
     before, at = reader.mistakes, (None, "tenants")
     if len(spec.chains) > 1:
         for chain in spec.chains:
-            reader.made(at, lambda: CellCluster(_alone(spec, chain), evictions=evictions))  # noqa: B023
+            reader.build(at, lambda: CellCluster(_alone(spec, chain), evictions=evictions))  # noqa: B023
     if reader.mistakes > before:
         return None
-    return reader.made(at, lambda: CellCluster(spec, evictions=evictions))
+    return reader.build(at, lambda: CellCluster(spec, evictions=evictions))
 
 
 def _alone(spec: ClusterSpec, chain: str) -> ClusterSpec:
-    """One chain, with what tenants own of it."""
+    """Return a single chain, with what tenants own of it."""
     owned = {
         name: {key: counts for key, counts in chains.items() if key == chain}
         for name, chains in spec.virtual_clusters.items()
@@ -110,19 +110,19 @@ def _of_chains(
     if reader.mistakes > before:
         return None
     known = {name: chain for name, chain in chains.items() if chain is not None}
-    return reader.made(place, lambda: ClusterSpec(known, owned, pinned))
+    return reader.build(place, lambda: ClusterSpec(known, owned, pinned))
 
 
 def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
     fields = reader.keys(value, place, _OF_CHAIN)
     before = len(reader.found)
     levels = [
-        reader.name(one, ((place, "levels"), i)) or f"level {i}"
-        for i, one in enumerate(reader.items(fields.get("levels"), (place, "levels")))
+        reader.name(level, ((place, "levels"), i)) or f"level {i}"
+        for i, level in enumerate(reader.items(fields.get("levels"), (place, "levels")))
     ]
     fanouts = [
-        reader.count(one, ((place, "fanouts"), i)) or 1
-        for i, one in enumerate(reader.items(fields.get("fanouts"), (place, "fanouts")))
+        reader.count(fanout, ((place, "fanouts"), i)) or 1
+        for i, fanout in enumerate(reader.items(fields.get("fanouts"), (place, "fanouts")))
     ]
     if not levels:
         reader.add((place, "levels"), "is missing: names of levels, such as [gpu, node, rack]")
@@ -135,23 +135,23 @@ def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
         reader.add(place, "must have nodes or roots, which say how large it is")
     if len(reader.found) > before:
         return None
-    one = reader.made(place, lambda: Chain(levels, fanouts, 1, node_level))
-    if one is None:
+    chain = reader.build(place, lambda: Chain(levels, fanouts, 1, node_level))
+    if chain is None:
         return None
     if number is None and nodes is not None:
-        per_root = one.leaves // one.leaves_per_cell()[levels.index(str(one.node_level))]
+        per_root = chain.leaves // chain.leaves_per_cell()[levels.index(str(chain.node_level))]
         number, left = divmod(len(nodes), per_root)
         if left or not number:
             at = place, "nodes"
             reader.add(at, f"has {len(nodes)} nodes, and a {levels[-1]} has {per_root} of them")
             return None
-    return reader.made(place, lambda: Chain(levels, fanouts, number or 1, node_level, nodes))
+    return reader.build(place, lambda: Chain(levels, fanouts, number or 1, node_level, nodes))
 
 
 def _owned(
     value: Any, place: Place, chains: Mapping[str, Chain | None], reader: Reader
 ) -> dict[str, dict[str, int]]:
-    """The cells of a tenant; those of a chain that has a mistake are counted only."""
+    """Return a tenant's cells; cells of a chain with a mistake are only counted."""
     owned: dict[str, dict[str, int]] = {}
     for name, entry, at in reader.named(value, place):
         if name not in chains:
@@ -171,21 +171,21 @@ def _owned(
 
 
 def _pins(value: Any, place: Place, reader: Reader) -> dict[str, tuple[str, str, int]]:
-    found = {}
+    owned = {}
     for name, entry, at in reader.named(value, place):
         fields = reader.keys(entry, at, _OF_PIN)
         chain = reader.name(fields.get("chain"), (at, "chain"))
         level = reader.name(fields.get("level"), (at, "level"))
         index = reader.count(fields.get("index"), (at, "index"), low=0)
         if chain is not None and level is not None and index is not None:
-            found[name] = chain, level, index
-    return found
+            owned[name] = chain, level, index
+    return owned
 
 
 def _check_nodes(
     spec: ClusterSpec, place: Place, nodes: Mapping[str, Node], reader: Reader
 ) -> None:
-    """What `cluster.nodes` and the cells say of a node is the same."""
+    """Check that `cluster.nodes` and the cells agree about each node."""
     gpus: dict[str, int] = {}
     complete = True
     for name, chain in spec.chains.items():

@@ -1,7 +1,7 @@
-"""The line of each part of a YAML text, by the path that messages name.
+"""Maps the paths in messages to the lines of a YAML text.
 
-The text is read as a stream of events, with a stack instead of recursion, so that no depth is too
-deep. It is done only to report a mistake: what is found up to a damaged place counts.
+The text is read as a stream of events with an explicit stack, so that deep nesting is no problem.
+This happens only to report a mistake; in a damaged text, the part before the damage counts.
 """
 
 import re
@@ -16,7 +16,7 @@ _LAST = re.compile(r"(?:\.?[\w-]+|\[[^\[\]]*\])$")
 
 
 def lines_of(text: str) -> dict[str, int]:
-    r"""By path the lines, from 1.
+    r"""Return path -> line, counted from 1.
 
     >>> lines_of("a:\n  b: [1,\n    2]")
     {'': 1, 'a': 1, 'a.b': 2, 'a.b[0]': 2, 'a.b[1]': 3}
@@ -25,7 +25,7 @@ def lines_of(text: str) -> dict[str, int]:
 
 
 def line_at(lines: dict[str, int], path: str) -> int:
-    """The line of a path; of what is missing that of what it is missing in.
+    """Return the line of a path, or of its nearest parent that exists.
 
     >>> line_at({"": 1, "a": 4}, "a.b[3].c"), line_at({"": 1}, "a")
     (4, 1)
@@ -37,7 +37,7 @@ def line_at(lines: dict[str, int], path: str) -> int:
 
 
 def first_keys(text: str) -> Iterator[str]:
-    r"""The keys of the document itself, one by one.
+    r"""Yield the top-level keys of the document.
 
     >>> list(first_keys("a: {b: 1}\nc: 2"))
     ['a', 'c']
@@ -68,17 +68,17 @@ def _places(text: str) -> Iterator[tuple[Place, int]]:
 
 
 class _Open:
-    """A list or mapping whose end has not come."""
+    """A list or mapping that is not closed yet."""
 
     def __init__(self, place: Place, is_list: bool) -> None:
         self.place = place
         self.number = -1 if is_list else None
         self.key: Any = None
-        #: whether what has come last has a line of its own: a value has that of its key
+        #: whether the last event has a line of its own; a value has its key's
         self.tells = is_list
 
     def next_place(self, event: Any) -> Place:
-        """That of what comes now."""
+        """Return the path of the current event."""
         if self.number is not None:
             self.number += 1
             return self.place, self.number

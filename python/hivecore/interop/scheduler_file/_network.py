@@ -1,4 +1,4 @@
-"""`cluster.network`: the domains that nodes are in, spelled out or read from another file."""
+"""`cluster.network`: the domains of nodes, listed here or in another file."""
 
 import warnings
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _WAYS = ("layers", "slurm", "kueue", "koordinator")
 def read_network(
     value: Any, place: Place, nodes: Mapping[str, Node], reader: Reader
 ) -> NetworkTopology | None:
-    """The network with what is free on its nodes; None: there is none, or a mistake."""
+    """Return the network with its free resources; None if there is none, or after a mistake."""
     fields = reader.keys(value, place, (*_WAYS, "topology"))
     ways = [way for way in _WAYS if way in fields]
     if len(ways) != 1:
@@ -35,28 +35,30 @@ def read_network(
     if "topology" in fields and way != "slurm":
         reader.add((place, "topology"), "is for slurm only")
     if way == "layers":
-        made = _of_layers(fields[way], at, nodes, reader)
+        network = _of_layers(fields[way], at, nodes, reader)
     else:
         name = reader.text(fields.get("topology"), (place, "topology")) or ""
-        made = _of_file(way, fields[way], at, name, nodes, reader)
-    if made is not None and not made.nodes and reader.knows_nodes:
+        network = _of_file(way, fields[way], at, name, nodes, reader)
+    if network is not None and not network.nodes and reader.knows_nodes:
         reader.add(at, "nodes: there is none")
-    if made is None or not reader.knows_nodes or not _agree(made, at, nodes, reader):
+    if network is None or not reader.knows_nodes or not _agree(network, at, nodes, reader):
         return None
-    for node in made.nodes:
-        made.set_free(node, nodes[node].amounts)
-    return made
+    for node in network.nodes:
+        network.set_free(node, nodes[node].amounts)
+    return network
 
 
-def _agree(made: NetworkTopology, place: Place, nodes: Mapping[str, Node], reader: Reader) -> bool:
-    """Whether network and `cluster.nodes` have the same nodes."""
+def _agree(
+    network: NetworkTopology, place: Place, nodes: Mapping[str, Node], reader: Reader
+) -> bool:
+    """Whether the network and `cluster.nodes` have the same nodes."""
     for missing, where in (
-        (set(made.nodes) - set(nodes), "cluster.nodes"),
-        (set(nodes) - set(made.nodes), "the network"),
+        (set(network.nodes) - set(nodes), "cluster.nodes"),
+        (set(nodes) - set(network.nodes), "the network"),
     ):
         if missing:
             reader.add(place, f"{_some(missing)} not in {where}")
-    return set(made.nodes) == set(nodes)
+    return set(network.nodes) == set(nodes)
 
 
 def _some(names: set[str]) -> str:
@@ -87,7 +89,7 @@ def _of_layers(
             labels[node][layer] = f"{layer}{number // size}"
     if len(reader.found) > before or not reader.knows_nodes:
         return None
-    return reader.made(place, lambda: NetworkTopology(layers, labels))
+    return reader.build(place, lambda: NetworkTopology(layers, labels))
 
 
 def _of_domains(
@@ -142,11 +144,13 @@ def _of_slurm(path: Path, text: str, name: str, nodes: Mapping[str, Node]) -> Ne
         if name:
             raise ValueError("has but one topology: `topology` is for topology.yaml")
         return read_topology_conf(text, include=include, warn=warn).network
-    found = read_topology_yaml(text, nodes=nodes, warn=warn)
-    for one in found:
-        if one.name == name or (not name and (one.cluster_default or len(found) == 1)):
-            return one.network
-    known = ", ".join(one.name for one in found)
+    topologies = read_topology_yaml(text, nodes=nodes, warn=warn)
+    for topology in topologies:
+        if topology.name == name or (
+            not name and (topology.cluster_default or len(topologies) == 1)
+        ):
+            return topology.network
+    known = ", ".join(topology.name for topology in topologies)
     if name:
         raise ValueError(f"there is no topology {show(name)}, there are {known}")
     raise ValueError(f"which topology is meant? There are {known}; say it as `topology`")
@@ -155,8 +159,8 @@ def _of_slurm(path: Path, text: str, name: str, nodes: Mapping[str, Node]) -> Ne
 def _of_objects(way: str, text: str, name: str) -> NetworkTopology:
     objects = objects_of(text, name)
     by_kind: dict[str, list[Any]] = {}
-    for one in objects:
-        by_kind.setdefault(one["kind"].text(), []).append(one.value)
+    for document in objects:
+        by_kind.setdefault(document["kind"].text(), []).append(document.value)
     kind = "Topology" if way == "kueue" else "ClusterNetworkTopology"
     meant = by_kind.get(kind, [])
     if len(meant) != 1:

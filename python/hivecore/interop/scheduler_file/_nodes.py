@@ -1,4 +1,4 @@
-"""`cluster.models`, `cluster.nodes`, and device records: what each node has."""
+"""`cluster.models`, `cluster.nodes` and device records: the resources of each node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ _HOST = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a node has.
+    """The resources of a node.
 
-    :param model: the name of what it is like.
+    :param model: name of its model.
     :param devices: its inventory.
-    :param resources: beside GPUs, by resource.
+    :param resources: amounts by resource, without GPUs.
     """
 
     model: str
@@ -35,23 +35,23 @@ class Node:
 
     @property
     def gpus(self) -> int:
-        """How many there are."""
+        """The number of GPUs."""
         return len(self.devices.of_type("gpu"))
 
     @property
     def amounts(self) -> dict[str, int]:
-        """GPUs and the other resources."""
+        """The amounts of GPUs and other resources."""
         return {"gpu": self.gpus, **self.resources}
 
 
 def read_nodes(cluster: Mapping[str, Any], reader: Reader) -> dict[str, Node]:
-    """The nodes by name, in the order of the file."""
+    """Return the nodes by name, in the order of the file."""
     at: Place = (None, "cluster")
     models = {
         name: _model(name, entry, place, reader)
         for name, entry, place in reader.named(cluster.get("models"), (at, "models"))
     }
-    found: dict[str, Node] = {}
+    by_name: dict[str, Node] = {}
     for pattern, entry, place in reader.named(cluster.get("nodes"), (at, "nodes")):
         name = reader.name(entry, place)
         if name is not None and name not in models:
@@ -59,11 +59,11 @@ def read_nodes(cluster: Mapping[str, Any], reader: Reader) -> dict[str, Node]:
             reader.add(place, f"there is no model {show(name)}; cluster.models has {known}")
         node = models.get(name or "")
         for host in reader.hosts(pattern, place):
-            if host in found:
+            if host in by_name:
                 reader.add(place, f"the node {show(host)} is there twice")
             elif node is not None:
-                found[host] = node
-    return found
+                by_name[host] = node
+    return by_name
 
 
 def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
@@ -84,17 +84,17 @@ def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
     devices = None
     if len(reader.found) == before:
         given: dict[str, Any] = {**memory, **numbers, "model": label}
-        devices = reader.made(place, lambda: _inventory(gpus or 0, given, resources))
+        devices = reader.build(place, lambda: _inventory(gpus or 0, given, resources))
     return Node(name, devices or NodeDevices(()), resources)
 
 
 def _inventory(gpus: int, given: Mapping[str, Any], resources: Mapping[str, int]) -> NodeDevices:
-    made = NodeDevices.uniform(gpus, **given)
-    return made.replace(devices=(*made.devices, *_host(resources)))
+    inventory = NodeDevices.uniform(gpus, **given)
+    return inventory.replace(devices=(*inventory.devices, *_host(resources)))
 
 
 def _host(resources: Mapping[str, int]) -> tuple[Device, ...]:
-    """Processors and memory are a device of their own, which pods may ask for as well."""
+    """Return CPUs and memory as a "host" device, which pods may ask for too."""
     amounts = {name: resources[name] for name in _HOST if name in resources}
     return (Device("host", 0, amounts),) if amounts else ()
 
@@ -102,31 +102,33 @@ def _host(resources: Mapping[str, int]) -> tuple[Device, ...]:
 def read_records(
     value: Any, place: Place, nodes: Mapping[str, Node], reader: Reader
 ) -> dict[str, Node]:
-    """The nodes of a file with objects of Koordinator's kind Device, and Nodes for their labels."""
+    """Return the nodes in a file of Koordinator's Device objects and their Nodes,
+    used for labels.
+    """
     opened = reader.file(value, place)
-    found: dict[str, Node] = {}
+    by_name: dict[str, Node] = {}
     if opened is None:
-        return found
+        return by_name
     path, text = opened
     try:
         objects = objects_of(text, path.name)
         labelled = {
-            one["metadata"]["name"].text(): one.value
-            for one in objects
-            if one["kind"].text() == "Node"
+            document["metadata"]["name"].text(): document.value
+            for document in objects
+            if document["kind"].text() == "Node"
         }
-        for one in objects:
-            if one["kind"].text() != "Device":
+        for document in objects:
+            if document["kind"].text() != "Device":
                 continue
-            with named_object(one, "Device"):
-                name = one["metadata"]["name"].name()
-                if name in found or name in nodes:
-                    raise one["metadata"]["name"].error("the node is there twice")
-                inventory = read_device_record(one.value, labelled.get(name))
-                found[name] = Node(inventory.model or "Device", inventory, {})
+            with named_object(document, "Device"):
+                name = document["metadata"]["name"].name()
+                if name in by_name or name in nodes:
+                    raise document["metadata"]["name"].error("the node is there twice")
+                inventory = read_device_record(document.value, labelled.get(name))
+                by_name[name] = Node(inventory.model or "Device", inventory, {})
     except (TypeError, ValueError) as error:
         reader.add(place, f"{path}: {error}")
     else:
-        if not found:
+        if not by_name:
             reader.add(place, f"{path}: there is no object of kind Device")
-    return found
+    return by_name

@@ -1,4 +1,4 @@
-"""The quotas of tenants, or those of Koordinator's objects, and what there is to share out."""
+"""The quotas of tenants or of Koordinator's objects, and the total that they divide."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ def read_quotas(
     cluster: Mapping[str, int],
     reader: Reader,
 ) -> QuotaTree | None:
-    """The tree; None: there are no quotas, or there is a mistake.
+    """Return the tree; None if there are no quotas, or after a mistake.
 
-    :param section: what `quotas` says.
-    :param tenants: by name the fields of `tenants`.
-    :param cluster: what the nodes have, by resource.
+    :param section: the value of `quotas`.
+    :param tenants: name -> its fields in `tenants`.
+    :param cluster: the nodes' amounts by resource.
     """
     before = reader.mistakes
     fields = reader.keys(section, _AT, _KEYS)
@@ -49,8 +49,8 @@ def read_quotas(
     if declared is None:
         declared = _of_tenants(fields, tenants, reader)
     else:
-        for name, one in tenants.items():
-            if "quota" in one:
+        for name, tenant in tenants.items():
+            if "quota" in tenant:
                 at = ((None, "tenants"), name), "quota"
                 reader.add(at, "is what the file of quotas.koordinator says")
     settings: dict[str, Any] = {
@@ -65,17 +65,17 @@ def read_quotas(
         reader.add(_AT, "no tenant has a quota")
     if not declared.quotas or reader.mistakes > before or not reader.knows_nodes:
         return None
-    tree = reader.made(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
-    if tree is not None and reader.made(_AT, lambda: Scheduler(quotas=tree)) is not None:
-        for one in declared.trees:
-            tree.set_total(_renamed(one.amounts, fields), tree=one.tree, carved=one.carved)
+    tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
+    if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
+        for root in declared.trees:
+            tree.set_total(_renamed(root.amounts, fields), tree=root.tree, carved=root.carved)
     return tree
 
 
 def _total(
     fields: Mapping[str, Any], declared: _Declared, cluster: Mapping[str, int], reader: Reader
 ) -> dict[str, int]:
-    known = {resource for one in declared.quotas for resource, _ in one.max}
+    known = {resource for quota in declared.quotas for resource, _ in quota.max}
     if "total" not in fields and not reader.knows_nodes:
         return {}
     if "total" not in fields:
@@ -94,7 +94,7 @@ def _total(
 def _check_known(
     name: str, place: Place, declared: _Declared, cluster: Mapping[str, int], reader: Reader
 ) -> None:
-    """A resource that no node has is a slip of the pen."""
+    """Refuse a resource that no node has, which is probably misspelt."""
     for quota in declared.quotas:
         for resource, _ in quota.max if quota.name == name else ():
             if cluster and resource not in cluster:
@@ -111,15 +111,15 @@ def _of_tenants(
     before = reader.mistakes
     places: dict[str, Place] = {}
     quotas: list[Quota] = []
-    for name, one in tenants.items():
-        if "quota" in one:
+    for name, tenant in tenants.items():
+        if "quota" in tenant:
             at = places[name] = ((None, "tenants"), name), "quota"
-            quotas += _quota(name, one["quota"], at, reader)
-    parents = {one.name: one.parent for one in quotas}
+            quotas += _quota(name, tenant["quota"], at, reader)
+    parents = {quota.name: quota.parent for quota in quotas}
     is_sound = reader.mistakes == before
     for broken in quota_rules(quotas, same_dimensions=False):
-        # Minimums that are too high are scaled down; that is no mistake of the file. Where it has
-        # others, parents that are there may not have been read.
+        # Minimums that are too high are scaled down, which is allowed. If the file has other
+        # mistakes, a missing parent may just be unread.
         is_missing = broken.rule == "parent" and parents[broken.quota] not in places
         if is_missing or (is_sound and broken.rule != "min"):
             reader.add(places[broken.quota], str(broken))
@@ -140,10 +140,10 @@ def _quota(name: str, value: Any, place: Place, reader: Reader) -> list[Quota]:
     }
     for key, default in _FLAGS.items():
         given[key] = default if key not in fields else reader.flag(fields[key], (place, key))
-    made = None
+    quota = None
     if len(reader.found) == before:
-        made = reader.made(place, lambda: Quota(name, **given))
-    return [] if made is None else [made]
+        quota = reader.build(place, lambda: Quota(name, **given))
+    return [] if quota is None else [quota]
 
 
 def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
@@ -153,14 +153,14 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
         return _Declared((), {})
     path, text = opened
     try:
-        found: ElasticQuotas = read_elastic_quotas(text)
-        quotas = tuple(_in_gpus(one, fields) for one in found.quotas)
+        objects: ElasticQuotas = read_elastic_quotas(text)
+        quotas = tuple(_in_gpus(quota, fields) for quota in objects.quotas)
     except (TypeError, ValueError) as error:
         reader.add(place, f"{path}: {error}")
         return _Declared((), {})
     if not quotas:
         reader.add(place, f"{path}: there is no object of kind ElasticQuota")
-    return _Declared(quotas, {}, found.totals)
+    return _Declared(quotas, {}, objects.totals)
 
 
 def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
@@ -173,6 +173,6 @@ def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
 
 
 def _renamed(amounts: Mapping[str, Amount], fields: Mapping[str, Any]) -> dict[str, Amount]:
-    """A scheduler calls GPUs "gpu"."""
+    """Return the amounts with GPUs named "gpu", as in a scheduler."""
     gpu = str(fields.get("gpu", _GPU))
     return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

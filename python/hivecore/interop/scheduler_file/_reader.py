@@ -1,4 +1,4 @@
-"""The mistakes of a file for a scheduler, and readers of its values that collect them."""
+"""Reads the values of a scheduler's file, and collects its mistakes."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,10 +21,10 @@ _SAID = re.compile(r"is no YAML: line ([0-9]+)")
 
 
 class Reader(Problems):
-    """Reads the values of one file; after a mistake it answers a harmless stand-in.
+    """Reads the values of a file; after a mistake it returns a harmless value.
 
     :param text: of the file.
-    :param name: its name; files that it names are looked for beside it.
+    :param name: of the file; files that it names are relative to it.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -33,23 +33,23 @@ class Reader(Problems):
         self._elsewhere: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         """What is no mistake, but perhaps not meant."""
-        #: whether all nodes could be read: else what does not go with them is no mistake yet
+        #: whether all nodes were read; otherwise other parts are not checked against them
         self.knows_nodes = True
 
     # --- mistakes
 
     @property
     def mistakes(self) -> int:
-        """How many there are so far."""
+        """The number of mistakes so far."""
         return len(self.found) + len(self._elsewhere)
 
     def raise_if_any(self) -> None:
-        """Raise all that was found as one `ConfigError`, each with its file and line."""
+        """Raise all mistakes as one `ConfigError`, each with file and line."""
         if self.mistakes:
             raise ConfigError([*located(self.found, self._text, self._name), *self._elsewhere])
 
-    def made(self, place: Place, make: Callable[[], _Made]) -> _Made | None:
-        """What is made; None: what it refuses is a mistake at this place."""
+    def build(self, place: Place, make: Callable[[], _Made]) -> _Made | None:
+        """Call ``make``; its error becomes a mistake at this place, and the result None."""
         try:
             return make()
         except (HivecoreError, KeyError, TypeError, ValueError) as error:
@@ -59,7 +59,7 @@ class Reader(Problems):
     # --- values
 
     def keys(self, value: Any, place: Place, known: Collection[str]) -> Mapping[str, Any]:
-        """The mapping; what has another key than these is a mistake."""
+        """Return the mapping; a key other than these is a mistake."""
         fields = self.mapping(value, place)
         for key in fields:
             if key not in known:
@@ -67,7 +67,7 @@ class Reader(Problems):
         return fields
 
     def choice(self, value: Any, place: Place, allowed: Sequence[str]) -> str:
-        """One of these words, the first for nothing."""
+        """Return one of these words; the first if the value is missing."""
         if value is None:
             return allowed[0]
         if value not in allowed:
@@ -76,19 +76,19 @@ class Reader(Problems):
         return str(value)
 
     def number(self, value: Any, place: Place, default: float | None = None) -> float:
-        """A number that is not negative."""
+        """Return a number that is not negative."""
         if value is None and default is not None:
             return default
         try:
-            if isinstance(value, str) and 0.0 <= (found := float(value)) < inf:
-                return found
+            if isinstance(value, str) and 0.0 <= (number := float(value)) < inf:
+                return number
         except ValueError:
             pass
         self.add(place, f"must be a number that is not negative, not {show(value)}")
         return 1.0
 
     def integer(self, value: Any, place: Place, low: int, high: int, default: int) -> int:
-        """An integer in these limits."""
+        """Return an integer within these limits."""
         number = default if value is None else Problems().count(value, place, low)
         if number is not None and number <= high:
             return number
@@ -96,26 +96,26 @@ class Reader(Problems):
         return default
 
     def amounts(self, value: Any, place: Place) -> dict[str, int]:
-        """Quantities by resource: thousandths of a core for cpu, whole units of all else."""
-        found = {}
+        """Return quantities by resource: thousandths of a core for cpu, whole units of others."""
+        amounts = {}
         for name, entry, at in self.named(value, place):
             path = self.path(at)
             try:
-                found[name] = in_units(name, Field(entry, path).exactly())
+                amounts[name] = in_units(name, Field(entry, path).exactly())
             except (TypeError, ValueError) as error:
                 self.add(at, str(error).removeprefix(path).removeprefix(":").strip())
-        return found
+        return amounts
 
     def hosts(self, value: Any, place: Place) -> tuple[str, ...]:
-        """The names of a pattern such as node[000-127]."""
+        """Return the names in a pattern such as node[000-127]."""
         text = self.name(value, place)
-        found = None if text is None else self.made(place, lambda: expand_hostlist(text))
-        return found or ()
+        hosts = None if text is None else self.build(place, lambda: expand_hostlist(text))
+        return hosts or ()
 
     # --- other files
 
     def file(self, value: Any, place: Place) -> tuple[Path, str] | None:
-        """The path of a file that is named here, and its text; None: it cannot be read."""
+        """Return a named file's path and text; None if it cannot be read."""
         name = self.name(value, place)
         if name is None:
             return None
@@ -129,21 +129,21 @@ class Reader(Problems):
         return None
 
     def add_elsewhere(self, error: ConfigError, text: str, path: Path) -> None:
-        """The mistakes of another file."""
+        """Add the mistakes of another file."""
         self._elsewhere += located(error.problems, text, str(path))
 
 
 def located(problems: Sequence[tuple[str, str]], text: str, name: str) -> list[tuple[str, str]]:
-    """Mistakes by line, with their places after the name of their file and the line there."""
+    """Return mistakes sorted by line, each with "file:line: path" and its message."""
     lines = lines_of(text)
-    last = text.count("\n") + 1  # an end that comes too soon is said to be behind it
-    found = []
+    last = text.count("\n") + 1  # a text that ends too early has its mistake one line behind
+    mistakes = []
     for path, message in problems:
         said = _SAID.match(message)
         line = min(int(said[1]), last) if said else line_at(lines, path)
-        found.append((line, path, message))
-    found.sort(key=lambda one: one[0])
+        mistakes.append((line, path, message))
+    mistakes.sort(key=lambda mistake: mistake[0])
     return [
         (f"{name}:{line}: {path}" if path else f"{name}:{line}", message)
-        for line, path, message in found
+        for line, path, message in mistakes
     ]

@@ -1,4 +1,4 @@
-"""`queues`, `devices`, `claims`, `sharing`, `storage` and `scheduler`: what each part is to do."""
+"""`queues`, `devices`, `claims`, `sharing`, `storage` and `scheduler`: settings of each part."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -32,7 +32,7 @@ _ORDERS = (
     *("weighted", "gpu-time", "round-robin", "key", "priority"),
     *("sjf", "srsf", "2d-las", "arrival"),
 )
-_BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
+_BLOCKING = ("best-effort", "fifo")  # "backfill" needs run times, which queues lack
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
@@ -54,14 +54,14 @@ _MICRO = 1_000_000
 def read_queues(
     document: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]], reader: Reader
 ) -> TenantQueues | None:
-    """A queue for each tenant; None: all jobs are in one, or there is a mistake."""
+    """Return a queue for each tenant; None for one common queue, or after a mistake."""
     place: Place = (None, "queues")
     fields = reader.keys(document.get("queues"), place, ("order", "ageing", "blocking"))
     given = fields.get("order", None if "queues" in document else "priority")
     order = reader.choice(given, (place, "order"), _ORDERS)
     for key, needed in (("weight", ("weighted", "gpu-time")), ("key", ("key",))):
-        for name, one in tenants.items():
-            if key in one and order not in needed:
+        for name, tenant in tenants.items():
+            if key in tenant and order not in needed:
                 at = ((None, "tenants"), name), key
                 reader.add(at, f"has no meaning unless queues.order is {' or '.join(needed)}")
     if order == "priority":
@@ -77,13 +77,13 @@ def read_queues(
         ageing = Fraction(repr(number)) / _MICRO
     blocking: Any = reader.choice(fields.get("blocking"), (place, "blocking"), _BLOCKING)
     chosen: Any = order
-    made = reader.made(
+    queues = reader.build(
         (place, "ageing"), lambda: TenantQueues(order=chosen, ageing=ageing, blocking=blocking)
     )
-    if made is not None:
-        for name, one in tenants.items():
-            _weigh(made, name, one, reader)
-    return made
+    if queues is not None:
+        for name, tenant in tenants.items():
+            _weigh(queues, name, tenant, reader)
+    return queues
 
 
 def _weigh(queues: TenantQueues, name: str, fields: Mapping[str, Any], reader: Reader) -> None:
@@ -99,7 +99,7 @@ def _weigh(queues: TenantQueues, name: str, fields: Mapping[str, Any], reader: R
 
 
 def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> DeviceCluster | None:
-    """The devices of all nodes; None: there is a mistake."""
+    """Return the devices of all nodes; None after a mistake."""
     place: Place = (None, "devices")
     fields = reader.keys(value, place, ("policy", "seed", "koordinator"))
     policy: Any = reader.choice(fields.get("policy"), (place, "policy"), POLICIES)
@@ -110,14 +110,14 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
         reader.add(place, "needs cluster.nodes, which says what nodes have")
         return None
     inventories = {name: node.devices for name, node in nodes.items()}
-    return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
+    return reader.build(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
 
 
 def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
-    """The cluster of device claims, None after a mistake, and which devices they get.
+    """Return the device claims (None after a mistake) and the way to choose their devices.
 
-    Rules that taint devices count, where a cluster has them. Devices that have to be made ready
-    before a pod is bound are not given: nobody would wait for that.
+    Taint rules apply if the cluster's version has them. Devices that need preparation before a pod
+    is bound are not used, as nothing would wait for it.
     """
     place: Place = (None, "claims")
     fields = reader.keys(value, place, ("kubernetes", "gates", "objects", "mode"))
@@ -127,22 +127,22 @@ def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
     for name, entry, at in reader.named(fields.get("gates"), (place, "gates")):
         gates[name] = reader.flag(entry, at)
     at = place, "gates"
-    made = reader.made(at, lambda: DraCluster(KubernetesFeatures.of(version, gates)))
-    if made is not None and fields.get("objects") is not None:
+    cluster = reader.build(at, lambda: DraCluster(KubernetesFeatures.of(version, gates)))
+    if cluster is not None and fields.get("objects") is not None:
         at = place, "objects"
         opened = reader.file(fields["objects"], at)
         objects, mistakes = ([], []) if opened is None else read_objects([opened[0]])
         for mistake in mistakes:
             reader.add(at, mistake)
-        reader.made(at, lambda: made.update(*objects))
+        reader.build(at, lambda: cluster.update(*objects))
     mode: Any = fields.get("mode", "first")
-    if made is None or reader.made((place, "mode"), lambda: made.fits([], mode)) is None:
-        return made, "first"
-    return made, mode
+    if cluster is None or reader.build((place, "mode"), lambda: cluster.fits([], mode)) is None:
+        return cluster, "first"
+    return cluster, mode
 
 
 def read_sharing(value: Any, reader: Reader) -> Sharing | None:
-    """On which terms jobs share GPUs; None: there is a mistake."""
+    """Return how jobs share GPUs; None after a mistake."""
     place: Place = (None, "sharing")
     fields = reader.keys(value, place, ("resources", "max_group", "any_tenant", *_OF_SHARING))
     if fields.get("resources") is None:
@@ -155,11 +155,11 @@ def read_sharing(value: Any, reader: Reader) -> Sharing | None:
         for key in _OF_SHARING
         if fields.get(key) is not None
     }
-    return reader.made(place, lambda: Sharing(resources, group, any_tenant=any_tenant, **terms))
+    return reader.build(place, lambda: Sharing(resources, group, any_tenant=any_tenant, **terms))
 
 
 def read_storage(value: Any, reader: Reader) -> StoragePool | None:
-    """What jobs share; None: there is a mistake."""
+    """Return the cache and remote IO that jobs share; None after a mistake."""
     place: Place = (None, "storage")
     fields = reader.keys(value, place, (*_OF_STORAGE, "datasets_gb"))
     at = place, "datasets_gb"
@@ -174,7 +174,7 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
     threshold = reader.number(fields.get("threshold"), (place, "threshold"), 0.05)
     ahead = reader.flag(fields.get("ahead"), (place, "ahead"))
     eps = reader.number(fields.get("eps"), (place, "eps"), 0.1)
-    return reader.made(
+    return reader.build(
         place,
         lambda: StoragePool(
             sizes, cache_gb, bandwidth_mbps, objective, threshold, ahead=ahead, eps=eps
@@ -183,7 +183,7 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
 
 
 def read_evictions(document: Mapping[str, Any], reader: Reader) -> Evictions:
-    """What comes before few evictions in cells, as of `CellCluster`."""
+    """Return what takes precedence over few evictions in cells, as in `CellCluster`."""
     settings = document.get("scheduler")
     given = settings.get("evictions") if isinstance(settings, Mapping) else None
     place: Place = ((None, "scheduler"), "evictions")
@@ -191,7 +191,7 @@ def read_evictions(document: Mapping[str, Any], reader: Reader) -> Evictions:
 
 
 def _read_limits(value: Any, place: Place, reader: Reader) -> tuple[EvictionLimit, ...]:
-    """How often, and how soon, the jobs of quotas may be evicted, by quota."""
+    """Return, by quota, how often and how soon jobs may be evicted."""
     limits = []
     for name, entry, at in reader.named(value, place):
         fields = reader.keys(entry, at, ("min_run_time", "per_hour"))
@@ -199,13 +199,13 @@ def _read_limits(value: Any, place: Place, reader: Reader) -> tuple[EvictionLimi
         given, place_of = fields.get("per_hour"), (at, "per_hour")
         most = None if given is None else reader.integer(given, place_of, 0, 2**20, 0)
         quota = "" if name == "*" else name
-        made = reader.made(at, partial(EvictionLimit, quota, min_run_time=least, per_hour=most))
-        limits += [] if made is None else [made]
+        limit = reader.build(at, partial(EvictionLimit, quota, min_run_time=least, per_hour=most))
+        limits += [] if limit is None else [limit]
     return tuple(limits)
 
 
 def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]:
-    """How it decides, as of `Scheduler`."""
+    """Return the options of `Scheduler`."""
     place: Place = (None, "scheduler")
     fields = reader.keys(value, place, _OF_SCHEDULER)
     immediate = reader.flag(fields.get("immediate"), (place, "immediate"))
@@ -219,7 +219,7 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
         reader.add((place, "evictions"), "needs cluster.cells, in which others are evicted")
     late, at = fields.get("reservation_seconds"), (place, "reservation_seconds")
     patience = None if late is None else reader.number(late, at)
-    reader.made(at, lambda: Scheduler(reservation_seconds=patience))
+    reader.build(at, lambda: Scheduler(reservation_seconds=patience))
     limits = _read_limits(fields.get("eviction_limits"), (place, "eviction_limits"), reader)
     return {
         "immediate": immediate,

@@ -1,4 +1,4 @@
-"""`hivecore init`: a file to begin with, or the file of a cluster that kubectl has dumped."""
+"""`hivecore init`: writes a template, or the file of a cluster that kubectl has dumped."""
 
 import argparse
 from pathlib import Path
@@ -11,25 +11,25 @@ __all__ = ["add_init_command"]
 
 
 def add_init_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
+    """Add the command to a parser.
 
-    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param commands: from ``add_subparsers`` of `argparse`.
     """
-    one = commands.add_parser(
+    command = commands.add_parser(
         "init",
         help="write a commented file for a cluster, to begin with",
         description="Writes commented YAML for a cluster of this shape: one node, a rack of 16, or "
         "four of them; or for the cluster that a dump of kubectl shows. Edit it, then try "
         "`hivecore validate FILE`.",
     )
-    one.set_defaults(run=_init, needs=(), extra="hived")
-    what = one.add_mutually_exclusive_group(required=True)
+    command.set_defaults(run=_init, needs=(), extra="hived")
+    what = command.add_mutually_exclusive_group(required=True)
     what.add_argument("shape", nargs="?", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
     dump = "nodes and queues (Kueue, Volcano, KAI-Scheduler, Koordinator) as kubectl prints them"
     what.add_argument("--from", dest="dump", type=Path, metavar="DUMP", help=dump)
     flavor = "with --from, of Kueue: count only quotas and nodes of this ResourceFlavor"
-    one.add_argument("--flavor", default="", metavar="NAME", help=flavor)
-    one.add_argument(
+    command.add_argument("--flavor", default="", metavar="NAME", help=flavor)
+    command.add_argument(
         "--out", type=Path, metavar="FILE", help="a file that is not there yet (default: printed)"
     )
 

@@ -1,4 +1,4 @@
-"""Files to begin with: commented YAML for clusters of usual shapes."""
+"""Template files: commented YAML for clusters of usual shapes."""
 
 from hivecore._arguments import as_choice
 
@@ -38,13 +38,13 @@ _NODE = f"""\
 
 tenants:
   research:
-    # min: what it gets in any case, max: the most. What one does not use, others may borrow.
+    # min: guaranteed, max: the most. Other tenants may borrow what is idle.
     quota: {{max: {{gpu: 8}}, min: {{gpu: 5}}}}
   product:
     quota: {{max: {{gpu: 8}}, min: {{gpu: 3}}}}
 
-# A queue for each tenant. weighted: who has jobs gets GPUs in proportion to `weight`, which is 1
-# where a tenant says nothing; round-robin: a job of each in turn; priority: one queue for all.
+# A queue for each tenant. weighted: tenants with jobs get GPUs in proportion to their `weight`, by
+# default 1; round-robin: a job of each in turn; priority: one queue for all.
 queues: {{order: weighted}}
 
 {_POLICIES}"""
@@ -62,7 +62,7 @@ _RACK = f"""\
 tenants:
   research:
     weight: 2                   # its queue gets twice as much as others do
-    # min: what it gets in any case, max: the most. What one does not use, others may borrow.
+    # min: guaranteed, max: the most. Other tenants may borrow what is idle.
     quota: {{max: {{gpu: 128}}, min: {{gpu: 80}}}}
   product:
     quota: {{max: {{gpu: 64}}, min: {{gpu: 48}}, lends: no}}
@@ -117,24 +117,24 @@ storage:
   objective: greedy             # or throughput, max_min, finish_time, fifo, sjf
   datasets_gb: {{imagenet: 143, laion: 240000}}
 
-# immediate: yes for simulators, in which who has to leave has left at once. evictions: with private
-# each team's jobs get the very nodes that they would get if it were alone; with packing fewer
-# borrowers are evicted, with least the fewest.
+# immediate: yes for simulators, in which evicted jobs stop at once. evictions: with private each
+# team's jobs get the same nodes as if it were alone; packing evicts fewer borrowers, least the
+# fewest.
 scheduler: {{preemption: yes, immediate: no, evictions: private}}
 """
 
 _TEXTS = {"node": _NODE, "rack": _RACK, "four-racks": _FOUR_RACKS}
 
-#: The shapes that there are.
+#: The available shapes.
 SHAPES = tuple(_TEXTS)
 
 
 def shape_text(shape: str) -> str:
-    """The text of a file for a cluster of this shape.
+    """Return a file for a cluster of this shape.
 
     :param shape: one of `SHAPES`.
     :raises ValueError: there is no such shape.
-    :raises TypeError: it is no string.
+    :raises TypeError: it is not a string.
 
     >>> from hivecore.interop.scheduler_file import SchedulerSpec, shape_text
     >>> len(SchedulerSpec.of_yaml(shape_text("rack")).nodes)

@@ -1,4 +1,4 @@
-"""A cluster as one file says it: read, checked as a whole, and made into schedulers."""
+"""A cluster read from one file, checked as a whole, and turned into schedulers."""
 
 import os
 from collections.abc import Mapping
@@ -54,32 +54,31 @@ _OF_TENANT = ("weight", "key", "blocking", "cells", "pinned_cells", "quota")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulerSpec:
-    """What one file says of a cluster, its tenants, and how jobs are scheduled there.
+    """A cluster, its tenants, and how jobs are scheduled, as one file describes them.
 
-    :param nodes: by name the model of each node, as far as the file says it.
+    :param nodes: node -> the name of its model, if the file has it.
     :param tenants: their names.
-    :param queues: with the tenants' weights; ``None``: one queue for all, by priority.
-    :param quotas: those of the tenants; ``None``: there are none. So for all parts.
-    :param cells: what there is, and which each tenant is promised.
-    :param topology: the network with what is free on its nodes.
+    :param queues: the tenants' queues; ``None`` for one queue, ordered by priority.
+    :param quotas: those of the tenants; ``None``, as for all parts, if there are none.
+    :param cells: the cells, and which each tenant owns.
+    :param topology: the network with the free resources of its nodes.
     :param devices: of all nodes.
-    :param claims: the devices of Kubernetes' device claims; those of a cluster that is served are
-        added to it.
-    :param claims_mode: as of `Scheduler`; under ``claims`` it is ``mode``.
-    :param sharing: on which terms they share GPUs; ``None``: they do not.
-    :param storage: the cache and the remote IO that they share.
-    :param immediate: as of `Scheduler`.
-    :param lending: as of `Scheduler`; it needs cells.
-    :param preemption: as of `Scheduler`.
-    :param growing: as of `Scheduler`.
-    :param tries: as of `Scheduler`.
-    :param reservation_seconds: as of `Scheduler`.
-    :param eviction_limits: as of `Scheduler`.
-    :param backfill: as of `Scheduler`.
-    :param fragments: as of `Scheduler`.
-    :param remarks: what in the file is no mistake, but perhaps not meant.
+    :param claims: the devices for Kubernetes' device claims; a server adds those of its cluster.
+    :param claims_mode: as in `Scheduler`; in the file, ``mode`` in ``claims``.
+    :param sharing: how jobs share GPUs; ``None`` if they do not.
+    :param storage: the cache and remote IO that jobs share.
+    :param immediate: as in `Scheduler`.
+    :param lending: as in `Scheduler`; it needs cells.
+    :param preemption: as in `Scheduler`.
+    :param growing: as in `Scheduler`.
+    :param tries: as in `Scheduler`.
+    :param reservation_seconds: as in `Scheduler`.
+    :param eviction_limits: as in `Scheduler`.
+    :param backfill: as in `Scheduler`.
+    :param fragments: as in `Scheduler`.
+    :param remarks: parts of the file that are allowed, but perhaps not intended.
 
-    The parts are those of an empty cluster; each `scheduler` gets copies of its own.
+    The parts describe an empty cluster; each `scheduler` gets copies of them.
 
     >>> from hivecore.interop.scheduler_file import SchedulerSpec
     >>> from hivecore.scheduler import Job, Role
@@ -127,11 +126,11 @@ class SchedulerSpec:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """What a file says; those that it names are looked for beside it.
+        """Read a file; files that it names are relative to it.
 
-        :raises ConfigError: it cannot be used; all mistakes are named, with file and line.
-        :raises OSError: the file cannot be read.
-        :raises ImportError: PyYAML is not there.
+        :raises ConfigError: it is invalid; all mistakes are listed, with file and line.
+        :raises OSError: it cannot be read.
+        :raises ImportError: PyYAML is missing.
         """
         file = Path(path)
         try:
@@ -143,16 +142,15 @@ class SchedulerSpec:
 
     @classmethod
     def of_yaml(cls, text: str, name: str = "cluster.yaml") -> Self:
-        r"""What a text says.
+        r"""Read a text.
 
-        :param name: of the file that it could be in: messages call it so, and files that it names
-            are looked for beside that.
-        :raises ConfigError: it cannot be used; all mistakes are named, with file and line.
-        :raises TypeError: an argument is of a wrong type.
-        :raises ImportError: PyYAML is not there.
+        :param name: of its file, used in messages and for relative paths.
+        :raises ConfigError: it is invalid; all mistakes are listed, with file and line.
+        :raises TypeError: an argument has a wrong type.
+        :raises ImportError: PyYAML is missing.
 
-        What is unknown is a mistake. Of other files HiveD's and Slurm's are named with the line,
-        objects of Kubernetes by their names.
+        Unknown keys are mistakes. Mistakes in HiveD's and Slurm's files have a line, those in
+        Kubernetes objects the object's name.
 
         >>> from hivecore.interop.scheduler_file import SchedulerSpec
         >>> try:
@@ -171,13 +169,13 @@ class SchedulerSpec:
         if not isinstance(document, Mapping):
             reader.add(None, f"must be a mapping with the key cluster, not {show(document)}")
             reader.raise_if_any()
-        found = _read(document, reader)
+        parts = _read(document, reader)
         reader.raise_if_any()
-        return cls(**found, remarks=(*dumped, *reader.remarks))
+        return cls(**parts, remarks=(*dumped, *reader.remarks))
 
     @staticmethod
     def recognises(text: str) -> bool:
-        """Whether a text is meant to be such a file, and not another one's YAML.
+        """Whether a text looks like such a file rather than other YAML.
 
         >>> from hivecore.interop.scheduler_file import SchedulerSpec
         >>> SchedulerSpec.recognises("physicalCluster: {}"), SchedulerSpec.recognises("cluster: {}")
@@ -186,13 +184,13 @@ class SchedulerSpec:
         return ClusterDump.recognises(text) or any(key in _SECTIONS for key in first_keys(text))
 
     def scheduler(self, **options: Any) -> Scheduler:
-        """A scheduler of this cluster, with no job in it.
+        """Return a scheduler of this cluster without jobs.
 
-        :param options: of `Scheduler`, such as ``log``; they count more than what the file says.
-        :raises ValueError: as of `Scheduler`.
-        :raises TypeError: as of `Scheduler`.
+        :param options: of `Scheduler`, such as ``log``; they override the file.
+        :raises ValueError: as in `Scheduler`.
+        :raises TypeError: as in `Scheduler`.
 
-        Cost: that of copying the parts.
+        Cost: a copy of all parts.
         """
         parts: dict[str, Any] = {
             name: part.copy()
@@ -217,7 +215,7 @@ class SchedulerSpec:
 
 
 def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
-    """The fields of a `SchedulerSpec`; after a mistake, some of them."""
+    """Return the fields of a `SchedulerSpec`; after a mistake, only some of them."""
     reader.keys(document, None, _SECTIONS)
     if document.get("cluster") is None and "claims" not in document:
         reader.add((None, "cluster"), f"is missing; it has {', '.join(_OF_CLUSTER)}")
@@ -234,29 +232,29 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
             section["koordinator"], ((None, "devices"), "koordinator"), nodes, reader
         )
     reader.knows_nodes = reader.mistakes == before
-    found: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "nodes": {name: node.model for name, node in nodes.items()},
         "tenants": tuple(tenants),
     }
     evictions = read_evictions(document, reader)
-    _place(cluster, nodes, tenants, evictions, found, reader, has_claims="claims" in document)
-    found["queues"] = read_queues(document, tenants, reader)
+    _place(cluster, nodes, tenants, evictions, parts, reader, has_claims="claims" in document)
+    parts["queues"] = read_queues(document, tenants, reader)
     if "devices" in document:
-        found["devices"] = read_devices(section, nodes, reader)
+        parts["devices"] = read_devices(section, nodes, reader)
     if "claims" in document:
-        found["claims"], found["claims_mode"] = read_claims(document["claims"], reader)
+        parts["claims"], parts["claims_mode"] = read_claims(document["claims"], reader)
     if "sharing" in document:
-        found["sharing"] = read_sharing(document["sharing"], reader)
+        parts["sharing"] = read_sharing(document["sharing"], reader)
     if "storage" in document:
-        found["storage"] = read_storage(document["storage"], reader)
-    found |= read_settings(document.get("scheduler"), "cells" in cluster, reader)
-    amounts = _amounts(nodes, found.get("cells"))
-    quotas = found["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
-    limited = [limit.quota for limit in found["eviction_limits"] if limit.quota]
+        parts["storage"] = read_storage(document["storage"], reader)
+    parts |= read_settings(document.get("scheduler"), "cells" in cluster, reader)
+    amounts = _amounts(nodes, parts.get("cells"))
+    quotas = parts["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
+    limited = [limit.quota for limit in parts["eviction_limits"] if limit.quota]
     for name in [] if quotas is None else [of for of in limited if of not in quotas.quotas]:
         place = ((None, "scheduler"), "eviction_limits"), name
         reader.add(place, f"there is no quota {show(name)}")
-    return found
+    return parts
 
 
 def _place(
@@ -264,22 +262,22 @@ def _place(
     nodes: Mapping[str, Node],
     tenants: Mapping[str, Mapping[str, Any]],
     evictions: Evictions,
-    found: dict[str, Any],
+    parts: dict[str, Any],
     reader: Reader,
     *,
     has_claims: bool,
 ) -> None:
-    """Cells or a network, whichever the file has."""
+    """Read cells or a network, whichever the file has."""
     at = None, "cluster"
     if "cells" in cluster and "network" in cluster:
         reader.add((at, "network"), "cells place the pods already")
     if "cells" in cluster:
-        found["cells"] = read_cells(
+        parts["cells"] = read_cells(
             cluster["cells"], (at, "cells"), nodes, tenants, evictions, reader
         )
-        if found["cells"] is not None:
-            owners = found["cells"].spec.virtual_clusters
-            found["tenants"] = tuple(dict.fromkeys((*tenants, *owners)))
+        if parts["cells"] is not None:
+            owners = parts["cells"].spec.virtual_clusters
+            parts["tenants"] = tuple(dict.fromkeys((*tenants, *owners)))
         return
     for name, fields in tenants.items():
         for key in ("cells", "pinned_cells"):
@@ -287,13 +285,13 @@ def _place(
                 place = ((None, "tenants"), name), key
                 reader.add(place, "has no meaning without cluster.cells")
     if "network" in cluster:
-        found["topology"] = read_network(cluster["network"], (at, "network"), nodes, reader)
+        parts["topology"] = read_network(cluster["network"], (at, "network"), nodes, reader)
     elif not (nodes or has_claims) and reader.knows_nodes and not reader.found:
         reader.add(at, "must have nodes or cells")
 
 
 def _amounts(nodes: Mapping[str, Node], cells: CellCluster | None) -> dict[str, int]:
-    """What all nodes have together, by resource."""
+    """Return the sum of all nodes' amounts by resource."""
     total: dict[str, int] = {}
     for node in nodes.values():
         for name, amount in node.amounts.items():

@@ -1,4 +1,4 @@
-"""The page for people: static files without data; its script asks ``/v1/overview``."""
+"""The web page: static files, whose script fetches ``/v1/overview``."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -11,7 +11,7 @@ _KINDS = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/ja
 
 
 def pages() -> Mapping[str, Page]:
-    """The files by their paths.
+    """Return the files by path.
 
     >>> from hivecore.interop.events.page import pages
     >>> list(pages())
