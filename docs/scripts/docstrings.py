@@ -11,16 +11,18 @@ import inspect
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import griffe
+import msgspec
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "hivecore"
 
-_FIELD = re.compile(r":(param|raises?|returns?)(?: +([^:]*))?: *(.*)")
-_MID_LINE = re.compile(r"(?<=[.`]) +(?=:(?:param|raises?|returns?)\b)")
+_FIELD = re.compile(r":(param|ivar|raises?|returns?)(?: +([^:]*))?: *(.*)")
+_MID_LINE = re.compile(r"(?<=[.`]) +(?=:(?:param|ivar|raises?|returns?)\b)")
 _POWER = re.compile(r"(\d)\*\*(\d)")
-_TITLES = {"param": "Parameters", "raises": "Raises", "returns": "Returns"}
+_ROOM = re.compile(r"\b(?:\w+\.)+(?=\w)")
+_TITLES = {"param": "Parameters", "ivar": "Attributes", "raises": "Raises", "returns": "Returns"}
 
 
 def markdown(text: str) -> str:
@@ -59,7 +61,7 @@ class Docstrings(griffe.Extension):
     """Mends what is shown of classes, functions and properties."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Give it the docstring to be shown; a class with `__new__` is made by its arguments."""
+        """Give it the docstring to be shown; a class shows its arguments."""
         native = (PACKAGE / f"{obj.path.split('.')[1]}.pyi").exists() if "." in obj.path else False
         if native:
             obj.labels -= {"method descriptor", "builtin"}
@@ -67,34 +69,62 @@ class Docstrings(griffe.Extension):
         if text is not None and not obj.name.startswith("__"):
             text = text.partition("\n--\n\n")[2] or text
             obj.docstring = griffe.Docstring(markdown(text), parent=obj)
-        made = obj.members.get("__new__")
-        if obj.is_class and made and not made.is_alias and "__init__" not in obj.members:
+        maker = obj.members.get("__new__")
+        if obj.is_class and maker and not maker.is_alias and "__init__" not in obj.members:
             obj.del_member("__new__")
-            made.name = "__init__"
-            made.docstring = None
-            if native and isinstance(made, griffe.Function):
-                made.parameters = _arguments(*obj.path.split(".")[1:])
-            obj.set_member("__init__", made)
+            maker.name = "__init__"
+            maker.docstring = None
+            if native and isinstance(maker, griffe.Function):
+                maker.parameters = _arguments(*obj.path.split(".")[1:])
+            obj.set_member("__init__", maker)
+        init = obj.members.get("__init__")
+        bare = isinstance(init, griffe.Function) and len(init.parameters) == 1
+        if bare and "raise TypeError" in init.source:  # only the library makes it
+            obj.del_member("__init__")
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Let a public class have the members of its private bases, before its own."""
+        """Show what classes have from elsewhere: members of private bases, a record's arguments."""
         own = f"{pkg.path}."
         for alias in [pkg.members.get(str(name)) for name in pkg.exports or ()]:
             if isinstance(alias, griffe.Alias) and alias.target_path.startswith(own):
-                made = alias.final_target
-                for depth, base in enumerate(made.mro() if made.is_class else (), 1):
+                shown = alias.final_target
+                for depth, base in enumerate(shown.mro() if shown.is_class else (), 1):
                     if base.path.startswith(own) and base.name not in pkg.exports:
-                        _take_over(made, base, depth)
+                        _take_over(shown, base, depth)
+                _show_fields(shown)
         for room in pkg.members.values():
             if isinstance(room, griffe.Module):
                 self.on_package(pkg=room)
 
 
-def _take_over(made: griffe.Class, base: griffe.Class, depth: int) -> None:
+def _take_over(shown: griffe.Class, base: griffe.Class, depth: int) -> None:
     for name, member in list(base.members.items()):
-        if name not in made.members and not member.is_alias:
+        if name not in shown.members and not member.is_alias:
             member.lineno = (member.lineno or 0) - 10_000 * depth  # the order on the page
-            made.set_member(name, member)
+            shown.set_member(name, member)
+
+
+def _show_fields(shown: griffe.Object) -> None:
+    """A record is made from its fields, which it and its bases declare."""
+    thing = getattr(importlib.import_module(shown.module.path), shown.name, None)
+    if not (isinstance(thing, type) and issubclass(thing, (msgspec.Struct, tuple))):
+        return
+    if "__init__" in shown.members:
+        return
+    hints = get_type_hints(thing)
+    parameters = []
+    for field in inspect.signature(thing).parameters.values():
+        default = "{}" if repr(field.default) == "<factory>" else repr(field.default)
+        parameters.append(
+            griffe.Parameter(
+                field.name,
+                kind=griffe.ParameterKind(field.kind.description),
+                annotation=_ROOM.sub("", inspect.formatannotation(hints[field.name])),
+                default=None if field.default is field.empty else default,
+            )
+        )
+    init = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
+    shown.set_member("__init__", init)
 
 
 def _native(path: str) -> str | None:
@@ -121,12 +151,12 @@ def _arguments(module: str, name: str) -> griffe.Parameters:
     ]
     if not makers:
         return griffe.Parameters()
-    made = makers[0]
+    maker = makers[0]
     kinds = griffe.ParameterKind
-    plain = [*made.posonlyargs, *made.args]
-    defaults = [*[None] * (len(plain) - len(made.defaults)), *made.defaults]
+    plain = [*maker.posonlyargs, *maker.args]
+    defaults = [*[None] * (len(plain) - len(maker.defaults)), *maker.defaults]
     rows = [(kinds.positional_or_keyword, *row) for row in zip(plain, defaults, strict=True)]
-    named = zip(made.kwonlyargs, made.kw_defaults, strict=True)
+    named = zip(maker.kwonlyargs, maker.kw_defaults, strict=True)
     rows += [(kinds.keyword_only, *row) for row in named]
     return griffe.Parameters(
         *(

@@ -1,4 +1,4 @@
-"""Where hivecore decides other than Koordinator, as docs/subjects/devices.md says.
+"""Where hivecore decides other than Koordinator, as docs/figures/devices.md says.
 
 Koordinator's side is `bench/peers`, which gives the recorded answers of its compiled code
 (tests/golden/test_devices_koordinator.py).

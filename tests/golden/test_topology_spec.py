@@ -1,6 +1,6 @@
 """The example of Koordinator's network: two spines of two blocks of two nodes, 16 cores each.
 
-Beside it what Koordinator places otherwise, as its peer does, and docs/subjects/topology.md says.
+Beside it what Koordinator places otherwise, as its peer does, and docs/figures/topology.md says.
 """
 
 from peers.koordinator_topology import GreedyNetwork
