@@ -94,12 +94,11 @@ RECORDS[Move] = st.builds(
 )
 
 data = record(Data, names, positive, st.just(float("inf")) | positive)
-where = record(
-    Where,
+places = {
     **dict.fromkeys(("leaf_type", "pinned_cell", "within", "must", "prefer"), texts),
-    multiple=pairs(names, st.integers(1, 9)),
-    nodes=tuples(names, unique=True),
-)
+    "nodes": tuples(names, unique=True),
+}
+where = record(Where, **places, multiple=pairs(names, st.integers(1, 9)))
 operators = st.sampled_from(["In", "NotIn"])
 labels = st.builds(LabelExpression, names, operators, tuples(texts, 1))
 rules = st.tuples(names, texts) | labels
@@ -133,27 +132,31 @@ role = record(
     resources=pairs(names, st.integers(0, 9)),
 ) | st.builds(Role, names, gpus=st.integers(0, 8))
 lone = st.builds(Role, names, spares=st.integers(0, 2), max_pods=st.none() | st.integers(1, 9))
-job = record(
-    Job,
-    names.map(lambda name: f"{name}0"),
-    names,
-    tuples(role, 1, unique_by=lambda role: role.name) | st.integers(1, 99),
-    priority=st.integers(-1000, 1000),
-    run_time=st.none() | positive,
-    stages=st.just(()) | tuples(positive, 1),
-    after=tuples(names),
-    together=tuples(names),
-    quota=texts,
-    preemptible=st.booleans(),
-    where=where,
-    data=st.none() | data,
-) | st.builds(
-    Job,
-    names,
-    names,
-    tuples(lone, 1, unique_by=lambda one: one.name),
-    guaranteed=st.booleans(),
-    on_failure=st.sampled_from(["pod", "pod-then-job"]),
+job = (
+    record(
+        Job,
+        names.map(lambda name: f"{name}0"),
+        names,
+        tuples(role, 1, unique_by=lambda role: role.name),
+        priority=st.integers(-1000, 1000),
+        run_time=st.none() | positive,
+        stages=st.just(()) | tuples(positive, 1),
+        after=tuples(names),
+        together=tuples(names),
+        quota=texts,
+        preemptible=st.booleans(),
+        where=st.builds(Where, **places),
+        data=st.none() | data,
+    )
+    | st.builds(Job, names, names, st.integers(1, 99), where=where)
+    | st.builds(
+        Job,
+        names,
+        names,
+        tuples(lone, 1, unique_by=lambda one: one.name),
+        guaranteed=st.booleans(),
+        on_failure=st.sampled_from(["pod", "pod-then-job"]),
+    )
 )
 record(
     EvictionLimit,

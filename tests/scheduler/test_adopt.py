@@ -199,3 +199,23 @@ def test_a_job_that_wants_other_gpus_than_it_has_is_refused():
         scheduler.adopt(job, [pod("pod", 0, "n1", 0, 1)], 1.0)
     assert scheduler.to_bytes() == before
     scheduler.adopt(job, [pod("pod", 0, "n0", 0, 1)], 1.0)
+
+
+def test_pods_are_in_the_domains_in_multiples_unless_a_narrower_domain_holds_all():
+    job = Job("j", "a", [Role("w", 3, gpus=1)], where=Where(multiple={"rack": 2}))
+    scheduler = make_scheduler(COMPOSITIONS["topology"])
+    before = scheduler.to_bytes()
+    for nodes in ("n0", "n0", "n1"), ("n0", "n2", "n2"):
+        with pytest.raises(ValueError, match="pods of 'j': not in multiples of 2 in each 'rack'"):
+            scheduler.adopt(job, [pod("w", i, node) for i, node in enumerate(nodes)], 0.0)
+        assert scheduler.to_bytes() == before
+    scheduler.adopt(job, [pod("w", i, "n0") for i in range(3)], 0.0)
+    even = job.replace(name="even", roles=[Role("w", 4, gpus=1)])
+    nodes = "n1", "n1", "n2", "n3"
+    scheduler.adopt(even, [pod("w", i, node) for i, node in enumerate(nodes)], 0.0)
+    scheduler.check()
+
+
+def test_a_job_whose_pods_would_never_join_it_in_multiples_is_refused():
+    with pytest.raises(ValueError, match=r"min_pods: not together with where\.multiple"):
+        Job("j", "a", [Role("w", 4, min_pods=2)], where=Where(multiple={"node": 2}))

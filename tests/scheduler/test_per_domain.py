@@ -131,7 +131,7 @@ def test_a_rack_gets_no_more_than_it_may():
 def test_pods_that_run_already_have_to_keep_it():
     scheduler = make_scheduler(("topology",))
     job = Job("j", "a", [Role("w", 2, gpus=1)], where=Where(per_domain={"rack": 1}))
-    with pytest.raises(ValueError, match="pods: 2 in 'r0', at most 1 may be there"):
+    with pytest.raises(ValueError, match="pods of 'j': 2 in a 'rack', at most 1 may be"):
         scheduler.adopt(job, [PlacedPod("w", 0, "n0"), PlacedPod("w", 1, "n1")], now=0.0)
     scheduler.adopt(job, [PlacedPod("w", 0, "n0"), PlacedPod("w", 1, "n2")], now=0.0)
     scheduler.check()

@@ -194,7 +194,8 @@ class Where(Record, frozen=True, kw_only=True):
     :param must: topology: the layer of which one domain has to hold all of it; "": none has to.
     :param prefer: topology: the layer of which one domain is to hold it, if one can; "": as narrow
         as can be.
-    :param multiple: topology: by layer, each domain in use gets a multiple of so many pods.
+    :param multiple: topology: by layer, each domain in use gets a multiple of so many pods, unless a
+        domain of a narrower layer holds all.
     :param per_domain: topology: by layer, "node" for the nodes: each domain gets at most so many
         pods.
     :param balance: topology: the layer among whose domains the pods are as even as can be: no more
@@ -301,8 +302,8 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         all of them; the job waits in its queue again. "pod": those pods, near the others as `where`
         says; the others run on, and if there is no room the pods wait. "pod-then-job": the same,
         but if there is no room the whole job moves to where there is. Not together with `stages`,
-        `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`; nor do the last two
-        go together with `stages`, or with pods that join later.
+        `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`; nor do the last
+        three go together with pods that join later, or the last two with `stages`.
     :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
     :param stages: seconds of each resource that an iteration takes, one after the other, such as
         (storage and CPU, GPU, network): it may share its GPUs. None: it does not.
@@ -371,16 +372,13 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             raise ValueError("spares: with on_failure='job' all pods start again")
         if any(role.max_pods for role in self.roles):
             self._check_parts("max_pods")
-        for field in ("per_domain", "balance"):
+        joins = any(role.joining_numbers for role in self.roles)
+        for field in ("multiple", "per_domain", "balance"):
             if getattr(self.where, field):
-                self._check_whole(f"where.{field}")
-
-    def _check_whole(self, argument: str) -> None:
-        """See that all pods are placed at once, by themselves."""
-        if self.stages:
-            raise ValueError(f"stages: not together with {argument}")
-        if any(role.joining_numbers for role in self.roles):
-            raise ValueError(f"min_pods: not together with {argument}")
+                if self.stages and field != "multiple":
+                    raise ValueError(f"stages: not together with where.{field}")
+                if joins:  # one by one
+                    raise ValueError(f"min_pods: not together with where.{field}")
 
     def _check_parts(self, argument: str) -> None:
         """See that pods can be placed without the others."""

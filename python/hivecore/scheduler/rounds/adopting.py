@@ -49,11 +49,6 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
             if name == role.name and most is not None and count > most:
                 reason = f"{count} of role {name!r} on {node!r}, at most {most} may be there"
                 raise ValueError(f"pods: {reason}")
-    for layer, most in job.where.per_domain:
-        for domain, nodes in stages.domains(layer).items():
-            count = sum(pod.node in nodes for pod in placed.values())
-            if count > most:
-                raise ValueError(f"pods: {count} in {domain!r}, at most {most} may be there")
     return placed
 
 

@@ -227,8 +227,31 @@ class TopologyStage(PlacingStage):
         return None
 
     def adopt(self, unit: Unit) -> None:
-        """Take from the nodes of a unit what it uses there."""
-        unit.is_placed = self.commit_as_placed(unit) is not None
+        """Take from the nodes of a unit what it uses there.
+
+        :raises ValueError: domains have other numbers of its pods than they may have.
+        """
+        decision = self.commit_as_placed(unit)
+        unit.is_placed = decision is not None
+        if decision is not None:
+            self._check_domains(decision)
+
+    def _check_domains(self, decision: TopologyDecision) -> None:
+        """See that domains have multiples of pods, and not too many."""
+        request, layers = decision.request, ("", *self.part.layers, "node")
+        pods = {one.node: one.pods + one.others for one in decision.placement}
+
+        def counts(layer: str) -> list[int]:
+            return [sum(pods.get(node, 0) for node in of) for of in self.part.domains(layer)]
+
+        for layer, most in request.per_domain:
+            if max(counts(layer)) > most:
+                raise ValueError(f"{max(counts(layer))} in a {layer!r}, at most {most} may be there")
+        for layer, multiple in request.multiple:
+            narrower = layers[layers.index(layer) + 1 :]
+            is_divided = not any(request.pods in counts(inner) for inner in narrower)
+            if is_divided and any(count % multiple for count in counts(layer)):
+                raise ValueError(f"not in multiples of {multiple} in each {layer!r}")
 
     def rebook(self, change: Rebooking) -> None:
         """Allocate what its pods take, on unhealthy nodes, too."""
