@@ -369,7 +369,6 @@ CASES = {
             "schedule": lambda it: it.schedule("late"),
             "commit": lambda it: it.commit(it.schedule("late")),
             "overused": lambda it: it.overused(),
-            "borrowers": lambda it: it.borrowers("a"),
             "explain": lambda it: it.explain(QuotaRequest("new", "a", {"gpu": 9})),
             "verify": lambda it: it.schedule("late").verify(it),
         },

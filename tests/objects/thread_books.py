@@ -141,7 +141,7 @@ class QuotaBooks:
                 tree.remove(name)
             elif rng.random() < 0.3:
                 tree.set_quota(self.quota(name))
-            tree.status(name), tree.runtime(name), tree.borrowers(name)
+            tree.status(name), tree.runtime(name)
         if mine and rng.random() < 0.5:
             tree.release(mine.pop(rng.randrange(len(mine))))
         with suppress(KeyError, StaleDecisionError):

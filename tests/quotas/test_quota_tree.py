@@ -268,7 +268,6 @@ WRONG = {
         (lambda t: t.grow("z"), "there is no owner 'z'"),
         (lambda t: t.preempt_within("z"), "there is no owner 'z'"),
         (lambda t: t.overusers("z"), "there is no quota 'z'"),
-        (lambda t: t.borrowers("z"), "there is no quota 'z'"),
         (lambda t: t.explain("z"), "there is no owner 'z'"),
         (lambda t: t.runtime_trace("z", "x"), "there is no quota 'z'"),
         (lambda t: t.runtime_trace("a", "y"), "quota 'a' has no dimension 'y'"),

@@ -50,7 +50,7 @@ CHANGES = {
     "submit_many": lambda tree: tree.submit_many([NEW, NEW.replace(name="newer")]),
 }
 READS = {
-    *("borrowers", "check", "check_ancestors", "copy", "explain", "fits", "from_bytes"),
+    *("check", "check_ancestors", "copy", "explain", "fits", "from_bytes"),
     *(
         "declared_total",
         "have_room",

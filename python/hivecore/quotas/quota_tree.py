@@ -252,24 +252,6 @@ class QuotaTree(QuotaAdmission):
                 raise ValueError(f"quota {name!r} may use its max in any case")
             return runtime_trace(self._core, self._names, name, dimension)
 
-    def borrowers(self, name: str) -> dict[str, dict[str, Amount]]:
-        """Siblings of a quota that use more than their minimums, and by how much.
-
-        :returns: by name and dimension; only what is above a minimum.
-        """
-        with self._lock:
-            self._names.number(name)
-            quota = self._names.quotas[name]
-            above_min = {}
-            for other in self._names.children(quota.parent, quota.tree):
-                status = self.status(other)
-                above = {
-                    d: exact(n - status.min[d]) for d, n in status.used.items() if n > status.min[d]
-                }
-                if above and other != name and not self._names.quotas[other].outside:
-                    above_min[other] = above
-            return above_min
-
 
 def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
     """The quotas, each behind its parent if that is among them."""

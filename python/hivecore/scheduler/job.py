@@ -194,8 +194,8 @@ class Where(Record, frozen=True, kw_only=True):
     :param must: topology: the layer of which one domain has to hold all of it; "": none has to.
     :param prefer: topology: the layer of which one domain is to hold it, if one can; "": as narrow
         as can be.
-    :param multiple: topology: by layer, each domain in use gets a multiple of so many pods, unless a
-        domain of a narrower layer holds all.
+    :param multiple: topology: by layer, each domain in use gets a multiple of so many pods, unless
+        a domain of a narrower layer holds all.
     :param per_domain: topology: by layer, "node" for the nodes: each domain gets at most so many
         pods.
     :param balance: topology: the layer among whose domains the pods are as even as can be: no more

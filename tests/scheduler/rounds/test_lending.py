@@ -250,3 +250,42 @@ def test_who_has_to_leave_idle_cells_that_are_held_already_is_saved_and_read():
         one.stopped("lent", 1.0)
         assert said(one.decide(1.0)) == [("Start", "own", "n1")]
         one.check()
+
+
+def timed(name, tenant, gpus, run_time):
+    return Job(name, tenant, gpus, run_time=run_time)
+
+
+def test_a_start_on_idle_cells_delays_no_promised_job():
+    scheduler = lending(cells=nodes(3, a=2, b=1), backfill=1, preemption=False)
+    running(scheduler, timed("a1", "a", 4, 10.0), timed("b1", "b", 4, 99.0))
+    pair = Job("pair", "a", [Role("w", 2, gpus=4)], run_time=5.0)
+    assert running(scheduler, pair, timed("long", "b", 4, 50.0)) == []
+    assert scheduler.promised("pair") == 10.0
+    assert scheduler.status("long").refusal is not None
+    # A shorter job like it is lent the idle node, whether it waits already or comes later.
+    assert running(scheduler, timed("short", "b", 4, 10.0)) == [("Start", "short", "n2")]
+    scheduler.check()
+    scheduler.finish("a1", 10.0)
+    scheduler.finish("short", 10.0)
+    assert said(scheduler.decide(10.0))[0][:2] == ("Start", "pair")
+    scheduler.finish("pair", 15.0)
+    assert [one[:2] for one in said(scheduler.decide(15.0))] == [("Start", "long")]
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_promotion_delays_no_promised_job(immediate):
+    cells, may = nodes(3, a=1, b=2), {"preemption": immediate, "immediate": immediate}
+    scheduler = lending(cells=cells, backfill=1, **may)
+    running(scheduler, timed("b1", "b", 4, 10.0), timed("b2", "b", 4, 20.0))
+    pair = Job("pair", "b", [Role("w", 2, gpus=4)], run_time=5.0)
+    lent = timed("long", "b", 4, 90.0)
+    assert running(scheduler, pair, lent) == [("Start", "long", "n2")]
+    assert scheduler.promised("pair") == 20.0
+    scheduler.finish("b1", 10.0)
+    assert said(scheduler.decide(10.0)) == []  # it would be promoted until 90
+    scheduler.finish("b2", 20.0)
+    assert said(scheduler.decide(20.0))[0][:2] == ("Start", "pair")
+    scheduler.check()
+    scheduler.finish("pair", 25.0)
+    assert said(scheduler.decide(25.0))[0][:2] == ("Promote", "long")

@@ -191,7 +191,9 @@ def offer_idle_cells(state: State, live: Live) -> None:
     """Let a job that waits for its tenant's cells wait for idle cells as well."""
     if state.lending is not None and state.may_run_on_idle_cells(live):
         live.note(state.log)
-        push(state, live.may_be_lent(state.kinds))
+        unit = live.may_be_lent(state.kinds)
+        push(state, unit)
+        _try_beside_promises(state, unit.kind)
 
 
 def lend_no_more(state: State, live: Live) -> None:
@@ -208,8 +210,14 @@ def tell_if_parked(state: State, live: Live) -> None:
     refusal = state.waiting.refusal(kind)
     if refusal is not None:
         state.tell(live, refusal)
-        if refusal.code == "backfill":  # it may end before the start that others would delay
-            state.waiting.touch((came(kind),))
+    _try_beside_promises(state, kind)
+
+
+def _try_beside_promises(state: State, kind: Kind) -> None:
+    """Offer a kind again in which a job is new: it may end before a start that others delay."""
+    refusal = state.waiting.refusal(kind)
+    if refusal is not None and refusal.code == "backfill":
+        state.waiting.touch((came(kind),))
 
 
 def came(kind: Kind) -> Key:

@@ -13,6 +13,7 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import inf
+from operator import itemgetter
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
@@ -62,7 +63,9 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
         return ""
     trial = unit.trial()
     with state.stages.trial():
-        begins = unit is live.units[0]
+        begins = unit is live.units[0] or unit is live.lent
+        if begins:
+            _leave_idle_cells(state.stages, live)
         started = state.stages.start(trial) if begins else start_beside(state.stages, live, trial)
         if not isinstance(started, Started):
             return ""
@@ -162,6 +165,7 @@ def _broken(
     stages = state.stages
     ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
     if beside is not None:
+        ends = [end for end in ends if end[1] != beside[1].name]  # it left idle cells
         insort(ends, (beside[0], beside[1].name, beside[1]))
     ended: set[str] = set()
     with stages.trial():
@@ -190,13 +194,14 @@ def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
     that are promised themselves, or end before that job is to start: these get their turns.
     """
     refusal = Refusal("scheduler", "backfill", f"would delay {name!r}", name)
-    if unit is live.units[0] and not unit.kind.is_alone:
+    if (unit is live.units[0] or unit is live.lent) and not unit.kind.is_alone:
         until = state.promised[name]
-        others = (other for other in state.waiting.names(unit.kind) if other != unit.name)
-        likes = (state.jobs[other] for other in others)
+        likes = [state.queued[like] for like in state.waiting.names(unit.kind) if like != unit.name]
         able = [
-            like for like in likes if like.job.name in state.promised or state.end_of(like) <= until
+            (state.jobs[like.owner].number, like)
+            for like in likes
+            if like.owner in state.promised or state.end_of(state.jobs[like.owner]) <= until
         ]
-        for like in sorted(able, key=lambda like: like.number)[:_MOST_ABLE]:
-            wait_by_itself(state, like.units[0])
+        for _, like in sorted(able, key=itemgetter(0))[:_MOST_ABLE]:
+            wait_by_itself(state, like)
     wait(state, live, unit, Refused(refusal, (FREED, ("started", name), came(unit.kind))))

@@ -6,6 +6,7 @@ from hivecore.scheduler.ledger.ends import set_admitted
 from hivecore.scheduler.ledger.lines import wait, wait_apart
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.rounds.backfill import has_to_keep_promises
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
     note_begun,
@@ -44,7 +45,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
         refusal = Refusal("scheduler", "stops", f"has to stop for {live.for_job!r}")
         wait_apart(state, live, unit, Refused(refusal, (("stopped", live.job.name),)))
         return
-    victims = _promotion(state, unit, lent)
+    victims = _promotion(state, live, unit, lent)
     if isinstance(victims, Refused):
         wait(state, live, unit, victims)
         return
@@ -63,7 +64,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     expect_joining(state, live)
 
 
-def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
+def _promotion(state: State, live: Live, unit: Unit, lent: Unit) -> Refused | Victims:
     """The victims that stop at once so that a job gets cells of its tenant, or why it does not."""
     with state.stages.trial():
         state.stages.vacate(lent)
@@ -71,7 +72,7 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
         if isinstance(found, Started):
             return {}
         may_evict = state.immediate and state.preemption
-        if not may_evict:
+        if not may_evict or has_to_keep_promises(state, live):
             return found
         victims, hindered_by = find_victims(state, unit, found)
         return victims or refused_beside(state, found, hindered_by)

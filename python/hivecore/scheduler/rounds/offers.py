@@ -53,14 +53,14 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if live.job.after and (too_early := not_yet(state, live)):
         wait(state, live, unit, too_early)
         return
+    if state.backfill and (delayed := promise_broken(state, live, unit)):
+        pass_by(state, live, unit, delayed)
+        return
     if unit is live.lent:
         lend(state, live, unit)
         return
     if live.state == "lent":
         promote(state, live, unit)
-        return
-    if state.backfill and (delayed := promise_broken(state, live, unit)):
-        pass_by(state, live, unit, delayed)
         return
     known = state.stages.known_refusal(unit.kind)
     if known is not None:

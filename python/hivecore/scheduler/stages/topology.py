@@ -245,8 +245,8 @@ class TopologyStage(PlacingStage):
             return [sum(pods.get(node, 0) for node in of) for of in self.part.domains(layer)]
 
         for layer, most in request.per_domain:
-            if max(counts(layer)) > most:
-                raise ValueError(f"{max(counts(layer))} in a {layer!r}, at most {most} may be there")
+            if (count := max(counts(layer))) > most:
+                raise ValueError(f"{count} in a {layer!r}, at most {most} may be there")
         for layer, multiple in request.multiple:
             narrower = layers[layers.index(layer) + 1 :]
             is_divided = not any(request.pods in counts(inner) for inner in narrower)
