@@ -99,8 +99,8 @@ def until(is_over: Callable[[], bool], step: Callable[[], Any], interval: float)
 
 def users(jobs: int, *options: str) -> subprocess.Popen[bytes]:
     """Submits jobs one after the other, in a process of its own."""
-    one = "sbatch -o /dev/null --gres=gpu:1 --wrap true"
-    loop = f"for i in $(seq {jobs}); do {one} {' '.join(options)} >/dev/null; done"
+    command = "sbatch -o /dev/null --gres=gpu:1 --wrap true"
+    loop = f"for i in $(seq {jobs}); do {command} {' '.join(options)} >/dev/null; done"
     return subprocess.Popen(("sh", "-c", loop))
 
 

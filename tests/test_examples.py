@@ -25,7 +25,7 @@ SAYS = {
     "hived_decisions.py": "default/asr-0: preempts default/sweep-0",
     "mig.py": "for a 4g.20gb, /serve/pod/0/mig moves from 2 to 4",
     "networkx_backend.py": "hivecore: 40 pairs of weight 3903",
-    "ray_gangs.py": "train [{'GPU': 8.0}, {'GPU': 8.0}] [{'ray.io/node-id': 'node",
+    "ray_gangs.py": "Preempt sweep, Start train, Wait sweep\ntrain ([{'GPU': 8.0}",
     "replace_failed_pods.py": "  TakeOver: worker/0 on n2",
     "spread_pods.py": "even   racks {'r0': 5, 'r1': 5}",
     "scheduler_loop.py": " 2 h  sweep is evicted by bert",

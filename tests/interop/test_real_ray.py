@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from hivecore.devices import DeviceCluster, NodeDevices
-from hivecore.interop.ray import bundles
+from hivecore.interop.ray import Gangs, bundles
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Role, Scheduler, Start
 from hivecore.topology import NetworkTopology
@@ -72,10 +72,10 @@ def scheduler_of(nodes):
     )
 
 
-def create(start, **label):
+def create(start):
     from ray.util import placement_group
 
-    parts, selectors = bundles(start, **label)
+    parts, selectors = bundles(start)
     return placement_group(parts, bundle_label_selector=selectors)
 
 
@@ -130,27 +130,40 @@ def test_every_bundle_is_on_the_node_that_was_decided(cluster):
     assert len(started) == 20
 
 
-def test_a_group_whose_node_is_lost_is_made_again_elsewhere(cluster):
-    from ray.util import remove_placement_group
+def test_a_gang_gives_way_and_is_made_again_elsewhere_when_its_node_is_lost(cluster):
+    import ray
+    from ray.util import placement_group, remove_placement_group
 
-    hosts = ids_by_host()
-    scheduler = scheduler_of(list(hosts))
-    scheduler.submit(Job("train", "vision", [Role("worker", 2, gpus=8)]), 0.0)
-    (start,) = scheduler.decide(0.0)
-    group = create(start, label="host")
-    assert places(group) == [hosts[pod.node] for pod in start.pods]
-    lost = start.pods[1].node
+    def make(parts, selectors):
+        return placement_group(parts, bundle_label_selector=selectors)
+
+    half = {"gpu": NODES * GPUS // 2}
+    quotas = [Quota(name, max={"gpu": 32}, min=half, scales=False) for name in ("vision", "speech")]
+    scheduler = Scheduler(
+        devices=DeviceCluster({}), quotas=QuotaTree(quotas, total={}), immediate=True, growing=True
+    )
+    gangs, hosts = Gangs(scheduler, make, remove_placement_group, label="host"), ids_by_host()
+
+    def decided(now, name):
+        gangs.step(now, ray.nodes())
+        if gangs.group(name) is None:
+            return None
+        assert places(gangs.group(name)) == [hosts[pod.node] for pod in scheduler.status(name).pods]
+        return [pod.node for pod in scheduler.status(name).pods]
+
+    gangs.submit(Job("sweep", "speech", [Role("worker", 4, gpus=8)]), 0.0)
+    assert len(decided(0.0, "sweep")) == 4
+    borrowed = gangs.group("sweep")
+    gangs.submit(Job("train", "vision", [Role("worker", 2, gpus=8)]), 1.0)
+    _, lost = decided(1.0, "train")
+    assert decided(1.0, "sweep") is None and state(borrowed) == "REMOVED"
+    group = gangs.group("train")
     (node,) = [each for each in cluster.list_all_nodes() if each.node_id == hosts[lost]]
     cluster.remove_node(node)
     until(lambda: state(group) == "RESCHEDULING")
-    scheduler.set_node(lost, False, 1.0)
-    remove_placement_group(group)
-    scheduler.fail("train", 2.0)
-    (again,) = scheduler.decide(2.0)
-    assert lost not in {pod.node for pod in again.pods}
-    group = create(again, label="host")
-    assert places(group) == [hosts[pod.node] for pod in again.pods]
-    remove_placement_group(group)
+    assert lost not in decided(2.0, "train") and len(gangs.wanted) == 6
+    for name in ("train", "sweep"):
+        gangs.end(name, 3.0)
 
 
 def test_the_example_runs_on_the_cluster(cluster):
@@ -163,5 +176,5 @@ def test_the_example_runs_on_the_cluster(cluster):
         timeout=120,
         check=True,
     )
-    assert "train is ready: True" in done.stdout and "tune is ready: True" in done.stdout
-    assert "large cannot run" in done.stdout
+    for name, says in (("sweep", "('is ready'"), ("train", "('is ready'"), ("large", "None")):
+        assert f"{name} {says}" in done.stdout
