@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -144,6 +145,26 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
         api.delete_pod("next-0")
         api.delete_pod("next-1")
         until(lambda: server.jobs() == {})
+
+
+def touches(server):
+    """How often pods were touched."""
+    found = [
+        line for line in server.get("/metrics").text.splitlines() if 'event="touched_pod"' in line
+    ]
+    return sum(float(line.split()[-1]) for line in found)
+
+
+def test_pods_that_are_bound_at_the_first_question_are_not_touched(tmp_path):
+    with served(tmp_path) as (api, server, _):
+        add(api, hived_gang("first", 1, gpus=1))
+        until(lambda: "first-0" in bound(api))
+        before = touches(server)
+        for i in range(7):
+            add(api, hived_gang(f"next{i}", 1, gpus=1))
+        until(lambda: len(bound(api)) == 8)
+        time.sleep(0.3)  # a touch would be due
+        assert touches(server) == before
 
 
 def test_a_new_log_while_pods_run_takes_them_up_and_names_those_that_contradict(tmp_path):

@@ -17,6 +17,7 @@ from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 __all__ = ["ClaimedPods"]
 
 _MOST_READ = 4096  # cached requests
+_MOST_REFUSED = 100_000  # some of which may not exist
 _NOT_READ = "managedFields", "resourceVersion"  # fields of metadata that change without the pod
 
 
@@ -31,6 +32,8 @@ class ClaimedPods:
         """Whether all pods of the cluster are known."""
         self.woken: dict[str, None] = {}
         """The jobs for whose pods there may be something now."""
+        self.refused: dict[str, None] = {}
+        """The pods that this replica refused, or that another one may have refused."""
         self.claims = None if scheduler.claims is None else Claims(scheduler.claims)
         """What is known of device claims; ``None``: the scheduler allocates none."""
         self._submitted: set[str] = set()  # by the next events
@@ -197,6 +200,13 @@ class ClaimedPods:
     @property
     def _has_news(self) -> bool:
         return self.claims is not None and self.claims.has_news(self.is_listed)
+
+    def refuse(self, identity: str) -> None:
+        """Kube-scheduler does not get a pod bound now."""
+        self.refused.pop(identity, None)
+        self.refused[identity] = None
+        if len(self.refused) > _MOST_REFUSED:
+            del self.refused[next(iter(self.refused))]
 
     def _wake(self, job: str) -> None:
         if job in self._gangs:

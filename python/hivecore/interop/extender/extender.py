@@ -87,7 +87,17 @@ class PodExtender:
         """
         route, name = self.routes.find(path)
         answer = route.answer(self, route.call(path, name, body))
-        return answer if isinstance(answer, Reply) else Reply(200, answer)
+        if not isinstance(answer, Reply):
+            return Reply(200, answer)
+        if answer.pod is not None:
+            self._note(answer.pod.identity, answer.outcome in ("bind", "bound"))
+        return answer
+
+    def _note(self, identity: str, is_placed: bool) -> None:
+        if is_placed:
+            self.jobs.refused.pop(identity, None)
+        else:
+            self.jobs.refuse(identity)
 
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list; return what could not be applied."""

@@ -1,7 +1,7 @@
 """Connects a `PodService` with a Kubernetes cluster.
 
-It touches the pods of a job when the job starts or has victims, so that kube-scheduler retries
-them.
+When a job starts or has victims, it touches those pods of the job that it refused before, so that
+kube-scheduler retries them. kube-scheduler asks about the others by itself.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class PodLink(ClusterLink):
             now = time.monotonic()
             self._touched = {p: at for p, at in self._touched.items() if at > now - _LEAST}
             for job in woken:
-                for pod in jobs.pods_of(job):
+                for pod in jobs.refused_of(job):
                     self._meanwhile(self._touch_when_due(pod))
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
@@ -86,7 +86,9 @@ class PodLink(ClusterLink):
     async def _touch_when_due(self, pod: Member) -> None:
         # kube-scheduler may not have processed a touch of a moment ago.
         await asyncio.sleep(self._touched.get(pod.identity, 0.0) + _LEAST - time.monotonic())
-        self._touched[pod.identity] = time.monotonic()
-        namespace, _, name = pod.name.partition("/")
-        uid = "" if pod.identity == pod.name else pod.identity
-        await self._touch_in_turn(PodId(name, namespace, uid))
+        waits = partial(self._service.extender.jobs.refused.__contains__, pod.identity)
+        if waits():
+            self._touched[pod.identity] = time.monotonic()
+            namespace, _, name = pod.name.partition("/")
+            uid = "" if pod.identity == pod.name else pod.identity
+            await self._touch_in_turn(PodId(name, namespace, uid), waits)

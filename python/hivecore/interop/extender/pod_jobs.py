@@ -118,6 +118,7 @@ class PodJobs(RunningPods):
 
     def lose(self, identity: str) -> None:
         """Forget a pod that is gone or has ended."""
+        self.refused.pop(identity, None)
         member = self.members.pop(identity, None)
         known = member or self._others.pop(identity, None)
         self._new_others.pop(identity, None)
@@ -169,6 +170,7 @@ class PodJobs(RunningPods):
     def unbound(self, member: Member) -> None:
         """Note that binding a pod has failed."""
         member.node = ""
+        self.refuse(member.identity)
         self._unsettle_claims(member)
         gang = self._gangs[member.job]
         if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
@@ -180,6 +182,7 @@ class PodJobs(RunningPods):
         if not self.is_listed:
             check_devices([*self.members.values(), *self._others.values()])
             self.is_listed = True
+            self.refused |= dict.fromkeys(self.members)
             self._unsettled |= self._inherited
             self._unsettled |= dict.fromkeys(self._gangs)
             self._unsettled |= dict.fromkeys(member.job for member in self._new_others.values())
@@ -269,6 +272,7 @@ class PodJobs(RunningPods):
             for member in gang.members.values():
                 if not member.node:
                     gang.leave(member)
+                    self.refuse(member.identity)
 
     def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
         """Return the events that bring the scheduler up to date with a gang."""
@@ -553,13 +557,6 @@ class PodJobs(RunningPods):
     def by_name(self, name: str) -> Member | None:
         """Return the pod "namespace/name"."""
         return self.members.get(self._names.get(name, ""))
-
-    def pods_of(self, job: str) -> list[Member]:
-        """Return the pods of a job that are not bound."""
-        gang = self._gangs.get(job)
-        return (
-            [] if gang is None else [member for member in gang.members.values() if not member.node]
-        )
 
 
 def _of(event: str, job: str) -> SchedulerEvent:

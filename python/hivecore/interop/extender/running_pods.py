@@ -279,7 +279,12 @@ class RunningPods(ClaimedPods):
         groups = self._groups.get(kind, {})
         self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
-    # --- the answers for gangs
+    # --- the answers for pods and gangs
+
+    def refused_of(self, job: str) -> list[Member]:
+        """The pods of a job that kube-scheduler asked about in vain."""
+        waiting = self._gangs[job].unbound if job in self._gangs else []
+        return [member for member in waiting if member.identity in self.refused]
 
     def note_answer(self, member: Member, outcome: str, reason: str) -> None:
         """Store the answer for a pod."""

@@ -3,12 +3,14 @@
 kube-scheduler tries a pod again when a node or pod has changed, often before the service has heard
 of it. So pods for which there may be something are touched: an annotation of theirs is changed, and
 kube-scheduler asks for them. A pod about which it asked while no service answered may be tried
-again after a minute or more: after a start pods are touched until they are asked about.
+again after a minute or more: after a start pods are touched until they are asked about. While it
+asks about one pod after the other it is at its queue, and touches would only get in its way.
 """
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
@@ -25,6 +27,7 @@ RETRY = "hivecore.io/retry"
 _AT_ONCE = 16
 _UNASKED_AFTER = 0.0, 1.0, 2.0, 4.0, 8.0  # seconds between touches
 _MOST_UNASKED = 1000  # pods that are touched then
+_QUIET, _MOST_QUIET = 0.25, 10.0  # seconds without a question, and how long they are waited for
 
 
 class ClusterLink:
@@ -94,8 +97,8 @@ class ClusterLink:
     def _note_unasked(self, news: dict[str, Any]) -> None:
         """Note pods that wait: kube-scheduler may have asked about them before."""
         unasked = self._service.unasked
-        if unasked is None:
-            return
+        if unasked is None or ("type" in news and self._service.asked > 0):
+            return  # kube-scheduler reaches us: it will ask about a pod that is new
         for pod in _waiting_pods(news):
             if len(unasked) < _MOST_UNASKED and self._service.is_ours(pod):
                 found = PodId.read(pod)
@@ -106,13 +109,22 @@ class ClusterLink:
         await self.listed()
         for pause in _UNASKED_AFTER:
             await asyncio.sleep(pause)
+            await self._until_quiet()
             for pod in list(unasked.values()):
-                self._meanwhile(self._touch_in_turn(pod))
+                waits = partial(unasked.__contains__, pod.full)
+                self._meanwhile(self._touch_in_turn(pod, waits))
         self._service.unasked = None
 
-    async def _touch_in_turn(self, pod: PodId) -> bool:
+    async def _until_quiet(self) -> None:
+        """Return when kube-scheduler has stopped asking, or after a while."""
+        begin = time.monotonic()
+        while time.monotonic() < min(self._service.asked + _QUIET, begin + _MOST_QUIET):
+            await asyncio.sleep(_QUIET)
+
+    async def _touch_in_turn(self, pod: PodId, waits: Callable[[], bool] = lambda: True) -> bool:
+        """Touch a pod if it still waits when its turn comes; False: it does not exist."""
         async with self._touching:
-            return await self._touch_one(pod)
+            return not waits() or await self._touch_one(pod)
 
     async def _touch(self) -> None:
         """Have pods tried again for which there may be something, for ever."""

@@ -13,6 +13,7 @@ import copy
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 from typing import Any, ClassVar, Self
 
 from msgspec import to_builtins
@@ -141,6 +142,8 @@ class ExtenderService(Service):
         self._binder, self._find_pod = binder, find_pod
         self.unasked: dict[str, PodId] | None = None
         """By name the new pods that no request has named; ``None``: it does not matter."""
+        self.asked = -inf
+        """When kube-scheduler asked about a pod last, by `time.monotonic`; -inf: never."""
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         started = time.perf_counter()
@@ -158,6 +161,7 @@ class ExtenderService(Service):
             log_reply(route.verb, reply, time.perf_counter() - started)
         if self.unasked is not None and reply.pod is not None:
             self.unasked.pop(reply.pod.full, None)
+            self.asked = time.monotonic()
         self._answered(reply)
         if reply.pause:
             await asyncio.sleep(reply.pause)
