@@ -1,4 +1,4 @@
-"""The parts of a scheduler as one: what all of them say together, and trials of all of them."""
+"""The stages of a scheduler as one object."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -34,7 +34,7 @@ from hivecore.topology import NetworkTopology
 
 __all__ = ["NO_NODE", "Composed"]
 
-#: All kinds of stages.
+#: All classes of stages.
 _KINDS: tuple[type[Stage], ...] = (
     QuotaStage,
     CellStage,
@@ -58,15 +58,15 @@ NO_NODE = "none of the nodes that it may use is there"
 
 
 class Composed(Trials):
-    """The stages, each of them optional.
+    """The stages; each is optional.
 
     :param stages: in the order in which they decide.
     :param tries: how often placement decides on a unit at most.
     :param growing: whether nodes may be added, and totals may grow.
-    :param log: undoes changes of the adapters; ``None``: a new one.
+    :param log: undoes changes of the stages; ``None``: a new log.
     """
 
-    #: the parts have locks of their own
+    #: the parts have their own locks
     _lock = nullcontext()
 
     not_admitted = asks(QuotaStage, QuotaStage.not_admitted, "")
@@ -116,18 +116,18 @@ class Composed(Trials):
         self._sharing: SharingStage | None = stage_of(SharingStage)
         for stage in self.all:
             stage.log = self.log
-        #: see `is_whole`; None: not known since nodes have changed
+        #: see `is_whole`; None: unknown, as nodes have changed
         self._is_whole: bool | None = None
-        #: whether jobs differ by the stages of their iterations, too
+        #: whether jobs with different iteration stages have different kinds
         self.by_stages = self._sharing is not None
         self.places_by_cells = isinstance(self._place, CellStage)
         #: whether quotas reclaim what was borrowed, and decide which priorities count
         self.reclaims = self._quotas is not None
-        #: whether a start may let a quota exceed its runtime
+        #: whether a start may make a quota exceed its runtime
         self.may_exceed = self._quotas is not None and not self._quotas.is_kept
-        #: the resources of roles that pods take from the "host" of their node
+        #: resources that pods take from the "host" device of their node
         self.hosts = frozenset[str]() if self._devices is None else self._devices.hosts
-        #: as of `gpu_amount`
+        #: as for `gpu_amount`
         self.gpu_memory: int | None = 0 if self._devices is None else self._devices.gpu_memory
         if self.places_by_cells:
             self.gpu_memory = None
@@ -135,16 +135,16 @@ class Composed(Trials):
         self._deciding = [stage for stage in self.all if stage.part is not None]
         self._noded = [stage for stage in self.all if stage.nodes is not None]
         self._parts = [stage.part for stage in self._deciding]
-        #: the names of the parts that decide on starts
+        #: names of the parts that decide on starts
         self.names = [stage.name for stage in self._deciding]
-        #: why placement and devices together cannot serve kinds, by their requests
+        #: why placement and devices together cannot serve kinds, by request
         self._verdicts = Verdicts()
-        #: how all parts set a mark, in order, and end it, in reverse
+        #: how to set a mark in all parts, in order, and to end it, in reverse order
         self._marking = [(part._lock.__enter__, part._mark) for part in self._parts]
         self._ending = [
             (part._rewind, part._keep, part._lock.__exit__) for part in reversed(self._parts)
         ]
-        #: by action of a unit, the stages that take part in it
+        #: for each action, the stages that take part in it
         self._acting = {
             action: [stage for stage in self.all if action in _ACTIONS_OF[type(stage)]]
             for action in _ACTIONS
@@ -168,9 +168,9 @@ class Composed(Trials):
         claims: DraCluster | None = None,
         claims_mode: str = "first",
     ) -> Self:
-        """The adapters of these parts.
+        """The stages for these parts.
 
-        :param gpu_memory: of each GPU; ``None``: what the nodes have now.
+        :param gpu_memory: bytes of each GPU; ``None``: as the nodes have now.
         """
         stages: list[Stage] = [] if quotas is None else [QuotaStage(quotas)]
         gpus = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
@@ -196,22 +196,22 @@ class Composed(Trials):
         return type(self)([stage.branch() for stage in self.all], self.tries, self.growing)
 
     def without_quotas(self) -> Self:
-        """The stages without quotas: a job that moves stays admitted."""
+        """The stages without quotas, for jobs that move: they stay admitted."""
         return self._without(QuotaStage)
 
     def without_devices(self) -> Self | None:
-        """The stages without devices; ``None``: there are no devices."""
+        """The stages without devices; ``None`` if there are no devices."""
         return None if self._devices is None else self._without(DeviceStage)
 
     def _without(self, *kinds: type[Stage]) -> Self:
-        """The stages that decide on starts but these, on the same parts."""
+        """The stages that decide on starts, without these classes, on the same parts."""
         stages = (stage for stage in self.all if not isinstance(stage, (StorageStage, *kinds)))
         parts = type(self)(stages, self.tries, log=self.log)
         parts.listener = self.listener
         return parts
 
     def find(self, kind: type[_Part]) -> _Part | None:
-        """The part of a type; None: there is none."""
+        """The part of a type; None if there is none."""
         return next((part for part in self._parts if isinstance(part, kind)), None)
 
     # --- trials
@@ -226,7 +226,7 @@ class Composed(Trials):
         return marks
 
     def rewind(self, marks: list[Any]) -> None:
-        """Undo all changes since the last mark; units are left alone."""
+        """Undo all changes of the parts since the last mark. Units are not restored."""
         self.log.rewind()
         for rewind, _, unlock in self._ending:
             rewind(marks.pop())
@@ -250,7 +250,7 @@ class Composed(Trials):
     # --- what is possible
 
     def unenforced(self, job: Job) -> str:
-        """Which constraint of a job no part enforces; "": there is none."""
+        """A constraint of a job that no part enforces; "" if all are enforced."""
         return unenforced(job, self.all, _KINDS)
 
     def counted(self, job: Job) -> frozenset[str]:
@@ -263,13 +263,13 @@ class Composed(Trials):
         return any(stage.chooses_node(role) for role in job.roles for stage in self.all)
 
     def spreads(self, job: Job) -> bool:
-        """Whether some part limits the pods of each node where roles of a job have a limit."""
+        """Whether parts enforce the limits of pods per node of a job."""
         return spreads(job, self.all)
 
     def impossible(self, kind: Kind, growing: bool | None = None) -> str:
-        """Why units of this kind would wait for ever; "": they would not.
+        """Why units of this kind would wait forever; "" if they would not.
 
-        :param growing: as of the scheduler; ``None``: as it is.
+        :param growing: whether nodes may be added; ``None``: as the scheduler says.
         """
         growing = self.growing if growing is None else growing
         nodes = self._nodes_for(kind)
@@ -291,11 +291,13 @@ class Composed(Trials):
         return self._place.impossible(kind, nodes, growing, most)
 
     def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
-        """Why no idle, healthy nodes have both room for a unit and its devices; "": some have."""
+        """Why idle, healthy nodes have not both room for a unit and its devices; "" if some
+        have.
+        """
         if not isinstance(self._place, TopologyStage) or not (self._devices or self._claims):
             return ""
         if self._devices is not None and self._place.nodes != self._devices.nodes:
-            return ""  # some nodes are to be added yet
+            return ""  # some nodes are not added yet
         place = self._place
 
         def find() -> str:
@@ -313,7 +315,7 @@ class Composed(Trials):
         return Limits(self._place, self._devices, self._claims, kind, is_idle, beside)
 
     def forget(self) -> None:
-        """Forget what was derived from the parts, which have changed."""
+        """Forget what was derived from the parts, as they have changed."""
         for stage in self.all:
             stage.forget()
         self._verdicts.clear()
@@ -324,11 +326,11 @@ class Composed(Trials):
     def nodes_beside(
         self, job: Job, placed: Iterable[PlacedPod], nodes: tuple[str, ...] = ()
     ) -> tuple[str, ...] | None:
-        """The nodes that further pods of a job may use, if a domain has to hold it; none: all.
+        """The nodes that further pods of a job may use if one domain must hold it; empty: all.
 
-        :param placed: the pods that have a place.
-        :param nodes: the only nodes to use otherwise; none: those that the job allows.
-        :returns: ``None``: none is left.
+        :param placed: pods of the job that are placed.
+        :param nodes: the allowed nodes; empty: those that the job allows.
+        :returns: ``None`` if no node is left.
         """
         used = {pod.node for pod in placed if pod.node}
         where = self._place.domain(job, used) if self._place is not None and used else None
@@ -338,7 +340,7 @@ class Composed(Trials):
         return tuple(sorted(where.intersection(allowed) if allowed else where)) or None
 
     def _nodes_for(self, kind: Kind) -> tuple[str, ...] | None:
-        """The only nodes that units of a kind may use, of those that exist; None: all."""
+        """The existing nodes that a kind may use; None: all."""
         named = kind.job.where.nodes
         return tuple(filter(self.knows, named)) if named else None
 
@@ -348,11 +350,11 @@ class Composed(Trials):
         return bool(self._noded)
 
     def knows(self, node: str) -> bool:
-        """Whether all parts that have nodes know a node."""
+        """Whether all parts with nodes know a node."""
         return all(stage.knows(node) for stage in self._noded)
 
     def note_health(self) -> None:
-        """Note that nodes were added or removed, have failed or recovered."""
+        """Update what depends on the nodes and their health."""
         self._is_whole = None
         if self._devices is not None:
             devices, nodes = self._devices, self._devices.nodes
@@ -364,13 +366,13 @@ class Composed(Trials):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no node is unhealthy."""
+        """Whether all nodes are healthy."""
         if self._is_whole is None:
             self._is_whole = not self.unhealthy()
         return self._is_whole
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are unhealthy in, or unknown to, a part, sorted; none that are removed."""
+        """Nodes that are unhealthy in, or unknown to, some part, sorted; without removed nodes."""
         nodes = {node for stage in self._noded for node in stage.unhealthy()}
         if self._place is not None and self._devices is not None:
             if self._place.keeps_nodes:
@@ -379,7 +381,7 @@ class Composed(Trials):
         return tuple(sorted(nodes))
 
     def usable(self, nodes: tuple[str, ...], known: Iterable[str]) -> tuple[str, ...] | None:
-        """Those of these nodes, or of those that are known, that are healthy; None: all are."""
+        """The healthy nodes among these, or among the known nodes; None: all nodes are healthy."""
         if self.is_whole and all(stage is self._claims for stage in self._noded):
             return nodes or None
         bad = set(self.unhealthy())
@@ -388,7 +390,7 @@ class Composed(Trials):
     def knowing(self, node: str) -> list[Stage]:
         """The stages that have a node.
 
-        :raises KeyError: there is none.
+        :raises KeyError: no stage has it.
         """
         known = [stage for stage in self._noded if stage.knows(node)]
         is_gone = len(known) < len(self._noded) and all(stage.keeps_nodes for stage in known)
@@ -397,9 +399,9 @@ class Composed(Trials):
         return known
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """A node fails or recovers.
+        """Record that a node failed or recovered.
 
-        :raises KeyError: no part knows it.
+        :raises KeyError: no part has the node.
         """
         for stage in self.knowing(node):
             stage.set_health(node, healthy)
@@ -436,7 +438,7 @@ class Composed(Trials):
     def demand(self, unit: Unit) -> Any:
         """A key of units that get the same decision."""
         if self._quotas is not None:
-            return unit.kind.number  # units differ in what they may borrow
+            return unit.kind.number  # units may differ in whether they may borrow
         job = unit.kind.job
         return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
@@ -444,7 +446,7 @@ class Composed(Trials):
 
     @property
     def claims_mode(self) -> str:
-        """Which of the devices that serve claims they get; "first" without claims."""
+        """How claims choose devices; "first" without claims."""
         return "first" if self._claims is None else self._claims.mode
 
     def to_bytes(self) -> list[bytes]:
@@ -452,14 +454,14 @@ class Composed(Trials):
         return [part.to_bytes() for part in self._parts]
 
     def plain(self) -> dict[str, Any]:
-        """The states of the other stages, as plain data."""
+        """The states of the other stages as plain data."""
         others = (self._storage, self._sharing, self._claims)
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
-        """Restore the other stages, when it is known which jobs run and wait.
+        """Restore the other stages, once it is known which jobs run and wait.
 
-        :param units: the running units by name.
+        :param units: running units by name.
         """
         if self._storage is not None:
             self._storage.restore(data[self._storage.name])
@@ -472,9 +474,9 @@ class Composed(Trials):
             self._sharing.restore_fresh(data[self._sharing.name])
 
     def check(self, audited: Audited) -> Iterator[str]:
-        """Audit the parts, and return differences between them and the jobs.
+        """Audit the parts, and yield differences between them and the jobs.
 
-        :raises InvariantError: a part is not sound by itself.
+        :raises InvariantError: a part is inconsistent.
         """
         for stage in self._deciding:
             stage.part.check()
@@ -484,7 +486,7 @@ class Composed(Trials):
     # --- for searches
 
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that some part has."""
+        """The nodes of all parts."""
         return tuple(dict.fromkeys(node for stage in self.all for node in stage.ordered_nodes()))
 
     def common_nodes(self) -> tuple[str, ...]:
@@ -494,20 +496,20 @@ class Composed(Trials):
         return tuple(node for node in self.nodes() if node in common)
 
     def dimensions(self) -> list[Dimension]:
-        """What the parts count by node."""
+        """The resources that the parts count on nodes."""
         return [dimension for stage in self.all for dimension in stage.dimensions()]
 
     def idle_gpus(self) -> dict[str, int]:
-        """How many GPUs of each node are wholly idle, by devices, else by cells or a network."""
+        """The number of idle GPUs by node, as devices count, else cells or a network."""
         return next(filter(None, (stage.idle_gpus() for stage in reversed(self.all))), {})
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each domain of a layer, by name; "node": each node alone.
+        """The nodes of each domain of a layer; "node": each node alone.
 
-        A domain of a network has its own name, or, if it shares that, those of the domains around
-        it in front, joined by "/"; a cell has the name of its chain and its number, as "H100/0".
+        If a domain of a network shares its name with others, the names of the domains around it are
+        put in front, joined by "/". A cell is named by its chain and number, like "H100/0".
 
-        :raises KeyError: there is no such layer, or it is below nodes.
+        :raises KeyError: the layer does not exist, or is below nodes.
         """
         domains: dict[str, tuple[str, ...]] = {}
         if layer == "node":
@@ -519,7 +521,7 @@ class Composed(Trials):
         return domains
 
     def domains_for(self, job: Job) -> tuple[frozenset[str], ...]:
-        """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
+        """Domains, one of which must hold a job; empty: all nodes are one domain."""
         groups = [nodes for stage in self.all for nodes in stage.domains_for(job)]
         if sum(map(len, groups)) > len({node for nodes in groups for node in nodes}):
             groups = []  # chains that share nodes are counted together

@@ -1,12 +1,12 @@
 """All stages together: a unit gets the resources that it requests from all of them, or none.
 
-The stages decide in the order quotas, placement (cells or a network), devices. Each adds its
-decision to an offer; when all have, all commit. Devices are allocated at once, pod by pod, since
-pods compete for them. When devices refuse a pod on its node, placement gets the number of pods for
-which each node has devices, and decides again, a bounded number of times.
+Stages decide in the order quotas, placement (cells or a network), devices. Each adds its decision
+to an offer; then all commit. Devices are allocated at once, pod by pod, as pods compete for them.
+If devices refuse a pod on its node, placement learns how many pods each node has devices for, and
+decides again, a bounded number of times.
 
-`Stages.trial` undoes all changes of a block. `Stages.listener` is notified of changes outside of
-trials, so that jobs that wait for them are tried again.
+`Stages.trial` undoes all changes of a block. Outside of trials, `Stages.listener` is notified of
+changes, so that waiting jobs are tried again.
 """
 
 from collections import Counter
@@ -47,24 +47,24 @@ _NODES = ("scheduler", "nodes")
 
 
 class Started(NamedTuple):
-    """A unit has what it asked for."""
+    """A unit has started."""
 
-    #: the committed decisions by stage; those on devices are with the pods
+    #: committed decisions by stage; those on devices are with the pods
     decisions: tuple[tuple[str, Any], ...]
 
 
 class Stages(Composed):
-    """The parts that decide on units; see `Composed` for the arguments."""
+    """The stages that decide on units; see `Composed` for the arguments."""
 
-    # --- what waits for what
+    # --- waiting
 
     def _tell(self, kind: Kind) -> None:
-        """Notify of resources that a unit of a kind has freed."""
+        """Notify that a unit of a kind has released resources."""
         if self.listener is not None and self.listener.by_key:
             self.listener.touch((FREED, *self.released(kind)))
 
     def released(self, kind: Kind) -> Iterator[Key]:
-        """The keys to touch when a unit of a kind frees its resources."""
+        """The keys to touch when a unit of a kind releases its resources."""
         for stage in self.all:
             yield from stage.released(kind)
 
@@ -73,7 +73,7 @@ class Stages(Composed):
             self.listener.touch(self._quotas.released(kind))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
-        """Note that evictions do not help a kind either; add the keys of sharing."""
+        """Record that evictions do not help a kind either; add the keys of sharing."""
         if self._sharing is None:
             return refused
         self._sharing.note_refusal(kind, refused)
@@ -84,20 +84,20 @@ class Stages(Composed):
         return (job,) if self._sharing is None else self._sharing.members(job)
 
     def holds(self, job: str) -> bool:
-        """Whether a job holds its resources, not another job that shares them."""
+        """Whether a job holds its resources itself, rather than a job that it shares them with."""
         return self.members(job)[0] == job
 
     def lacks(self, branched: Lacks | None = None) -> Lacks | None:
-        """A table for what quotas refuse; None: there are no quotas.
+        """A table for what quotas refuse; None if there are no quotas.
 
-        :param branched: that of the stages of which these are a branch.
+        :param branched: the table of the stages that these are a branch of.
         """
         if self._quotas is None:
             return None
         return Lacks(self._quotas) if branched is None else branched.branch(self._quotas)
 
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
-        """Why a waiting kind is not worth a try, by the stage that refused; None: it is."""
+        """Why a waiting kind is not worth a try, as the refusing stage says; None if it is."""
         if self._quotas is not None and refusal.stage == self._quotas.name:
             request = name.removesuffix("/lent") if kind.is_lent else name
             again = self._quotas.still_refused(kind, refusal, request)
@@ -108,7 +108,7 @@ class Stages(Composed):
         return None
 
     def _or_shares(self, kind: Kind, refused: Refused) -> Refused:
-        """A refusal with the keys of sharing."""
+        """Add the keys of sharing to a refusal."""
         if self._sharing is None:
             return refused
         return refused._replace(keys=(*refused.keys, *self._sharing.released(kind)))
@@ -116,7 +116,7 @@ class Stages(Composed):
     # --- units
 
     def _each(self, action: str, of: Unit | Offer | Rebooking, *arguments: Any) -> None:
-        """Call a method of all stages; a note of an error names the stage."""
+        """Call a method of all stages; if it raises, a note names the stage."""
         stage: Any = None
         try:
             for stage in self._acting[action]:
@@ -126,22 +126,22 @@ class Stages(Composed):
             raise
 
     def submit(self, unit: Unit) -> None:
-        """Note that a unit waits."""
+        """Record that a unit waits."""
         self._each("submit", unit)
         self._tell_of_request(unit.kind)
 
     def withdraw(self, unit: Unit) -> None:
-        """Note that a waiting unit will not run."""
+        """Record that a waiting unit will not run."""
         self._each("withdraw", unit)
         self._tell_of_request(unit.kind)
 
     def start(
         self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
     ) -> Refused | Started:
-        """Allocate what a unit requests, or change nothing and return the refusal.
+        """Allocate what a unit requests; or return a refusal, and change nothing.
 
-        :param nodes: the only nodes to use; none: those that its job allows.
-        :param beside: the other pods of its job that run.
+        :param nodes: the allowed nodes; empty: those that its job allows.
+        :param beside: the other running pods of its job.
         """
         offer = self.propose(unit, nodes, beside)
         if isinstance(offer, Refused):
@@ -155,13 +155,13 @@ class Stages(Composed):
         """Let a unit run where it is placed.
 
         :raises ValueError: it cannot be there.
-        :raises StaleDecisionError: another unit is.
+        :raises StaleDecisionError: another unit uses the resources.
         """
         self._each("adopt", unit)
         self.begin(unit)
 
     def begin(self, unit: Unit) -> None:
-        """Note that a unit runs on its resources."""
+        """Record that a unit runs on its resources."""
         if self._acting["begin"]:
             self._each("begin", unit)
         if self.listener is not None and self.listener.by_key:
@@ -171,7 +171,7 @@ class Stages(Composed):
     def propose(
         self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
     ) -> Refused | Offer:
-        """The offer of all stages, of which the devices are allocated already, or a refusal."""
+        """The offer of all stages, with devices allocated already; or a refusal."""
         if not nodes and unit.kind.job.where.nodes:
             nodes = self._nodes_for(unit.kind) or ()
             if not nodes:
@@ -183,7 +183,7 @@ class Stages(Composed):
             if place is not None:
                 try:
                     limits = Limits(place, None, None, unit.kind, False, offer.beside)
-                except ValueError as error:  # other resources are counted than before
+                except ValueError as error:  # other resources are counted now
                     reason = str(error.args[0])
                     return refused(place.name, "impossible", reason, ("scheduler", "made"))
                 offer.most = limits.most
@@ -209,7 +209,7 @@ class Stages(Composed):
                 self._retract(offer, at)
                 reason = ""
                 if isinstance(error, (KeyError, ValueError)):
-                    # A unit that was submitted earlier may request what no longer exists.
+                    # An old unit may request what no longer exists.
                     reason = self.impossible(unit.kind, growing=False)
                 if not reason:
                     error.add_note(f"{stage.name}: decision on {unit.name!r}")
@@ -246,7 +246,7 @@ class Stages(Composed):
         return offer
 
     def _charge_devices(self, offer: Offer) -> Refused | None:
-        """Charge what devices take; if a quota refuses that, choose others of which it does not."""
+        """Charge what devices take. If a quota refuses, choose devices within its limit."""
         refusal = None if self._quotas is None else self._quotas.charge_devices(offer)
         if refusal is None or self._quotas is None or self._claims is None:
             return refusal
@@ -259,13 +259,13 @@ class Stages(Composed):
         return self._quotas.charge_devices(offer)
 
     def _retract(self, offer: Offer, at: int) -> None:
-        """Undo what the stages before one have changed."""
+        """Undo the changes of the first stages."""
         for stage in self._deciding[:at]:
             stage.retract(offer)
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
-        """The first of these units that is refused when they start in turn, and why; None: none is.
-        Nothing changes.
+        """The first of these units that is refused if they start in turn, and why; None if all
+        start. Changes nothing.
         """
         placing = self
         if self._quotas is not None:
@@ -282,12 +282,12 @@ class Stages(Composed):
         return None
 
     def refusals(self, unit: Unit) -> Iterator[Refusal]:
-        """Why a unit does not start, by quotas, by placement and devices, and by devices alone; if
-        each would let it, by all together.
+        """Why a unit does not start, by quotas, by placement with devices, and by devices alone; if
+        none of them refuses it, by all together.
         """
         placing = CellStage, TopologyStage, DeviceStage, ClaimStage
         alone = [*self._without(*placing)._refusal(unit), *self.without_quotas()._refusal(unit)]
-        # Capacities of devices are known to quotas once these are chosen.
+        # quotas learn the capacities of devices after these are chosen
         yield from alone or self._refusal(unit)
         if alone and self._place is not None and alone[-1].stage == self._place.name:
             yield from self._without(QuotaStage, CellStage, TopologyStage)._refusal(unit)
@@ -300,12 +300,12 @@ class Stages(Composed):
 
     @property
     def puts_back(self) -> bool:
-        """Whether a unit that frees its resources can get exactly the same again."""
+        """Whether a unit that releases its resources can get exactly the same again."""
         is_alone = len(self._deciding) == 1 and self._storage is None
         return is_alone and isinstance(self._place, TopologyStage)
 
     def put_back(self, unit: Unit, placed: tuple[PlacedPod, ...]) -> bool:
-        """Put a unit that has left back where it was, or change nothing."""
+        """Place a unit where it was; or return False, and change nothing."""
         if not (self.puts_back and isinstance(self._place, TopologyStage)):
             nodes = tuple(dict.fromkeys(pod.node for pod in placed if pod.node))
             return bool(nodes) and isinstance(self.start(unit, nodes), Started)
@@ -319,7 +319,7 @@ class Stages(Composed):
         return True
 
     def join(self, unit: Unit) -> Joined | None:
-        """Let a unit join running jobs; None: it cannot, and nothing changes."""
+        """Let a unit join running jobs; None if it cannot, and nothing changes."""
         joined = None if self._sharing is None else self._sharing.join(unit)
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
@@ -328,11 +328,11 @@ class Stages(Composed):
         return joined
 
     def give_back(self, unit: Unit, *, end: bool, reclaimed: bool = False) -> str:
-        """Free the resources of a running unit, or pass them to a job that shares them.
+        """Release the resources of a running unit, or pass them to a job that shares them.
 
-        :param end: it requests nothing any more; otherwise it waits.
-        :param reclaimed: if it waits: another quota reclaims its resources.
-        :returns: the job that holds them now; "": none, or the job that held them before.
+        :param end: the unit ends; otherwise it waits again.
+        :param reclaimed: another quota reclaims the resources; only if the unit waits again.
+        :returns: the job that holds them now; "" if none does, or the holder is the same.
         """
         is_placed, heir = unit.is_placed, ""
         left = None if self._sharing is None else self._sharing.leave(unit.name)
@@ -357,14 +357,14 @@ class Stages(Composed):
         return heir
 
     def check_holds(self, unit: Unit) -> None:
-        """See that a unit that runs has all that it was given.
+        """Check that a running unit still has all of its resources.
 
-        :raises KeyError: it does not, because a part was changed from outside.
+        :raises KeyError: it does not, as a part was changed from outside.
         """
         self._each("check_holds", unit)
 
     def vacate(self, unit: Unit) -> None:
-        """Free the place of a unit that does not share; its quota still counts it."""
+        """Release the placement of a unit that does not share; its quota still counts it."""
         self._each("vacate", unit, unit.is_placed)
         self._tell(unit.kind)
 
@@ -377,12 +377,12 @@ class Stages(Composed):
         other: Unit | None = None,
         taken: Sequence[tuple[PlacedPod, PlacedPod]] = (),
     ) -> None:
-        """Let a running unit have fewer pods, or more; its quota is charged as before.
+        """Change the pods of a running unit; its quota is charged as before.
 
-        :param kind: of the pods that it has from now on.
-        :param placed: their places.
-        :param other: a unit of the same job whose pods it gets.
-        :param taken: pods that have other numbers from now on, before and after.
+        :param kind: the kind of its new pods.
+        :param placed: its new pods.
+        :param other: a unit of the same job whose pods it takes.
+        :param taken: pods that change their numbers, before and after.
         """
         pods = tuple(Pod(pod.role, pod.index) for pod in placed)
         now = Unit(unit.name, unit.owner, kind, pods, unit.job)
@@ -394,10 +394,10 @@ class Stages(Composed):
         else:
             self._tell(unit.kind)
 
-    # --- what is held for a unit until its victims have stopped
+    # --- resources that are held for a unit until its victims have stopped
 
     def hold(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Hold for a unit what it needs to start without its victims; if it would not, nothing.
+        """Reserve what a unit needs to start without its victims; nothing if it would not start.
 
         :param leaving: the units of its victims.
         """
@@ -409,24 +409,24 @@ class Stages(Composed):
             return
         unit.placed = offer.pods()
         self._each("hold", unit, offer, [victim for victim in leaving if victim.is_placed])
-        for victim in leaving:  # they may leave more than the unit takes
+        for victim in leaving:  # they may free more than the unit takes
             self._tell(victim.kind)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Hold nothing for a unit any more; it waits.
+        """Release what is reserved for a unit; it waits.
 
         :param leaving: the units of its victims that have not left.
         """
         self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
         self._tell(unit.kind)
-        if self.listener is not None:  # its quota counted it beside its victims
+        if self.listener is not None:  # its quota was charged for both
             self.listener.touch((BEGUN,))
 
     def fulfil(self, unit: Unit) -> Started | Refused:
-        """Start a unit with what was held for it, now that its victims have left.
+        """Start a unit on its reserved resources, as its victims have left.
 
-        If a part was changed from outside and refuses, the resources stay held.
+        If a part was changed from outside and refuses, the resources stay reserved.
         """
         offer = Offer(unit, ())
         if self._quotas is not None and self._claims is not None:
@@ -443,7 +443,9 @@ class Stages(Composed):
     # --- quotas
 
     def may_borrow(self, unit: Unit) -> bool:
-        """Whether a waiting unit may borrow now: no quota has just reclaimed what it had."""
+        """Whether a waiting unit may borrow now. It may not if a quota has just reclaimed
+        from it.
+        """
         return self._quotas is None or self._quotas.part.may_borrow(unit.request)
 
     def limit_changes(self, unit: Unit) -> Iterator[tuple[LimitChange, ...]]:
@@ -467,10 +469,10 @@ class Stages(Composed):
         unit.placed, unit.is_placed = self._sharing.share(unit, holder), False
 
     def regroup(self, units: Mapping[str, Unit], seconds: float) -> list[Move]:
-        """Let jobs that share GPUs change places, and return the moves.
+        """Regroup jobs that share GPUs, and return the moves.
 
-        :param units: the running units by name.
-        :param seconds: how long the groups are to last.
+        :param units: running units by name.
+        :param seconds: the expected lifetime of the groups.
         """
         changes = [] if self._sharing is None else self._sharing.regrouped(seconds)
         if self._sharing is None or not changes:
@@ -494,7 +496,7 @@ class Stages(Composed):
         return moves
 
     def _pass_around(self, units: Mapping[str, Unit], changes: list[Regrouping]) -> None:
-        """Pass what each group has to the job that is to hold it."""
+        """Pass the resources of each group to its new holder."""
         passed: list[tuple[str, str, bool]] = []
         for group, names in changes:
             holder = next(iter(group.jobs))
@@ -503,7 +505,7 @@ class Stages(Composed):
                 self._each("evict", units[holder], False)
             elif holder != names[0]:
                 passed.append((holder, names[0], group.is_placed))
-        # A new holder may still hold the GPUs of another group.
+        # a new holder may still hold the GPUs of another group
         for old, _, is_placed in passed:
             self._each("rename", units[old], old, f"{old}//", is_placed)
         for old, new, is_placed in passed:
@@ -515,24 +517,25 @@ class Stages(Composed):
 
     @property
     def is_stale(self) -> bool:
-        """Whether cache and remote IO have to be allocated again."""
+        """Whether cache and remote IO must be allocated again."""
         return self._storage is not None and self._storage.is_stale
 
     def reading_order(self, now: float) -> list[str]:
-        """The jobs that read, the shortest one first; see `Scheduler.reading_order`."""
+        """The jobs that read data, the shortest first; see `Scheduler.reading_order`."""
         return self._reading(shares_io=True).shortest_first(now)
 
     def reading_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
-        """For which share of the time each job that reads is to have its GPUs."""
+        """The fraction of time for which each job that reads data should have its GPUs."""
         return self._reading(shares_io=True).fair_shares(gpus, gpu_capacity)
 
     def observe(
         self, amounts: Mapping[str, Any], knows: Callable[[str], object], now: float
     ) -> Observed:
-        """What was observed of the storage, checked and from now on counted with.
+        """Check and store observations of the storage.
 
-        :param amounts: by the names of `Observed`.
-        :param knows: is asked for jobs that read nothing; raises KeyError if there is none.
+        :param amounts: by the fields of `Observed`.
+        :param knows: called with the name of a job that reads nothing; raises KeyError if it is
+            unknown.
         """
         storage = self._reading()
         observed = storage.as_observed(amounts, knows)
@@ -540,7 +543,7 @@ class Stages(Composed):
         return observed
 
     def _reading(self, *, shares_io: bool = False) -> StorageStage:
-        """The storage; it has to share out remote IO if that is said."""
+        """The storage, which must allocate remote IO if ``shares_io``."""
         if self._storage is None:
             raise ValueError("there is no storage")
         if shares_io and self._storage.pool.bandwidth_mbps is None:

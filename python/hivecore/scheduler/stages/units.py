@@ -1,9 +1,9 @@
-"""Units, and their kinds.
+"""Units and their kinds.
 
 A *unit* is the pods with which a job starts, or a pod that joins it later. Units of a *kind* have
-equal requests in every stage, for the same tenant: if a unit has to wait, all of its kind do.
+the same tenant and equal requests in every stage: if one has to wait, all have to.
 
-A job that waits for cells of its tenant may meanwhile run on idle cells: it has a second unit then,
+A job that waits for its tenant's cells may run on idle cells meanwhile. Then it has a second unit,
 which is *lent* its cells. Quotas know both units by the name of the job.
 """
 
@@ -47,24 +47,24 @@ __all__ = [
 
 _ANY = "any pod"
 _OF_CLASS = ".deviceclass.resource.k8s.io"
-_ALL_DEVICES = 32  # the most that a claim can have
+_ALL_DEVICES = 32  # the limit of Kubernetes for a claim
 _BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
-#: Units of lower priority are opportunistic, as quotas know them.
+#: In quotas, units of lower priority are opportunistic.
 LEAST_PRIORITY = -1000
-#: A change for which units wait.
+#: A change that units wait for.
 Key = tuple[str, str]
 #: A device class, "capacity" or "counters", and the name of one of these.
 Taking = tuple[str, str, str]
-#: A unit has started: others that run may be in the way of those that wait now.
+#: A unit has started: other running units may be in the way of waiting ones now.
 BEGUN: Key = ("scheduler", "begun")
-#: A unit has freed resources of any kind.
+#: A unit has released resources of any kind.
 FREED: Key = ("scheduler", "freed")
 #: Node and GPUs of each pod, as far as they are chosen.
 Places = list[tuple[str, tuple[int, ...]]]
 
 
 class Pod(NamedTuple):
-    """One pod of a job."""
+    """A pod of a job."""
 
     role: str
     number: int
@@ -93,13 +93,13 @@ class Kind:
         "sizes",
     )
 
-    #: what each pod requests of devices; None: nothing
+    #: the devices that each pod requests; None: none
     devices: list[DeviceRequest | None]
-    #: what a unit requests of cells; raises ValueError if cells do not support that
+    #: what a unit requests of cells; raises ValueError if cells do not support it
     affinity_group: AffinityGroup
     #: what a unit requests of its quota
     quota_request: QuotaRequest
-    #: whether pods join a running job later, or come and leave by themselves
+    #: whether pods join the running job later, or it has extra pods
     grows: bool
     #: the pods with which a job starts
     first_pods: "tuple[Pod, ...]"
@@ -115,31 +115,31 @@ class Kind:
         hosts: frozenset[str] = frozenset(),
         gpu_memory: int | None = 0,
     ) -> None:
-        #: the resources of roles that pods take from the "host" of their node
+        #: resources that pods take from the "host" device of their node
         self._hosts = hosts
         self.number = number
-        #: another kind with the same request, if known, which has none itself
+        #: a kind with the same request, which has no such kind itself
         self.like = like
-        #: a job of this kind, for all that they have in common
+        #: a job of this kind; only common properties are used
         self.job = job
         #: the roles, and the number of pods of each
         self.sizes = tuple(roles)
         #: whether it is for a single unit
         self.is_alone = is_alone
-        #: whether it requests idle cells while another unit of its job waits
+        #: whether it requests idle cells, while another unit of its job waits
         self.is_lent = is_lent
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
         #: what quotas count; see `gpu_amount` for ``gpu_memory``
         self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
-        #: the entry of a unit in its queue, but for name and times; None: there was none yet
+        #: a unit's entry in its queue, apart from name and times; None: not built yet
         self.queued: QueuedJob | None = None
-        #: whether nodes may get so many pods of a role only
+        #: whether nodes may get only some pods of a role
         self.is_spread = any(role.per_node is not None for role, _ in roles)
         #: whether a role has claims
         self.has_claims = any(role.claims for role, _ in roles)
 
     def __getattr__(self, name: str) -> Any:
-        """What is built at its first use."""
+        """Build an attribute at its first use."""
         build = _BUILT.get(name)
         if build is None:
             raise AttributeError(name)
@@ -183,7 +183,7 @@ class Kind:
             _ANY,
             job.quota,
             self.amounts,
-            # Quotas evict opportunistic units first.
+            # quotas evict opportunistic units first
             priority=job.priority if job.guaranteed else job.priority - _BELOW_ALL,
             preemptible=job.preemptible,
         )
@@ -208,9 +208,9 @@ class Refused(NamedTuple):
     """Why a unit does not start now."""
 
     refusal: Refusal
-    #: the changes after which it is worth another try
+    #: the changes that make another try worthwhile
     keys: tuple[Key, ...]
-    #: the units to evict first, as far as a stage proposes them
+    #: the units to evict first, if a stage proposes some
     quota_victims: tuple[str, ...] = ()
     cell_victims: tuple[str, ...] = ()
     #: whether cells know that these are enough
@@ -231,15 +231,15 @@ class Unit:
         self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...], job: str = ""
     ) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
-        #: the job of its pods, also of one that comes and leaves by itself
+        #: the job of its pods; for an extra pod, its job
         self.job = job or owner
         #: how it left its queue, if it may return
         self.departure: Departure | None = None
-        #: while it runs: where its pods are, and whether cells or a network have placed them
+        #: while it runs: its pods, and whether cells or a network placed them
         self.placed: tuple[PlacedPod, ...] = ()
         self.is_placed = False
-        #: its quota is charged already: another unit of the job is on idle cells, or keeps the
-        #: charge of pods that have failed
+        #: whether another unit of the job is charged for it: one on idle cells, or the first unit,
+        #: for failed pods
         self.has_quota = False
 
     @property
@@ -249,34 +249,34 @@ class Unit:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its pods have failed, and wait to be placed again beside those of their job."""
+        """Whether its pods have failed, and wait to be placed near the others."""
         return self.has_quota and self.name != self.owner
 
     @property
     def gpus(self) -> int:
-        """The GPUs of its pods that run."""
+        """The GPUs of its running pods."""
         if len(self.placed) == len(self.pods):
             return self.kind.gpus
         of_role = {role.name: role.gpus for role, _ in self.kind.sizes}
         return sum(of_role[pod.role] for pod in self.placed)
 
     def note(self, log: UndoLog) -> None:
-        """Let a log restore the unit as it is now."""
+        """Let a log restore the unit."""
         if log.is_on:
             log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
-        """Restore the unit as it was."""
+        """Undo changes."""
         self.departure, self.has_quota, self.is_placed, self.kind, self.placed = values
 
     def copy(self) -> "Unit":
-        """An equal unit for a branch."""
+        """A copy for a branch."""
         copy = Unit(self.name, self.owner, self.kind, self.pods, self.job)
         copy.restore(_values(self))
         return copy
 
     def trial(self, kind: Kind | None = None) -> "Unit":
-        """An equal unit for a trial, perhaps of another kind."""
+        """A copy for a trial, perhaps of another kind."""
         trial = Unit(self.name, self.owner, kind or self.kind, self.pods, self.job)
         trial.has_quota = self.has_quota
         return trial
@@ -295,15 +295,15 @@ class Unit:
 
 
 def owner_of(unit: str, jobs: Container[str]) -> str:
-    """The job of a unit, of these jobs; names of jobs may hold "/" as well."""
+    """The job of a unit, among these jobs. Names of jobs may contain "/", too."""
     if unit in jobs:
         return unit
     return next((owner for owner, _ in owners_of(unit) if owner in jobs), unit)
 
 
 def owners_of(unit: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The jobs of which a unit of this name may be, and how the unit is called there: "lent",
-    "lost", "role/number" or "lost/role/number".
+    """Jobs that a unit of this name may belong to, and its name there: "lent", "lost",
+    "role/number" or "lost/role/number".
     """
     parts = tuple(unit.split("/"))
     if len(parts) > 1 and parts[-1] in ("lent", "lost"):
@@ -315,7 +315,7 @@ def owners_of(unit: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def has_unit(job: Job, called: tuple[str, ...], *, lending: bool) -> bool:
-    """Whether a job may have a unit that is called so beside its first one."""
+    """Whether a job may have a unit of this name beside its first one."""
     if called == ("lent",):
         return lending
     is_lost = len(called) != 2
@@ -333,11 +333,11 @@ def has_unit(job: Job, called: tuple[str, ...], *, lending: bool) -> bool:
 
 
 def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
-    """The GPUs that a pod of a role counts for, of shared ones its share: the larger of its part of
-    the cores and its part of the memory.
+    """The GPUs that a pod of a role counts for. A share of a GPU is the larger of its parts of
+    cores and of memory.
 
-    :param gpu_memory: bytes that each GPU has; 0: GPUs differ, so bytes are no known part of one,
-        and count only where nothing else is known: for all of it. ``None``: GPUs are not shared.
+    :param gpu_memory: bytes of each GPU. 0: GPUs differ, so a request in bytes counts as a whole
+        GPU if nothing else is known. ``None``: GPUs are not shared.
     """
     need = None if role.devices is None else role.devices.need("gpu")
     if gpu_memory is None or need is None or not need.shared:
@@ -350,8 +350,8 @@ def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
 
 
 def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
-    """What claims ask of quotas, by the names that these have for classes: the most devices, and
-    the least of each capacity. What devices have beyond that is known once they are chosen.
+    """What claims request of quotas: the most devices of each class, and the least of each
+    capacity. The rest is known once the devices are chosen.
     """
     counts = Counter[str]()
     for request in (one for claim in claims for one in claim.requests):
@@ -366,7 +366,7 @@ def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
 
 
 def _terms_of(request: Any) -> list[Any]:
-    """What a request, or each of its alternatives, asks for."""
+    """The terms of a request, or of each of its alternatives."""
     return [terms for terms in request.first_available or (request.exactly,) if terms is not None]
 
 
@@ -383,13 +383,13 @@ def _least_of(terms: Any) -> Counter[str]:
 
 
 def quota_name(taking: Taking) -> str:
-    """By what name quotas count what devices of a class take of a capacity or of counters."""
+    """The name by which quotas count what devices of a class take of a capacity or of counters."""
     device_class, what, name = taking
     return f"{device_class}{_OF_CLASS}/{what}/{name}"
 
 
 def taking_of(name: str) -> Taking | None:
-    """What quotas count by a name of `quota_name`; None: it is no such name."""
+    """The reverse of `quota_name`; None if the name has another form."""
     device_class, _, rest = name.partition(f"{_OF_CLASS}/")
     what, _, of = rest.partition("/")
     return (device_class, what, of) if what in ("capacity", "counters") else None
@@ -417,7 +417,7 @@ def _devices(role: Role, job: Job, hosts: frozenset[str]) -> DeviceRequest | Non
 
 
 def _with_host(request: DeviceRequest, host: dict[str, int]) -> DeviceRequest:
-    """A request that takes at least so much of the host as well."""
+    """A request that also takes at least so much of the host."""
     others = [need for need in request.needs if need.type != "host"]
     said = request.need("host")
     for name, amount in () if said is None else said.amounts:
