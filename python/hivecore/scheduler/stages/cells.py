@@ -1,4 +1,4 @@
-"""Cells: the GPUs of a unit, by the guarantees of its tenant (HiveD)."""
+"""Cells: places units on GPUs within the guarantees of their tenants (HiveD)."""
 
 import copy
 from collections import Counter
@@ -46,7 +46,7 @@ class CellStage(PlacingStage):
         }
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
-        """The cell of the level that has to hold a job; below nodes: the node."""
+        """The cell of the level that must hold a job; for levels below nodes, the node."""
         if not job.where.within:
             return None
         cells = (frozenset(cell) for _, cell in _cells_of_level(self.part, job.where.within))
@@ -56,7 +56,7 @@ class CellStage(PlacingStage):
     def impossible(
         self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: Any = None
     ) -> str:
-        """Why units of this kind would wait on an empty, healthy cluster; "": they would not.
+        """Why units of a kind would wait even on an empty, healthy cluster; "" if they would not.
 
         :param most: how many pods each node may get; ``None``: any number.
         """
@@ -79,7 +79,7 @@ class CellStage(PlacingStage):
         return "" if growing else decision.reason
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Choose node and GPUs of each pod that asks for GPUs."""
+        """Choose node and GPUs of each pod that requests GPUs."""
         unit, nodes = offer.unit, offer.nodes
         kind = unit.kind
         if not kind.gpus:
@@ -99,16 +99,16 @@ class CellStage(PlacingStage):
         return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
     def check_holds(self, unit: Unit) -> None:
-        """See that the unit has cells."""
+        """Raise `KeyError` unless the unit still has its cells."""
         if unit.is_placed and unit.name not in self.part:
             raise KeyError(f"unit {unit.name!r} has no cells any more")
 
     def is_downgraded(self, unit: str) -> bool:
-        """Whether a unit that runs has lost its guarantee."""
+        """Whether a running unit has lost its guarantee."""
         return not self.part.group(unit).guaranteed
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Give a unit the cells of its victims; they keep the rest as opportunistic groups."""
+        """Give a unit the cells of its victims, which keep the rest as opportunistic groups."""
         decision: GroupDecision | None = offer.decisions.get(self.name)
         if decision is None:
             return
@@ -122,7 +122,7 @@ class CellStage(PlacingStage):
         unit.is_placed = True
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Take back the cells of a unit, and return to its victims what it took of them."""
+        """Release the cells of a unit, and return to its victims what it took from them."""
         if not unit.is_placed:
             return
         names = [holder.name for holder in (unit, *leaving) if holder.is_placed]
@@ -133,15 +133,15 @@ class CellStage(PlacingStage):
             self._stay(holder, chains, frozenset())
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """The unit has its cells already."""
+        """Do nothing: the unit has its cells already."""
         if unit.kind.gpus:
             group = unit.kind.affinity_group.replace(name=unit.name)
             offer.decisions[self.name] = self.part.schedule(group)
         return None
 
     def adopt(self, unit: Unit) -> None:
-        """Give a unit the smallest cells around its GPUs that its tenant owns and has free; if
-        there are none it runs as an opportunistic group.
+        """Give a unit the smallest free cells of its tenant around its GPUs; without such cells it
+        runs as an opportunistic group.
         """
         kind = unit.kind
         if not kind.gpus:
@@ -178,8 +178,8 @@ class CellStage(PlacingStage):
     def _own_levels(
         self, group: AffinityGroup, pods: list[PlacedPod], chains: list[str]
     ) -> Iterator[list[str]]:
-        """By pod the level of the cell that it may have, the lowest first: the more GPUs a group
-        has on a node, the higher its level there.
+        """By pod, the level of the cell that it may have, the lowest first. The more GPUs a group
+        has on a node, the higher is its level there.
         """
         owned = self.part.spec.virtual_clusters.get(group.virtual_cluster, {})
         if group.priority < 0 or group.pinned_cell is not None:
@@ -204,7 +204,7 @@ class CellStage(PlacingStage):
         yield [""] * len(pods)
 
     def rebook(self, change: Rebooking) -> None:
-        """Book a group of the pods that it has from now on, on the cells that they have."""
+        """Replace a group by its new pods, on the cells that these have."""
         unit, now, other, _ = change
         names = [of.name for of in (unit, other) if of is not None and of.is_placed]
         of_leaf = {
@@ -221,16 +221,16 @@ class CellStage(PlacingStage):
             self.part.recover(now.kind.affinity_group.replace(name=unit.name), placement)
 
     def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
-        """The chain of each GPU of groups; GPUs that the cells no longer have are missing."""
+        """The chain of each GPU of groups, without GPUs that the cells no longer have."""
         pods = [pod for name in names for pod in self.part.group(name).placement]
         return {(pod.node, gpu): pod.chain for pod in pods for gpu in pod.leaf_indices}
 
     def _stay(
         self, unit: Unit, chains: dict[tuple[str, int], str], taken: Container[tuple[str, int]]
     ) -> None:
-        """Leave a unit on its GPUs, but for those that are taken, until it has stopped.
+        """Keep a unit on its GPUs, apart from those that are taken, until it has stopped.
 
-        These may include GPUs that the cells no longer have: they may have them again.
+        The cells may have lost some of these GPUs, and may get them back.
         """
         pods = []
         for pod in unit.placed:
@@ -253,7 +253,7 @@ class CellStage(PlacingStage):
         return role.gpus > 0
 
     def _retry_on(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
-        by_others = decision.outcome == "preempt"  # they may end by themselves
+        by_others = decision.outcome == "preempt"  # they may end without this job
         if (
             not kind.job.guaranteed
             or by_others
@@ -263,22 +263,22 @@ class CellStage(PlacingStage):
         return (("cells", kind.job.tenant),)
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Cells get free; those of a tenant if the unit is guaranteed."""
+        """The keys of free cells; for a guaranteed unit also those of its tenant."""
         if not kind.gpus:
             return ()
         return (_ANY, ("cells", kind.job.tenant)) if kind.job.guaranteed else (_ANY,)
 
     def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
-        """Whether cells would let a unit wait for the same reason on any of the nodes."""
+        """Whether cells would let a unit wait on any nodes, for the same reason."""
         try:
             decision = self.part.schedule(kind.affinity_group)
         except (KeyError, ValueError):
-            return False  # the error is for the unit that is offered
+            return False  # a unit that is offered gets the error
         return decision.outcome == "wait" and decision.reason == refusal.reason
 
     def available(self, kind: Kind) -> float:
-        """The GPUs that a unit may get at most, to which a job that leaves adds at most its own:
-        those of its tenant's cells, or all that are idle, while all are healthy; inf: unknown.
+        """An upper bound for the GPUs that a unit may get: idle GPUs of its tenant's cells, or all
+        idle GPUs. A job that leaves adds at most its own. inf: unknown, as some GPUs are bad.
         """
         if not kind.gpus or self.part.bad_leaves():
             return inf
@@ -289,21 +289,21 @@ class CellStage(PlacingStage):
         self.part.set_health(node, False)
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are unhealthy, at least in part."""
+        """Nodes that are unhealthy, at least in part."""
         return self.part.bad_nodes()
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The units with cells are those that count as placed."""
+        """Units whose placement differs from the cells'."""
         for unit in audited.units:
             if (unit.name in self.part) != unit.is_placed:
                 yield f"unit {unit.name!r}: its cells"
 
     def rows(self, kind: Kind) -> list[int | None]:
-        """Of each role, that its pods are of the only kind, 0; None: they are not placed."""
+        """For each role, 0 if its pods are placed; else None."""
         return [0 if role.gpus else None for role, _ in kind.sizes]
 
     def dimensions(self) -> tuple[Dimension]:
-        """The GPUs of nodes that no job uses."""
+        """Idle GPUs by node."""
         idle: dict[str, int] = {}
         for name in self._chains:
             leaves = self.part.idle_leaves(name).tolist()
@@ -316,11 +316,11 @@ class CellStage(PlacingStage):
         return self.dimensions()[0].idle
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each cell of a level, by name."""
+        """The nodes of each cell of a level."""
         return dict(_cells_of_level(self.part, layer))
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
-        """The nodes of each chain, or of each cell of a level, that may hold a job."""
+        """The nodes of each chain, or cell of a level, that may hold a job."""
         chains, leaf_type, within = self.part.spec.chains, job.where.leaf_type, job.where.within
         if not leaf_type and len(chains) == 1:
             if not within:
@@ -332,7 +332,7 @@ class CellStage(PlacingStage):
             return nodes
         cells = _cells_of_level(self.part, within)
         domains = [of_cell for cell, of_cell in cells if cell.rpartition("/")[0] in names]
-        # A level below nodes: a node holds all of it.
+        # a level below nodes: each node is a domain
         return domains or [(node,) for of_chain in nodes for node in of_chain]
 
 
@@ -351,7 +351,7 @@ def _places(unit: Unit, decision: GroupDecision) -> Places:
 
 
 def _cells_of_level(cells: CellCluster, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The cells of a level that is not below nodes, named as "H100/0", and the nodes of each."""
+    """The nodes of each cell of a level from the node up; cells are named like "H100/0"."""
     for name, chain in cells.spec.chains.items():
         assert chain.node_level is not None
         if level not in chain.levels[chain.levels.index(chain.node_level) :]:
@@ -364,7 +364,7 @@ def _cells_of_level(cells: CellCluster, level: str) -> Iterator[tuple[str, tuple
 
 
 def chain_nodes(cells: CellCluster, chain: str) -> tuple[str, ...]:
-    """The names of the nodes of a chain, left to right."""
+    """The nodes of a chain, from left to right."""
     spec = cells.spec.chains[chain]
     if spec.nodes is not None:
         return tuple(spec.nodes)

@@ -1,4 +1,4 @@
-"""Devices: the GPUs, NICs and shares that each pod of a unit gets."""
+"""Devices: chooses the GPUs, shares and NICs of each pod."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -40,15 +40,14 @@ class DeviceStage(Stage):
         hosts: frozenset[str] = frozenset(),
         gpu_memory: int | None = None,
     ) -> None:
-        """
-        :param hosts: the resources of roles that pods take from the "host" of their node.
-        :param gpu_memory: as of `gpu_amount`; ``None``: what each GPU has now.
+        """:param hosts: resources that pods take from the "host" device of their node.
+        :param gpu_memory: as for `gpu_amount`; ``None``: as the GPUs have now.
         """
         self.part, self.hosts = cluster, hosts
         self.gpu_memory = memory_of_gpus(cluster) if gpu_memory is None else gpu_memory
-        #: the only nodes to use where no other stage has chosen one; none: all
+        #: the allowed nodes if no other stage chose one; empty: all
         self.usable: tuple[str, ...] = ()
-        #: the nodes that the stage which chooses nodes does not know
+        #: nodes that the placing stage does not know
         self.unplaced = frozenset[str]()
         self.forget()
 
@@ -56,13 +55,13 @@ class DeviceStage(Stage):
         """Read the nodes again after a change."""
         self.nodes = frozenset(self.part.nodes)
         self._idle: DeviceCluster | None = None
-        #: the nodes in the order of placement and of devices, and their numbers in the latter
+        #: nodes in the order of placement, nodes in the order of devices, and the latter's numbers
         self._order: tuple[tuple[str, ...], tuple[str, ...], npt.NDArray[np.int64]] | None = None
-        #: why requests are impossible on idle nodes, by the roles and the allowed nodes
+        #: why requests are impossible on idle nodes, by roles and allowed nodes
         self._verdicts = Verdicts()
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait on idle, healthy nodes, too; "": they would not."""
+        """Why units of a kind would wait even on idle, healthy nodes; "" if they would not."""
         if growing:
             return ""
         return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))
@@ -74,7 +73,7 @@ class DeviceStage(Stage):
             most = placed[0].per_node if len(placed) == 1 else None
             reason = why_impossible(self._emptied(), pods, nodes or None, most)
             for request in () if reason else {id(pod): pod for pod in pods}.values():
-                self.part.fits(request)  # the part remembers the answer
+                self.part.fits(request)  # the part caches the answer
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return reason
@@ -127,7 +126,7 @@ class DeviceStage(Stage):
         return None
 
     def retract(self, offer: Offer) -> None:
-        """Free the devices of the pods that have some."""
+        """Release the devices of the pods."""
         for decision in offer.taken:
             if decision is not None:
                 self.part.release(decision.request.name)
@@ -142,10 +141,10 @@ class DeviceStage(Stage):
         *,
         is_idle: bool = False,
     ) -> npt.NDArray[np.int32]:
-        """How many such pods each node can hold, see `DeviceCluster.capacity`.
+        """How many such pods fit on each node, see `DeviceCluster.capacity`.
 
-        :param nodes: in which order; a node that devices do not know holds none.
-        :param is_idle: as if all nodes were idle and healthy.
+        :param nodes: the order of the result; 0 for unknown nodes.
+        :param is_idle: count as if all nodes were idle and healthy.
         """
         known = self.part.nodes
         if self._order is None or self._order[:2] != (nodes, known):
@@ -156,18 +155,18 @@ class DeviceStage(Stage):
         return np.append(counts, np.int32(-1 if after else 0))[self._order[2]]
 
     def _emptied(self) -> DeviceCluster:
-        """The same cluster, idle and healthy."""
+        """A copy of the cluster, idle and healthy."""
         if self._idle is None:
             self._idle = self.part.emptied()
         return self._idle
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the devices of all pods of a unit."""
+        """Release the devices of all pods of a unit."""
         for name in unit.device_owners():
             self.part.release(name)
 
     def rebook(self, change: Rebooking) -> None:
-        """Free the devices of pods that are gone; those that stay have theirs by themselves."""
+        """Release the devices of pods that have left; the others keep theirs."""
         unit, now, other, taken = change
         stay = {id(pod) for pod in (*now.placed, *[before for before, _ in taken])}
         gone = () if other is not None else unit.placed
@@ -179,19 +178,19 @@ class DeviceStage(Stage):
                 self.part.rename(owner, _owner(unit, after))
 
     def check_holds(self, unit: Unit) -> None:
-        """See that all pods of the unit that asked for devices have some."""
+        """Raise `KeyError` unless all pods that requested devices have some."""
         for name in unit.device_owners():
             if name not in self.part:
                 raise KeyError(f"pod {name!r} has no devices any more")
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Give the devices to another job."""
+        """Pass the devices to another job."""
         for pod in unit.device_owners():
             end = pod.removeprefix(unit.owner)
             self.part.rename(old + end, new + end)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Charge pods for what they get when victims have left, which are charged still."""
+        """Charge pods for the devices that victims free later; the victims are charged as well."""
         for decision in offer.taken:
             if decision is not None:
                 request = decision.request
@@ -200,7 +199,7 @@ class DeviceStage(Stage):
                 )
 
     def adopt(self, unit: Unit) -> None:
-        """Allocate the devices that pods say they have, and choose the others."""
+        """Allocate the devices that pods state, and choose the others."""
         pods = list(unit.placed)
         for i, (pod, request) in enumerate(zip(pods, unit.kind.devices, strict=True)):
             if request is None:
@@ -220,7 +219,7 @@ class DeviceStage(Stage):
         unit.placed = tuple(pods)
 
     def _holders(self, pod: PlacedPod) -> str:
-        """Which pods have devices of another pod."""
+        """The pods that have devices of another pod, for a message."""
         wanted = {(type, minor) for type, minors in pod.minors for minor in minors}
         return "".join(
             f"; {owner!r} has {one.type} {one.minor}"
@@ -230,7 +229,7 @@ class DeviceStage(Stage):
         )
 
     def _take(self, name: str, pod: PlacedPod, decision: DeviceDecision) -> None:
-        """Give a pod its own devices instead of those that were chosen, which are as many."""
+        """Give a pod its own devices instead of the chosen ones, which are as many."""
         own, allocations = dict(pod.minors), []
         for type, group in groupby(decision.placement, attrgetter("type")):
             chosen = list(group)
@@ -253,11 +252,11 @@ class DeviceStage(Stage):
                 raise ValueError(f"{type} {minor} is in use or missing{self._holders(pod)}")
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Free the devices."""
+        """Release the reserved devices."""
         self.vacate(unit, False)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Decide again on the devices of each pod on its node, as its victims have left."""
+        """Choose the devices of each pod on its node again, as its victims have left."""
         pods: list[PlacedPod] = []
         for pod, request in zip(unit.placed, unit.kind.devices, strict=True):
             if request is None:
@@ -286,26 +285,26 @@ class DeviceStage(Stage):
         )
 
     def counts(self, job: Job, resource: str) -> bool:
-        """Whether nodes have so much of a resource, and no more."""
+        """Whether nodes limit a resource."""
         return resource in self.hosts
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Devices are free."""
+        """The key of free devices."""
         return (_ANY,)
 
     def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
-        """Whether there is a pod that no node fits."""
+        """Whether some pod fits on no node."""
         requests = {
             id(request): request for request in kind.devices if request is not None
         }.values()
         return not all(self.part.fits(request) for request in requests)
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are unhealthy, at least in part."""
+        """Nodes that are unhealthy, at least in part."""
         return self.part.unhealthy_nodes()
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The pods with devices are those of units that hold resources of their own."""
+        """Pods that have devices although their unit holds none, or the reverse."""
         for unit in audited.units:
             nodes = {pod.node for pod in unit.placed if pod.node}
             owners = {owner for node in nodes for owner in self.part.owners(node)}
@@ -314,7 +313,7 @@ class DeviceStage(Stage):
                     yield f"pod {owner!r}: its devices"
 
     def dimensions(self) -> tuple[Dimension]:
-        """The healthy GPUs of which no pod has a share."""
+        """Healthy GPUs without shares, by node."""
         idle = self.part.capacity(_ONE_GPU, _MOST_PODS).tolist()
         return (Dimension(dict(zip(self.part.nodes, idle, strict=True)), _whole_gpus, _gpus),)
 
@@ -333,29 +332,29 @@ def _gpus(pod: PlacedPod) -> int:
 
 
 def _whole_gpus(role: Role) -> int:
-    """The GPUs that a pod of a role does not share; 0 as well if it takes all of its node."""
+    """The whole GPUs of a pod of a role; 0 also if it takes all GPUs of its node."""
     need = None if role.devices is None else role.devices.need("gpu")
     return 0 if need is not None and (need.shared or need.every) else role.gpus
 
 
 def memory_of_gpus(cluster: DeviceCluster) -> int:
-    """How much memory each GPU has, in bytes; 0: not all of them have as much."""
+    """The memory of each GPU in bytes; 0 if they differ."""
     bytes_of = {dict(amounts).get("memory", 0) for amounts in _amounts(cluster, "gpu")}
     return bytes_of.pop() if len(bytes_of) == 1 else 0
 
 
 def host_resources(cluster: DeviceCluster, counted: Collection[str]) -> frozenset[str]:
-    """The resources of roles that pods are to take from the "host" of their node.
+    """The resources that pods take from the "host" device of their node.
 
-    :param counted: the resources that a network counts already.
+    :param counted: resources that a network counts already.
 
-    Without nodes it is assumed that later nodes have a host.
+    Without nodes, later nodes are assumed to have a host.
     """
     names = {name for amounts in _amounts(cluster, "host") for name, _ in amounts}
     return frozenset(names if cluster.nodes else AMOUNTS["host"]).difference(counted)
 
 
 def _amounts(cluster: DeviceCluster, type: str) -> Iterator[tuple[tuple[str, int], ...]]:
-    """What the devices of a type have; nodes that share an inventory count once."""
+    """What the devices of a type have; nodes with the same inventory count once."""
     inventories = {id(of): of for of in map(cluster.inventory, cluster.nodes)}
     return (device.amounts for of in inventories.values() for device in of.of_type(type))

@@ -1,4 +1,4 @@
-"""Quotas: whether a unit is admitted, and which units have to give back what they borrow."""
+"""Quotas: admits units, and proposes units that must return what they borrow."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -28,17 +28,17 @@ from hivecore.scheduler.stages.units import (
 __all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Limit", "QuotaStage"]
 
 Limit = Literal["runtime", "max", "total"]
-#: The refusals that end when there is enough headroom.
+#: Refusals that end once there is enough headroom.
 LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
-#: A change of limits or of usage.
+#: Limits or usage have changed.
 HEADROOM = ("quotas", "headroom")
-#: A quota may exceed its runtime now, which others may reclaim.
+#: A quota may exceed its runtime now, so that others may reclaim.
 OVERUSED = ("quotas", "overused")
-#: The key of units that are refused for another reason than a limit.
+#: Units that are refused for another reason than a limit.
 _ANY = ("quotas", "any")
 
 
-#: What the devices of a unit take is charged under its name and this.
+#: suffix of the name under which a unit's devices are charged
 _DEVICES = "//devices"
 
 
@@ -47,7 +47,9 @@ def _of_devices(unit: str) -> str:
 
 
 class QuotaStage(Stage):
-    """A `QuotaTree`: units request from submit to end; a start admits, a preemption evicts."""
+    """A `QuotaTree`: a unit requests from its submission to its end; a start admits it, a
+    preemption evicts it.
+    """
 
     name = "quotas"
     honours = frozenset(("quota", "resources"))
@@ -55,24 +57,24 @@ class QuotaStage(Stage):
 
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
-        #: whether no start exceeds a runtime
+        #: whether starts never exceed a runtime
         self.is_kept = tree.limit == "runtime" and tree.check_ancestors
-        #: the quotas in which other units run than at the last `settle`
+        #: quotas whose running units changed since the last `settle`
         self.stirred: set[str] = set()
-        #: by quota and request, the kinds of units that are on idle cells or have to stop
+        #: by quota and request, the kinds of units on idle cells and of victims
         self._passing: dict[str, dict[str, Kind]] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
         self.forget()
 
     def branch(self) -> Self:
-        """An adapter of a copy."""
+        """A copy for a branch."""
         branch = type(self)(self.part.copy())
         branch.stirred = self.stirred.copy()
         branch._passing = {quota: units.copy() for quota, units in self._passing.items()}
         return branch
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind could never be admitted; "": they could."""
+        """Why units of a kind can never be admitted; "" if they can."""
         job = kind.job
         if job.quota not in self.part.quotas:
             return f"there is no quota {job.quota!r}"
@@ -92,7 +94,7 @@ class QuotaStage(Stage):
         return "" if growing else self._beyond_total(kind)
 
     def _beyond_total(self, kind: Kind) -> str:
-        """Why a tree never has as much as units of a kind request; "": it has."""
+        """Why a tree never has as much as units of a kind request; "" if it has."""
         tree, quota = self.part, self.part.quota(kind.job.quota)
         top = tree.quota(self._path(quota.name)[-1])
         if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
@@ -110,7 +112,7 @@ class QuotaStage(Stage):
         return ""
 
     def _used_outside(self, of_tree: str, dimension: str) -> Amount:
-        """The usage of outside quotas in a tree's total, which is free when their owners end.
+        """The usage of outside quotas, which adds to a tree's total when their owners end.
 
         Cost: O(quotas).
         """
@@ -129,32 +131,32 @@ class QuotaStage(Stage):
         return self.part.quota(quota).outside
 
     def submit(self, unit: Unit) -> None:
-        """Add the unit to the tree, so that its quota counts its request."""
+        """Add the unit's request to the tree."""
         self.part.submit(unit.kind.quota_request.replace(name=unit.name))
 
     def withdraw(self, unit: Unit) -> None:
-        """The tree forgets the unit."""
+        """Remove the unit's request from the tree."""
         request = unit.request
         if self.part.members(request):
             self._stir(unit)
         self.part.release(request)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
-        """Admit the unit no more; a reclaimed unit does not borrow again at once."""
+        """Withdraw the admission of a unit; a reclaimed unit must not borrow again at once."""
         self.part.evict(unit.request, reclaimed=reclaimed)
         self._stir(unit)
 
     def note_passing(self, units: Iterable[Unit]) -> None:
-        """Note units that have to stop, or, while a state is read, run on idle cells."""
+        """Record units that became victims, or, while a state is read, run on idle cells."""
         for unit in units:
             self._stir(unit, is_passing=True)
 
     def pass_on(self, unit: Unit) -> None:
-        """Note that another unit is charged for what a unit has used."""
+        """Record that another unit is charged for a unit's usage."""
         self._stir(unit)
 
     def exchange(self, holders: Mapping[str, str]) -> None:
-        """Admit each new holder in place of the old holder."""
+        """Admit each new holder instead of the old one."""
         admitted = {old: old for old in holders}  # by place, named after the old holder
         places = dict(admitted)
         for place, new in holders.items():
@@ -169,9 +171,9 @@ class QuotaStage(Stage):
                 admitted[other], places[before] = before, other
 
     def _stir(self, unit: Unit, is_passing: bool = False) -> None:
-        """Note that other units run in the quota of a unit.
+        """Record that the running units of a quota have changed.
 
-        :param is_passing: whether the unit runs on idle cells, or has to stop, from now on.
+        :param is_passing: the unit is now on idle cells, or a victim.
         """
         quota = unit.kind.job.quota
         if quota not in self.stirred:
@@ -185,7 +187,7 @@ class QuotaStage(Stage):
                 del passing[request]
 
     def settle(self) -> None:
-        """Forget which quotas were noted."""
+        """Forget which quotas have changed."""
         self.log.set(self, "stirred", set())
 
     def propose(self, offer: Offer) -> Refused | None:
@@ -198,10 +200,10 @@ class QuotaStage(Stage):
             return None
         return self._refused(offer.unit.kind, decision)
 
-    # --- what devices take of capacities and counters, which is known once claims have them
+    # --- capacities and counters of claimed devices, which are known once claims are allocated
 
     def charge_devices(self, offer: Offer) -> Refused | None:
-        """Charge what the devices of an offer's claims take of what quotas limit."""
+        """Charge what the devices of an offer's claims take, as far as quotas limit it."""
         request = self._request_for_devices(offer)
         if request is None:
             return None
@@ -218,8 +220,8 @@ class QuotaStage(Stage):
         return self._refused(offer.unit.kind, decision)
 
     def most_for_devices(self, unit: Unit) -> dict[Taking, Fraction]:
-        """The most that the devices of a unit may take so that its quota admits it; none: that does
-        not depend on devices. Each dimension by itself, as limits are.
+        """The most that the devices of a unit may take, in each dimension by itself, so that its
+        quota admits it; empty if that does not depend on devices.
         """
         kind, own = unit.kind, [] if unit.has_quota else [unit.request]
         asked = kind.quota_request.replace(name=_of_devices(unit.name), amounts={})
@@ -234,7 +236,7 @@ class QuotaStage(Stage):
             if not admits(0):
                 return {}
             whole, parts = _largest(admits, int(limit)), 0
-            if self.part.runtimes([name]).dtype.kind == "f":  # it is counted in thousandths
+            if self.part.runtimes([name]).dtype.kind == "f":  # counted in thousandths
 
                 def admits_parts(number: int, whole: int = whole) -> bool:
                     return admits(of_thousandths(whole * THOUSAND + number))
@@ -245,7 +247,7 @@ class QuotaStage(Stage):
         return most
 
     def charged_for_devices(self, unit: Unit) -> dict[Taking, Fraction]:
-        """What the devices of a unit may take as it is charged now, of what its quota limits."""
+        """What the devices of a unit may take within its present charge."""
         charged = Counter(unit.kind.amounts)
         with suppress(KeyError):
             charged.update(dict(self.part.request(_of_devices(unit.name)).amounts))
@@ -253,7 +255,7 @@ class QuotaStage(Stage):
         return {taking: Fraction(charged[name]) for name, (taking, _) in limits.items()}
 
     def _limits_for_devices(self, kind: Kind) -> dict[str, tuple[Taking, Amount]]:
-        """The dimensions that count what devices of a kind may take, and their maximum."""
+        """The dimensions that count what devices of a kind take, with their maxima."""
         classes = kind.device_classes
         return {
             name: (taking, most)
@@ -263,7 +265,7 @@ class QuotaStage(Stage):
         }
 
     def _request_for_devices(self, offer: Offer) -> QuotaRequest | None:
-        """What an offer takes beyond what it has asked for before; None: nothing."""
+        """What an offer takes beyond its first request; None: nothing."""
         if not offer.granted:
             return None
         kind = offer.unit.kind
@@ -288,12 +290,12 @@ class QuotaStage(Stage):
                 self.part.release(_of_devices(unit.name))
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Charge the devices of a unit no more."""
+        """Release the charge for a unit's devices."""
         if unit.kind.has_claims:
             self._uncharge_devices(unit)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Charge another job for the devices."""
+        """Pass the charge for devices to another job."""
         if unit.kind.has_claims:
             with suppress(KeyError):
                 request = self.part.request(_of_devices(old))
@@ -301,7 +303,7 @@ class QuotaStage(Stage):
                 self.part.recover(request.replace(name=_of_devices(new)), 1)
 
     def first_refused(self, units: Sequence[Unit]) -> tuple[int, Refused] | None:
-        """The first unit that is refused when these are admitted in turn; None: none is."""
+        """The first unit that is refused if these are admitted in turn; None if none is."""
         for at, decision in enumerate(self.part.schedule_many([unit.request for unit in units])):
             if decision.outcome != "bind":
                 return at, self._refused(units[at].kind, decision)
@@ -314,23 +316,23 @@ class QuotaStage(Stage):
         return Refused(refusal, (_ANY,), decision.victims)
 
     def _retry_on(self, refusal: Refusal) -> tuple[Key, ...]:
-        # A job that may not borrow again may evict lower jobs of its quota that start.
+        # a job that must not borrow may evict lower jobs of its quota once they start
         return (HEADROOM,) if refusal.code in LIMITS else (_ANY, BEGUN)
 
     def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
-        """Why the unit of this name that waits is refused now; None: it is worth another try.
+        """Why a waiting unit is refused now; None if it is worth a try.
 
-        :param refusal: why it was refused before.
+        :param refusal: the last refusal.
         """
         if self.part.members(request):
-            return None  # it is charged already, but for its devices
+            return None  # it is charged already, apart from its devices
         decision = self.part.schedule(request)
         if decision.refusal is not None:
             return Refused(decision.refusal, self._retry_on(decision.refusal))
         if decision.outcome == "bind":
             return None
         again = self._refused(kind, decision)
-        # Others are in its way than before: that has to be told.
+        # other units are in its way now, which must be reported
         return again._replace(refusal=refusal) if again.refusal == refusal else None
 
     def commit(self, offer: Offer) -> None:
@@ -341,32 +343,32 @@ class QuotaStage(Stage):
         self._stir(offer.unit, offer.unit.kind.is_lent)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Charge a unit for what it gets when its victims have stopped, which are charged still."""
+        """Charge a unit for what its victims free later; the victims are charged as well."""
         self.adopt(unit)
         self.recharge_devices(unit, offer)
 
     def adopt(self, unit: Unit) -> None:
-        """Charge a unit whatever the limits say."""
+        """Charge a unit regardless of limits."""
         self._stir(unit)
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)
 
     def recharge_devices(self, unit: Unit, offer: Offer) -> None:
-        """Charge what the devices of an offer have whatever the limits say, as victims leave."""
+        """Charge the devices of an offer regardless of limits, as victims leave."""
         self._uncharge_devices(unit)
         request = self._request_for_devices(offer)
         if request is not None:
             self.part.recover(request, 1)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Charge the unit no more."""
+        """Release the charge for a unit."""
         self._uncharge_devices(unit)
         self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
-        """Units of lower priority in its quota without which a unit would be admitted; none: too
-        few, or another quota refuses it.
+        """Units of lower priority in its quota whose eviction would admit a unit; empty if that is
+        not enough, or another quota refuses it.
         """
         return self.part.preempt_within(unit.request).victims
 
@@ -376,15 +378,15 @@ class QuotaStage(Stage):
         return bool(self.part.used_below(request.quota, request.priority))
 
     def check_holds(self, unit: Unit) -> None:
-        """See that the tree knows the unit."""
+        """Raise `KeyError` unless the tree knows the unit."""
         self.part.members(unit.request)
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Runtimes move, as they do when a unit begins or ceases to wait."""
+        """The keys of changed runtimes, as when a unit begins or ceases to wait."""
         return HEADROOM, _ANY, OVERUSED
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
-        """Its quota may exceed its runtime, unless that limits it."""
+        """The key of over-used quotas, unless starts never exceed a runtime."""
         return () if self.is_kept else (OVERUSED,)
 
     def _path(self, name: str) -> tuple[str, ...]:
@@ -398,12 +400,12 @@ class QuotaStage(Stage):
         return known
 
     def forget(self) -> None:
-        """Quotas may have other parents now."""
+        """Read the parents of quotas again."""
         self._paths.clear()
         self.parents = {self.part.quota(name).parent for name in self.part.quotas}
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The units that hold resources are admitted, and no others."""
+        """Units that hold resources and are not admitted, or the reverse."""
         for unit in audited.units:
             members = self.part.members(unit.request)
             if not unit.kind.is_lent and members != (
@@ -415,22 +417,22 @@ class QuotaStage(Stage):
             yield f"{name!r} is charged for devices"
 
     def not_admitted(self, unit: Unit) -> str:
-        """Why the quotas would not admit a unit now; "": they would."""
+        """Why the quotas would not admit a unit now; "" if they would."""
         decision = self.part.schedule(unit.request)
         return "" if decision.outcome == "bind" else decision.reason
 
     def borrows(self, unit: Unit) -> bool:
-        """Whether a unit uses, or would use, more than its quota is entitled to, or is refused."""
+        """Whether a unit borrows, would borrow, or is refused."""
         if unit.has_quota:
             return any(unit.request in self.part.overusers(name) for name in self.part.overused())
         decision = self.part.schedule(unit.request)
         return decision.outcome == "wait" or decision.borrows
 
     def overusers(self, names: Iterable[tuple[str, str]], jobs: Container[str]) -> dict[str, bool]:
-        """Of jobs, given with their quotas, those whose quota, or an ancestor, is over-used, and
-        whether the quotas would evict each of them first.
+        """The jobs whose quota, or an ancestor, is over-used, and whether the quotas would evict
+        each first. Jobs are given with their quotas.
 
-        :param jobs: all that there are.
+        :param jobs: all jobs.
         """
         over = self.part.overused()
         units = {name for quota in over for name in self.part.overusers(quota)}
@@ -438,14 +440,14 @@ class QuotaStage(Stage):
         return {name: name in first for name, quota in names if name in first or quota in over}
 
     def uncharge(self, requests: Iterable[str]) -> None:
-        """Charge units no more, given by their names in the quotas."""
+        """Release the charges for units, given by their names in the quotas."""
         for request in requests:
             self.part.evict(request)
             with suppress(KeyError):
                 self.part.evict(_of_devices(request))
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
-        """By over-used quota and dimension, the usage above its runtime."""
+        """For over-used quotas, the usage above the runtime in each dimension."""
         excess = {}
         for name in self.part.overused():
             status = self.part.status(name)
@@ -461,13 +463,13 @@ class QuotaStage(Stage):
         return bool(self.part.overused())
 
     def lending(self) -> frozenset[str]:
-        """The quotas that use more than their runtimes, and those below one."""
+        """The over-used quotas, and those below them."""
         over = frozenset(self.part.overused())
         names = self.part.quotas if over else ()
         return frozenset(name for name in names if not over.isdisjoint(self._path(name)))
 
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
-        """The other quotas below the part that has refused a unit of a quota."""
+        """The other quotas below the one that refused a unit."""
         part, tree = refusal.part, self.part.quota(quota).tree
         if refusal.code not in LIMITS or (part == quota and quota not in self.parents):
             return ()
@@ -479,8 +481,8 @@ class QuotaStage(Stage):
         )
 
     def evictable(self, quota: str, priority: int = LEAST_PRIORITY) -> Mapping[str, Amount]:
-        """What the units of a quota use that may be evicted for a guaranteed unit of this priority
-        in the same quota; without a priority, of another quota that takes nothing back.
+        """The usage of a quota's units that may be evicted for a guaranteed unit of this priority
+        in the same quota; by default, for a unit of another quota that reclaims nothing.
         """
         used, passing = self.part.used_below(quota, priority), self._passing.get(quota)
         if not passing:
@@ -488,20 +490,20 @@ class QuotaStage(Stage):
         amounts = Counter[str](used)
         for kind in passing.values():
             known = kind.job.priority if kind.is_lent else kind.quota_request.priority
-            if known >= priority:  # the others are counted already
+            if known >= priority:  # others are counted already
                 amounts.update(kind.amounts)
         return dict(amounts)
 
     def entitled_to(self, kind: Kind) -> dict[str, Amount]:
-        """What a quota has to be entitled to above its usage, so that others return what a unit
+        """What a quota must be entitled to above its usage, so that others return what a unit
         lacks.
         """
-        # The quotas below may have borrowed from it.
+        # quotas below it may have borrowed from it
         return {} if kind.job.quota in self.parents else kind.amounts
 
     def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether a refused unit might be admitted if all units left that may have to leave for it,
-        at a glance.
+        """Whether a refused unit might be admitted if all units left that may be evicted for it. A
+        quick check.
         """
         kind, own = unit.kind, unit.kind.job.quota
         if refusal.code not in LIMITS:
@@ -516,7 +518,7 @@ class QuotaStage(Stage):
     def _has_room(
         self, quota: str, limit: Limit, amounts: Mapping[str, Amount], gone: Mapping[str, Amount]
     ) -> bool:
-        """Whether a quota could use so much more when other units have left."""
+        """Whether a quota could use so much more once other units have left."""
         names = [name for name, _ in self.part.quota(quota).max if name in amounts]
         needs = [[as_number(amounts[name] - gone.get(name, 0)) for name in names]]
         row = self.part.quotas.index(quota)
@@ -524,7 +526,7 @@ class QuotaStage(Stage):
 
 
 def _largest(holds: Callable[[int], bool], most: int) -> int:
-    """The largest number for which something holds, as it does for 0 and all below it."""
+    """The largest number up to ``most`` for which a monotone condition holds; 0 always does."""
     low = 0
     while low < most:
         middle = (low + most + 1) // 2
