@@ -1,4 +1,4 @@
-"""All that a scheduler knows of jobs; the files beside this one change it."""
+"""All that a scheduler knows of jobs. The other files of this folder change it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -36,29 +36,29 @@ from hivecore.scheduler.stages.units import Key, Unit, has_unit, owners_of
 __all__ = ["LATEST", "MICRO", "State"]
 
 _Result = TypeVar("_Result")
-#: The latest time that there is, in seconds.
+#: The latest possible time in seconds.
 LATEST = 2.0**40
 #: Queues count microseconds.
 MICRO = 1_000_000
-#: By state the list of the jobs in it; the jobs in other states are not listed.
+#: The list of jobs for each state that has one.
 _LISTS = {RUNNING: "running", LENT: "running", RESERVED: "reserved"}
-_MOST_CHANGES = 4096  # before `Losses` are listed again
+_MOST_CHANGES = 4096  # afterwards `Losses` and `Relief` are built again
 
 
 class State(Trials):
     """The jobs of a scheduler, its queues and its parts.
 
     :param queues: ``None``: all jobs wait in one queue.
-    :param lending: whether jobs that wait may meanwhile run on idle cells.
+    :param lending: whether waiting jobs may run on idle cells.
     :param immediate: whether victims stop at once.
     :param preemption: whether jobs may be evicted for others.
     :param patience: for how many seconds a job waits for its victims to stop.
-    :param fragments: what victims are to leave few of.
-    :param backfill: to how many waiting jobs of each queue a start is promised.
-    :param limits: by quota how often, and how soon, its jobs may be evicted.
+    :param fragments: victims are chosen to leave few of these.
+    :param backfill: number of waiting jobs of each queue that get a promised start.
+    :param limits: limits on evictions, by quota.
     """
 
-    #: the parts and queues have locks of their own
+    #: parts and queues have their own locks
     _lock = nullcontext()
 
     __slots__ = (
@@ -118,71 +118,71 @@ class State(Trials):
         self.stages, self.log = stages, stages.log
         self.has_queues = queues is not None
         self.queues = TenantQueues() if queues is None else queues
-        #: whether the queues are to be told when jobs end
+        #: whether queues must learn when jobs end
         self.charges_time = self.queues.charges_time
-        #: the units that may run on idle cells meanwhile
+        #: the queue of units that may run on idle cells
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
         self.backfill, self.fragments = backfill, fragments
         self.budgets = Budgets(limits or {}, self.log)
-        #: when all kinds are to be offered again, as more jobs may be evicted then
+        #: when to offer all kinds again, as a limit on evictions ends
         self.wake_at = inf
-        #: by job when it starts at the latest, if estimates are right; see `rounds.backfill`
+        #: latest start of each job if estimates are right; see `rounds.backfill`
         self.promised: dict[str, float] = {}
-        #: whether nothing has happened since that might change it
+        #: whether the promises are up to date
         self.are_promises_new = True
-        #: whether all kinds are to be offered again, as the next job may get a promise
+        #: whether to offer all kinds again, as the next job may get a promise
         self.may_promise = False
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
         self.jobs: dict[str, Live] = {}
-        #: the jobs whose names units of a job might have, by the name of that job
+        #: jobs whose names look like those of a job's units, by that job
         self.like_units: dict[str, set[str]] = {}
-        #: how many have come
+        #: number of jobs submitted so far
         self.came = 0
-        #: the units that wait in a queue
+        #: units that wait in a queue
         self.queued: dict[str, Unit] = {}
-        #: of these, units that wait by themselves until they may do as much as equal ones
+        #: those that wait apart from their kind while they may do less
         self.apart: dict[str, Unit] = {}
-        #: the jobs whose victims have to stop
+        #: jobs whose victims are stopping
         self.reserved: dict[str, Live] = {}
-        #: the most that running jobs would free; None: not counted
+        #: how much running jobs would free; None: not computed
         self.relief: Relief | None = None
-        #: what is lost when running jobs end; None: not listed
+        #: what is lost if running jobs end; None: not computed
         self.losses: Losses | None = None
         self.running: dict[str, Live] = {}
-        #: the jobs that have stopped, until the reason for which they wait was returned
+        #: jobs that stopped, until their reason to wait was reported
         self.untold: dict[str, Live] = {}
-        #: the actions that the next decide returns
+        #: actions that the next decide returns
         self.outbox: list[Action] = []
         #: which job was evicted for which
         self.precedence = Precedence(self.log)
-        #: by job, its start in this round, while it can be undone without others
+        #: starts of this round that can be undone alone, by job
         self.begun: dict[str, Start] = {}
-        #: the starts in this round that are not returned: their jobs were evicted
+        #: starts of this round that were undone: their jobs were evicted
         self.unsaid: list[Start] = []
-        #: the jobs that the outbox rejects
+        #: jobs that the outbox rejects
         self.rejected: set[str] = set()
         self.now = 0.0
-        #: for how many seconds new groups of jobs are to last; 0.0: groups stay
+        #: the seconds that new groups of jobs shall last; 0.0: keep the groups
         self.regroup_for = 0.0
-        #: by node that is drained the time until which jobs may end there
+        #: for each draining node, until when jobs may end there
         self.draining: dict[str, float] = {}
-        #: by which terms the next decide moves jobs; None: none moves
+        #: how the next decide defragments; None: not at all
         self.defragmentation: Defragmentation | None = None
         #: the order in which jobs run; None: the queues choose
         self.order: Order | None = None
 
     def moment(self, now: object) -> float:
-        """Check a time: it does not go back."""
+        """Check a time: it must not go back."""
         moment = now if type(now) is float else as_float(now, "now")
         if not self.now <= moment <= LATEST:
             raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
         return moment
 
     def happens(self, moment: float) -> None:
-        """Note an external event, at a time that is checked."""
+        """Record an external event, at a valid time."""
         self.now = moment
         if self.relief is not None:
             self.relief.is_stale = True
@@ -193,9 +193,9 @@ class State(Trials):
     # --- changes
 
     def turn(self, live: Live, transition: str) -> None:
-        """Change the state of a job; see `TRANSITIONS`.
+        """Change the state of a job, see `TRANSITIONS`.
 
-        :raises InvariantError: it is in a state from which there is no such transition.
+        :raises InvariantError: its state does not allow the transition.
         """
         step, name, before = TRANSITIONS[transition], live.job.name, live.state
         if before not in step.sources:
@@ -228,7 +228,7 @@ class State(Trials):
             self.waiting.touch(((step.event, name),))
 
     def restart(self, live: Live, now: float) -> None:
-        """A running job has stopped and starts again elsewhere: it begins from nothing."""
+        """Record that a running job has moved: it starts from nothing."""
         live.note(self.log)
         live.pause(now)
         self.note_change(live.job.name)
@@ -238,22 +238,22 @@ class State(Trials):
             self.stages.read(live.job.name, runs)
 
     def promise_no_more(self, name: str) -> None:
-        """Take back what was promised to a job, so that another job gets a promise."""
+        """Withdraw a job's promised start, so that another job gets one."""
         if name in self.promised:
             left = {other: time for other, time in self.promised.items() if other != name}
             self.log.set(self, "promised", left)  # an undo keeps their order
             self.log.set(self, "may_promise", True)
 
     def outdate_promises(self) -> None:
-        """Running jobs end at other times, or are elsewhere: compute promises again, and try jobs
-        again that would have delayed these.
+        """Renew promises, as running jobs end or are elsewhere than expected, and retry jobs that
+        would have delayed them.
         """
         if self.promised:
             self.log.set(self, "are_promises_new", False)
             self.waiting.touch([("started", name) for name in self.promised])
 
     def note_change(self, name: str) -> None:
-        """Note that a running job has another start or other pods, has to stop, or has stopped."""
+        """Record that a running job changed its start or pods, stops, or has stopped."""
         if self.losses is not None:
             self.losses.changed.add(name)
             if len(self.losses.changed) > _MOST_CHANGES:
@@ -264,29 +264,27 @@ class State(Trials):
                 self.relief = None
 
     def end_of(self, live: Live) -> float:
-        """When a job that runs, or would start now, ends by its estimate; inf: it is not known.
-        Pods above the least end with their job.
+        """The estimated end of a job that runs or would start now; inf if unknown. An extra pod
+        ends with its job.
         """
         whole = self.jobs[live.extra_of] if live.extra_of else live
         begun = whole.since if whole.runs else self.now
         return inf if whole.job.run_time is None else begun + whole.job.run_time
 
     def drain(self, node: str, by: float | None) -> None:
-        """Let jobs leave a node; a time: those that end until then may end there; ``None``: let
-        them stay.
-        """
+        """Drain a node; jobs that end by then may end there. ``None``: stop draining."""
         draining = {other: until for other, until in self.draining.items() if other != node}
         if by is not None:
             draining[node] = by
         self.log.set(self, "draining", draining)  # an undo keeps their order
 
     def count_again(self) -> None:
-        """Note that a job has given something back."""
+        """Record that resources were released."""
         if self.relief is not None:
             self.relief.is_stale = True
 
     def _bring_back(self, live: Live) -> None:
-        """A job is known again, at its place among those that have come."""
+        """Undo the end of a job; its position is restored."""
         self._put(live)
         _sort(self.jobs)
         if live.extra_of in self.jobs:
@@ -305,13 +303,12 @@ class State(Trials):
             self.waiting.touch((("stopped", live.job.name),))
 
     def _put(self, live: Live) -> None:
-        """A job is known by its name."""
         self.jobs[live.job.name] = live
         for owner, _ in owners_of(live.job.name) if "/" in live.job.name else ():
             self.like_units.setdefault(owner, set()).add(live.job.name)
 
     def drop(self, live: Live) -> None:
-        """Its name is free."""
+        """Remove a job."""
         del self.jobs[live.job.name]
         for owner, _ in owners_of(live.job.name) if "/" in live.job.name else ():
             self.like_units[owner].discard(live.job.name)
@@ -319,7 +316,7 @@ class State(Trials):
                 del self.like_units[owner]
 
     def name_in_use(self, job: Job) -> str:
-        """Why a job cannot have its name beside those that are known; "": it can."""
+        """Why a job cannot have its name beside the known jobs; "" if it can."""
         lending = self.lending is not None
         for owner, called in owners_of(job.name) if "/" in job.name else ():
             live = self.jobs.get(owner)
@@ -336,13 +333,13 @@ class State(Trials):
         return ""
 
     def enqueue(self, unit: Unit) -> None:
-        """Note that a unit is in a queue."""
+        """Record that a unit is in a queue."""
         if self.log.is_on:
             self.log.keep(self.queued, unit.name)
         self.queued[unit.name] = unit
 
     def dequeue(self, name: str) -> Unit:
-        """Note that a unit is in no queue."""
+        """Record that a unit is in no queue."""
         self.log.keep(self.queued, name)
         return self.queued.pop(name)
 
@@ -364,11 +361,13 @@ class State(Trials):
         return self.lending is None or not self.lending.offers
 
     def transaction(self) -> Transaction:
-        """A trial whose changes to jobs, queues and parts stay unless an exception ends it."""
+        """A context that undoes all changes to jobs, queues and parts if it ends with an
+        exception.
+        """
         return Transaction(self)
 
     def keep(self, change: Callable[..., _Result], *arguments: Any) -> _Result:
-        """What a function of this state returns; an error undoes all of its changes."""
+        """Call a function with this state; an exception undoes all of its changes."""
         mark = self._mark()
         try:
             result = change(self, *arguments)
@@ -413,14 +412,14 @@ class State(Trials):
         return int(self.now * MICRO)
 
     def tell(self, live: Live, refusal: Refusal) -> None:
-        """Let the next decide return why a job waits, if the reason is new."""
+        """Let the next decide report why a job waits, if the reason is new."""
         if live.told != refusal and not live.extra_of:
             live.note(self.log)
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
     def tell_stopped(self) -> None:
-        """Let decide return why jobs wait that have stopped, as far as that is known."""
+        """Let decide report why stopped jobs wait, as far as that is known."""
         left = {}
         for name in self.waiting_untold():
             live = self.jobs[name]
@@ -432,7 +431,7 @@ class State(Trials):
         self.log.set(self, "untold", left)
 
     def waiting_untold(self) -> list[str]:
-        """The jobs that have stopped, and wait for a reason that was not returned."""
+        """Stopped jobs that wait, and whose reason was not reported yet."""
         return [
             name
             for name, live in self.untold.items()
@@ -440,7 +439,7 @@ class State(Trials):
         ]
 
     def missing(self, live: Live) -> list[str]:
-        """The jobs that have to start before a job may."""
+        """The jobs that must start before this one."""
         if not live.job.after or live.runs:
             return []
         return [
@@ -450,27 +449,27 @@ class State(Trials):
         ]
 
     def may_run_on_idle_cells(self, live: Live) -> bool:
-        """Whether a job waits for idle cells as well."""
+        """Whether a job waits for idle cells, too."""
         job = live.job
         may = job.guaranteed and job.preemptible and not job.together
         return self.lending is not None and may and live.units[0].kind.gpus > 0
 
     def waits_alone(self, live: Live) -> bool:
-        """Whether a job that has stopped waits by itself, not with equal ones."""
+        """Whether a job that has stopped waits apart from its kind."""
         starts_with_others = live.job.after or live.job.together
-        # Another unit of the job, on idle cells, is charged to its quota or not.
+        # only one of its units is charged to its quota
         has_own_kind = bool(starts_with_others or live.extra_of)
         return has_own_kind or self.may_run_on_idle_cells(live)
 
     def companions(self, live: Live) -> list[Live]:
-        """The jobs that do not run and have to start together with a job, in the order of names."""
+        """The jobs that must start together with this one and do not run, ordered by name."""
         if not live.job.together:
             return []
         return [*self._linked(live, lambda other: not other.runs)]
 
     def stopping_companion(self, live: Live) -> tuple[str, ...]:
-        """Jobs that have to run for a job to start, up to a job that has to stop; empty: none
-        has to.
+        """The jobs that must run for a job to start, up to a victim; empty if none of them is a
+        victim.
         """
         names = [live.job.name]
         for other in self._linked(live, lambda _: True) if live.job.together else ():
@@ -480,12 +479,12 @@ class State(Trials):
         return ()
 
     def stops_of_linked(self, live: Live) -> list[Key]:
-        """The keys that are touched when a job stops, or comes, to which a job is linked."""
+        """Keys that are touched when a linked job stops or is submitted."""
         linked = [live, *self._linked(live, lambda _: True)]
         return [("stopped", name) for one in linked for name in one.job.together]
 
     def _linked(self, live: Live, counts: Callable[[Live], bool]) -> Iterator[Live]:
-        """The jobs that have to start together with a job, directly or through others."""
+        """The jobs that must start together with a job, directly or through others."""
         linked = {live.job.name}
         for job in (known := [live.job]):
             for name in job.together:
@@ -496,7 +495,7 @@ class State(Trials):
                     yield other
 
     def units(self) -> Iterator[Unit]:
-        """The units of all jobs, those on idle cells included."""
+        """The units of all jobs, with those on idle cells."""
         for live in self.jobs.values():
             yield from live.all_units
 
@@ -522,7 +521,7 @@ class State(Trials):
         branch.stages, branch.queues = self.stages.branch(), self.queues.copy()
         branch.log, branch.has_queues = branch.stages.log, self.has_queues
         branch.charges_time = self.charges_time
-        # Empty queues are false.
+        # empty queues are false
         branch.lending = None if self.lending is None else self.lending.copy()
         branch.immediate, branch.preemption = self.immediate, self.preemption
         branch.patience, branch.fragments = self.patience, self.fragments
@@ -548,7 +547,7 @@ class State(Trials):
 
 
 def _sort(jobs: dict[str, Live]) -> None:
-    """Put jobs into the order in which they came."""
+    """Sort jobs in the order of submission."""
     ordered = sorted(jobs.items(), key=lambda pair: pair[1].number)
     jobs.clear()
     jobs.update(ordered)
