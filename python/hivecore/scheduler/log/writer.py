@@ -1,14 +1,12 @@
-"""Writing the decision log.
+"""Writes the decision log.
 
-JSON Lines. The first line has the state of the scheduler when the log began. Each further line is
-an event, or a round of decisions with its actions, in the order in which they happened; its number
-is one more than that of the line before, and its checksum covers its text and all lines before. So
-a line that was damaged, lost or added is found, and which. Lines are handed to the system with each
-round of decisions, before a caller can act by them; what the system refuses is kept and written
-with the next round. The last line may be torn, when the process was stopped while it was written:
-it is dropped, as its caller had no answer yet.
+The log is JSON Lines. The first line has the state of the scheduler. Each further line is an event,
+or a decision with its actions. Lines are numbered, and a checksum covers a line and all before it,
+so that a damaged, missing or added line is found. Each decision passes its lines to the operating
+system before the caller gets the actions. If that fails, the lines are kept, and written with the
+next decision. A torn last line is dropped by readers: the call that wrote it had not returned.
 
-A part that was changed from outside cannot be known from events: `Scheduler.touch` writes the state
+A part that was changed from outside does not follow from events: `Scheduler.touch` writes the state
 again.
 """
 
@@ -35,14 +33,14 @@ _MOST_KINDS = 2**16
 
 
 class LogWriter:
-    """Writes what a scheduler is told and says.
+    """Writes the events and decisions of a scheduler.
 
-    :param file: the file, or one that a caller has opened, or the path of a new one.
-    :raises FileExistsError: there is a file with content; see `recover` for going on with one.
-    :raises BlockingIOError: another scheduler writes this log.
-    :param number: that of the last line in the file; -1: there is none.
-    :param last: the hash of that line.
-    :param first: the number with which the file begins.
+    :param file: the path of a new file, or an open file.
+    :raises FileExistsError: the file has content; use `recover` to continue a log.
+    :raises BlockingIOError: another scheduler writes to this log.
+    :param number: number of the last line; -1: there is none.
+    :param last: hash of that line.
+    :param first: number of the first line of the file.
     """
 
     def __init__(
@@ -63,19 +61,19 @@ class LogWriter:
         """The number with which the newest segment begins."""
         self.is_behind = False
         """Whether the last write has failed, and its lines are still to be written."""
-        #: by kind, the words for what its jobs have in common
+        #: by kind, the JSON that its jobs share
         self._alike: dict[int, str] = {}
 
     def close(self) -> None:
-        """Nothing more is written; a file that was opened here is closed."""
+        """Write all lines, and close the file if it was opened here."""
         if self._file is not None:
-            if self._process == os.getpid():  # a fork copies the lines; its parent writes them
+            if self._process == os.getpid():  # after a fork, the parent writes them
                 self.flush()
             self._file.close()
             self._file = None
 
     def abandon(self) -> None:
-        """The same without what has not been written yet."""
+        """Close without writing the remaining lines."""
         self._lines.clear()
         self.close()
 
@@ -84,22 +82,22 @@ class LogWriter:
             self.close()
 
     def state(self, event: str, state: bytes) -> None:
-        """The state as it is now."""
+        """Write the present state."""
         text = b64encode(state).decode()
         self._write(f'"event":"{event}","version":{VERSION},"state":"{text}"')
         self.flush()
 
     @property
     def path(self) -> str | None:
-        """Of the file; ``None``: it is a caller's."""
+        """Path of the file; ``None`` if the caller opened it."""
         return self._file.path if isinstance(self._file, OwnFile) else None
 
     def snapshot(self, state: bytes, last_action: int) -> None:
-        """Begin a new segment with the state as it is now.
+        """Begin a new segment with the present state.
 
-        :param last_action: the number of the last action so far.
-        :raises ValueError: the file was not opened here.
-        :raises OSError: a file cannot be written; the log goes on where it was.
+        :param last_action: number of the last action so far.
+        :raises ValueError: the caller opened the file.
+        :raises OSError: a file cannot be written; the log continues in the old segment.
         """
         self.flush()
         if not isinstance(self._file, OwnFile):
@@ -114,16 +112,15 @@ class LogWriter:
         self._hash, self.first = last, self._number
 
     def descriptor(self) -> int:
-        """A new descriptor of the file, to which all lines have been written."""
+        """Write all lines, and return a duplicate of the file's descriptor."""
         self.flush()
         assert self._file is not None
         return self._file.descriptor()
 
     def submit(self, job: Job, kind: int, now: float) -> None:
-        """A job has come.
+        """Write that a job was submitted.
 
-        :param kind: the number of its kind: what all of one kind have in common is put into words
-            once.
+        :param kind: number of the job's kind; the JSON that a kind shares is made once.
         """
         if job.stages or job.data is not None or job.after or job.together:
             body = _encode(plain_record(job))
@@ -140,21 +137,21 @@ class LogWriter:
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
 
     def event(self, event: str, now: float, fields: Mapping[str, Any]) -> None:
-        """Something else has happened."""
+        """Write another event."""
         text = f'"event":"{event}","now":{now!r}'
         for name, value in fields.items():
             text += f',"{name}":{quoted(value) if type(value) is str else _encode(value)}'
         self._write(text)
 
     def decided(self, now: float, most: int | None, actions: list[Action]) -> None:
-        """What the scheduler said."""
+        """Write a decision."""
         self._write(decided(now, most, actions))
         self.flush()
 
     def flush(self) -> None:
-        """Hand all lines to the system; if it does not take them, they are kept.
+        """Pass all lines to the operating system. If it fails, they are kept.
 
-        :raises OSError: it does not, or the process was forked from the one that writes the log.
+        :raises OSError: writing failed, or this process is a fork of the one that writes the log.
         """
         if not self._lines:
             return
@@ -174,7 +171,7 @@ class LogWriter:
 
 
 def decided(now: float, most: int | None, actions: list[Action]) -> str:
-    """What a scheduler said, as it stands in its line behind the number."""
+    """A decision as it stands in its line, behind the number."""
     limit = "" if most is None else f',"most":{most}'
     said = ",".join(
         [
@@ -186,7 +183,7 @@ def decided(now: float, most: int | None, actions: list[Action]) -> str:
 
 
 def _start(start: Start) -> str:
-    """Its plain data as JSON; there are so many that it is worth a way of its own."""
+    """An action as JSON. Starts are so frequent that they have a fast path."""
     if start.shares_with:
         return _encode(plain_record(start))
     pods = [
@@ -197,6 +194,6 @@ def _start(start: Start) -> str:
     return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]{lent}}}'
 
 
-@lru_cache(4096)  # the same numbers come again on node after node
+@lru_cache(4096)  # nodes often have the same minors
 def _devices(minors: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
     return ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in minors])

@@ -1,4 +1,4 @@
-"""A round of decisions, until no unit can start."""
+"""A round of decisions: offers units until no more can start."""
 
 from math import inf
 
@@ -16,10 +16,10 @@ __all__ = ["decide"]
 
 
 def decide(state: State, now: float, most: int) -> list[Action]:
-    """The actions to carry out now; an error undoes all changes.
+    """Decide, and return the actions to carry out; an error undoes all changes.
 
-    :param now: a time that is checked.
-    :param most: the most units to offer; below 0: until none can start.
+    :param now: a valid time.
+    :param most: offer at most so many units; negative: offer until none can start.
     """
     if state.is_quiet and now < state.wake_at:
         state.now = now

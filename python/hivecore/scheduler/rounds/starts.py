@@ -1,4 +1,4 @@
-"""The start of a unit, and the eviction of its victims."""
+"""Starts units, and evicts their victims."""
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Move, Preempt, Shrink, Start
@@ -33,7 +33,7 @@ __all__ = [
 def has_started(
     state: State, live: Live, unit: Unit, started: Started, joined: Joined | None = None
 ) -> None:
-    """A unit has started, on resources of its own or shared ones."""
+    """Record that a unit has started, on its own or on shared resources."""
     if live.state != "reserved":
         state.waiting.leave(unit.kind, unit.name)
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
@@ -53,7 +53,7 @@ def has_started(
 
 
 def note_begun(state: State, job: Job, start: Start) -> None:
-    """Let this round undo the start of a job, but not of jobs because of which it starts."""
+    """Let this round undo the start of a job, but not of jobs that it depends on."""
     state.begun[job.name] = start
     for other in (*job.after, *job.together, *start.shares_with):
         state.begun.pop(other, None)
@@ -62,7 +62,7 @@ def note_begun(state: State, job: Job, start: Start) -> None:
 
 
 def runs_now(state: State, live: Live) -> None:
-    """A job runs from now on."""
+    """Record that a job runs from now on."""
     state.turn(live, "start")
     live.since, live.told, live.victims = state.now, None, ()
     expect_joining(state, live)
@@ -80,15 +80,15 @@ def expect_joining(state: State, live: Live) -> None:
 
 
 def may_move_whole(live: Live, unit: Unit) -> bool:
-    """Whether a job moves if pods of it that have failed find no place; not for spares."""
+    """Whether a job moves if its failed pods find no place. Failed spares move no job."""
     allows = unit.is_lost and live.job.on_failure == "pod-then-job"
     return allows and not any(live.job.is_spare(*pod) for pod in unit.pods)
 
 
 def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
-    """Move a job to where there is room for all of its pods, if there is.
+    """Move a job to nodes with room for all of its pods; false if there are none.
 
-    :param lost: pods that have failed, and have left their queue; ``None``: none has left it.
+    :param lost: failed pods that were taken off their queue; ``None``: none were.
     """
     stages, twin = state.stages.without_quotas(), live.copy()
     with stages.trial():
@@ -99,7 +99,9 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
         if land(stages, twin, {}) is not None:
             return False
     before = placed_pods(live)
-    for extra in [*live.extras.values()]:  # they have stopped with it, and grow near its next place
+    for extra in [
+        *live.extras.values()
+    ]:  # they have stopped with the job, and grow near its next place
         before += placed_pods(extra)
         end(state, extra)
     for unit in live.units:
@@ -118,7 +120,7 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
 
 
 def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> Started:
-    """Stop victims at once, and start the unit for which they leave."""
+    """Stop victims at once, and start the unit that they leave for."""
     for name in victims:
         stop(state, state.jobs[name])
     unit.note(state.log)
@@ -131,7 +133,7 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
 def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
     """Preempt the victims of a job.
 
-    :returns: their names, without those that started in this round, whose starts are undone.
+    :returns: their names, without those whose start in this round is undone.
     """
     stopping = []
     if victims:
@@ -147,7 +149,7 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
         victim.is_reclaimed = why == "reclaim"
         start = state.begun.pop(name, None)
         if start is None:
-            if victim.extra_of not in victims:  # otherwise it leaves with its job
+            if victim.extra_of not in victims:  # extra pods leave with their job
                 state.budgets.note(victim.job.quota, state.now)
                 state.outbox.append(leaving_action(victim, live.job.name, why))
             stopping.append(name)
@@ -158,14 +160,14 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
 
 
 def leaving_action(victim: Live, winner: str, why: str) -> Preempt | Shrink:
-    """What tells a job to stop, or a pod that comes and leaves by itself."""
+    """The action that evicts a job or an extra pod."""
     if not victim.extra_of:
         return Preempt(victim.job.name, winner, why)
     return Shrink(victim.extra_of, victim.units[0].placed, winner, why)
 
 
 def tell_to_stop(state: State, victim: Live, winner: str) -> None:
-    """Let a job stop for another job; no job joins it any more."""
+    """Let a job stop for another one; no job joins it any more."""
     victim.note(state.log)
     victim.for_job = winner
     state.note_change(victim.job.name)
