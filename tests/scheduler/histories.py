@@ -1,11 +1,10 @@
-"""Random histories of a scheduler, in which rare events come in rows.
+"""Random histories of a scheduler, in which rare events come in bursts.
 
-`test_any_history.py` looks for the shortest history that fails, with a ledger beside the scheduler;
-here each history draws how often each event comes, so that thousands of unlike ones are lived
-through in a minute. After every event all parts agree, every start keeps all rules, what was saved
-decides the same, and who has decided has nothing left to decide, nor would have if all that wait
-were tried again.
-HIVECORE_EXAMPLES=200 is about a million events.
+`test_any_history.py` searches for the shortest failing history, with a ledger beside the scheduler.
+Here each history draws how often each event comes, so that thousands of different histories run in
+a minute. After each event all parts agree, every start keeps all rules, and a saved scheduler
+decides the same. After a decision nothing is left to decide, even if all waiting jobs are tried
+again. HIVECORE_EXAMPLES=200 is about a million events.
 """
 
 import copy
@@ -46,7 +45,7 @@ from hivecore.verify import verify_actions
 
 QUARTER = DeviceRequest("any", gpus=1, core=25, memory_percent=25)
 HALF = DeviceRequest("any", gpus=1, core=30, memory_percent=50)
-#: Pods that share GPUs.
+#: pods that share GPUs
 SHARING_ROLES = [
     [Role("s", 1, devices=QUARTER)],
     [Role("s", 5, devices=QUARTER)],
@@ -57,18 +56,20 @@ SHARING_ROLES = [
 
 
 def overlooked(scheduler, now):
-    """The starts and evictions that a scheduler says if all that wait are tried again."""
+    """The starts and evictions that a scheduler decides if all waiting jobs are tried again."""
     branch = copy.copy(scheduler)
     state = branch._state
     for kind in [*state.waiting.parked().values()]:
         state.waiting.wake(kind)
         line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
-    return [one for one in branch.decide(now) if isinstance(one, Start | Promote | Preempt)]
+    return [
+        action for action in branch.decide(now) if isinstance(action, Start | Promote | Preempt)
+    ]
 
 
 @contextmanager
 def refused_names():
-    """Pods of a job might have the name of another job."""
+    """Allow that the name of a job is refused, as pods of another job may have it."""
     try:
         yield
     except ValueError as error:
@@ -76,7 +77,7 @@ def refused_names():
 
 
 class History:
-    """What happens to one scheduler; the seed says all of it."""
+    """The history of one scheduler; the seed determines everything."""
 
     def __init__(self, parts, seed):
         self.rng = rng = random.Random(seed)
@@ -97,7 +98,7 @@ class History:
         self.roles = rng.sample(sorted(ROLES), rng.randint(2, 6))
         self.stages = [(), STAGES[rng.choice(sorted(STAGES))]]
         self.guaranteed = rng.choice([0.5, 0.8, 1.0])
-        #: in some histories jobs do not ask the quota that is called like their tenant
+        #: in some histories jobs do not use the quota that is named like their tenant
         self.quotas = random.Random(~seed) if seed % 3 == 2 and "quotas" in self.parts else None
         #: in some histories pods share GPUs
         whole = {"cells", "sharing"}.intersection(self.parts) or "devices" not in self.parts
@@ -135,7 +136,7 @@ class History:
         saved = self.scheduler.to_bytes()
         actions = self.scheduler.decide(self.now)
         assert Scheduler.from_bytes(saved).decide(self.now) == actions
-        if not any(isinstance(one, Move) for one in actions):
+        if not any(isinstance(action, Move) for action in actions):
             verify_actions(actions, self.jobs, before)
         self.scheduler.check()
         assert self.scheduler.decide(self.now) == []
@@ -148,7 +149,7 @@ class History:
         """The estimate of a new job."""
 
     def settings(self, seed):
-        """What else the scheduler is made with."""
+        """Further arguments of the scheduler."""
         return {}
 
     def submit(self, name, **more):
@@ -172,7 +173,7 @@ class History:
         self.jobs[name] = job
 
     def varied(self, job):
-        """What a history of its own kind makes of a job."""
+        """A job as this kind of history changes it."""
         return job
 
     def come(self):
@@ -183,8 +184,8 @@ class History:
         return f"j{next(self.numbers)}"
 
     def amend(self):
-        """A job that waits asks for something else."""
-        waiting = [one for one in self.scheduler if self.scheduler.status(one).since is None]
+        """A waiting job changes its request."""
+        waiting = [name for name in self.scheduler if self.scheduler.status(name).since is None]
         if waiting:
             name = self.rng.choice(waiting)
             roles = ROLES[self.rng.choice(self.roles)]
@@ -200,20 +201,24 @@ class History:
             self.submit(name, together=back if at else names[1:])
 
     def one_of(self, names):
-        """One of them; none: there are none."""
+        """One of the names; None: there are none."""
         return self.rng.sample(names, min(1, len(names)))
 
     def running(self):
-        return [one for one in self.scheduler if self.scheduler.state(one) in ("running", "lent")]
+        return [
+            name for name in self.scheduler if self.scheduler.state(name) in ("running", "lent")
+        ]
 
     def stopping(self):
-        told = {name: self.scheduler.status(name) for name in self.scheduler}
-        for job, one in [*told.items()]:
+        statuses = {name: self.scheduler.status(name) for name in self.scheduler}
+        for job, status in [*statuses.items()]:
             elastic = {role.name: role.extra_numbers for role in self.jobs[job].roles}
-            pods = [pod for pod in one.pods if pod.index in elastic[pod.role]]
-            for name in (f"{job}/{pod.role}/{pod.index}" for pod in pods if not one.for_job):
-                told[name] = self.scheduler.status(name)
-        return [name for name, one in told.items() if one.for_job and not one.has_stopped]
+            pods = [pod for pod in status.pods if pod.index in elastic[pod.role]]
+            for name in (f"{job}/{pod.role}/{pod.index}" for pod in pods if not status.for_job):
+                statuses[name] = self.scheduler.status(name)
+        return [
+            name for name, status in statuses.items() if status.for_job and not status.has_stopped
+        ]
 
     def stop_one(self, name):
         if name in self.scheduler:
@@ -253,7 +258,7 @@ class History:
 
     def defragment(self):
         sizes = self.rng.choice([(), (), (4,), (1, 2, 4)])
-        with suppress(ValueError):  # nothing has nodes
+        with suppress(ValueError):  # no part has nodes
             self.scheduler.defragment(
                 self.now,
                 Fragments(sizes),
@@ -263,14 +268,14 @@ class History:
             )
 
     def free_a_node(self):
-        with suppress(KeyError, ValueError):  # there is no such node, or nothing has nodes
+        with suppress(KeyError, ValueError):  # no such node, or no part has nodes
             goal = FreeNodes([self.rng.choice(ALL_NODES)])
             for step in self.scheduler.plan_moves(goal, most_tries=4).steps:
                 self.scheduler.move(step, self.now)
 
 
 class FailingHistory(History):
-    """Jobs of which single pods fail, and a client that knows of pods what actions say."""
+    """Jobs with failing pods, and a client that knows the pods from actions."""
 
     def __init__(self, parts, seed):
         super().__init__(parts, seed)
@@ -291,9 +296,9 @@ class FailingHistory(History):
         role = self.drains.choice(self.scheduler.job(near).roles).name
         nested = self.drains.choice([near, f"{near}/{role}", f"{near}/lost", name])
         ends = "lent", "lost", f"{role}/{self.drains.randint(0, 4)}", f"lost/{role}/0", role
-        made = f"{nested}/{self.drains.choice(ends)}"
-        is_known = made in self.jobs or self.scheduler._state.name_in_use(Job(made, "a", 1))
-        return name if is_known or len(made) > 60 else made
+        new_name = f"{nested}/{self.drains.choice(ends)}"
+        is_known = new_name in self.jobs or self.scheduler._state.name_in_use(Job(new_name, "a", 1))
+        return name if is_known or len(new_name) > 60 else new_name
 
     def submit(self, name, **more):
         with refused_names():
@@ -308,7 +313,7 @@ class FailingHistory(History):
         if how == "job" or job.stages:
             return job
         spares = self.ways.choice([0, 0, 1])
-        roles = [one.replace(spares=spares if one.min_pods else 0) for one in job.roles]
+        roles = [role.replace(spares=spares if role.min_pods else 0) for role in job.roles]
         return job.replace(on_failure=how, roles=roles)
 
     def settings(self, seed):
@@ -337,48 +342,48 @@ class FailingHistory(History):
         before = copy.copy(self.scheduler)
         actions = copy.copy(before).decide(self.now)
         super().decide()
-        moves = [one for one in actions if isinstance(one, Move)]
+        moves = [action for action in actions if isinstance(action, Move)]
         if moves and before.cells is None and not any(before.status(m.job).shares for m in moves):
             verify_actions(actions, self.jobs, before)
         self.follow(before, actions)
         self.keep_to_limits(before, actions)
 
     def keep_to_limits(self, before, actions):
-        """No job left too soon, and not too many of a quota did; the histories are short."""
-        limits = {one.quota: one for one in before.eviction_limits}
-        for one in actions:
-            if not limits or not isinstance(one, Preempt | Shrink):
+        """No job left too soon, and no quota lost too many; histories are shorter than an hour."""
+        limits = {action.quota: action for action in before.eviction_limits}
+        for action in actions:
+            if not limits or not isinstance(action, Preempt | Shrink):
                 continue
-            quota = before.job(one.job).quota
+            quota = before.job(action.job).quota
             limit = limits.get(quota, limits[""])
             self.evicted[quota] += 1
             assert limit.per_hour is None or self.evicted[quota] <= limit.per_hour
-            if isinstance(one, Preempt):
-                assert before.status(one.job).since + limit.min_run_time <= self.now
+            if isinstance(action, Preempt):
+                assert before.status(action.job).since + limit.min_run_time <= self.now
 
     def follow(self, before, actions):
-        """The client does what it is told, and knows where pods are that run."""
+        """The client follows the actions, and knows where pods run."""
         for name in list(self.places):
             if name not in before or before.state(name) in ("pending", "reserved"):
                 del self.places[name]
-        for one in actions:
-            pods = {(pod.role, pod.index): pod.node for pod in getattr(one, "pods", ())}
-            there = self.places.setdefault(getattr(one, "job", ""), {})
-            if isinstance(one, Move | Promote | Preempt):
-                there.clear()
-            elif isinstance(one, TakeOver):
-                for pod in one.before:
-                    assert there.pop((pod.role, pod.index), pod.node) == pod.node
-            if isinstance(one, Stop):
+        for action in actions:
+            pods = {(pod.role, pod.index): pod.node for pod in getattr(action, "pods", ())}
+            pods_of_job = self.places.setdefault(getattr(action, "job", ""), {})
+            if isinstance(action, Move | Promote | Preempt):
+                pods_of_job.clear()
+            elif isinstance(action, TakeOver):
+                for pod in action.before:
+                    assert pods_of_job.pop((pod.role, pod.index), pod.node) == pod.node
+            if isinstance(action, Stop):
                 for pod in pods:
-                    there.pop(pod, None)
-            elif isinstance(one, Start | Promote | Move | TakeOver):
-                there |= pods
+                    pods_of_job.pop(pod, None)
+            elif isinstance(action, Start | Promote | Move | TakeOver):
+                pods_of_job |= pods
         for name in self.scheduler:
             status = self.scheduler.status(name)
             if status.state == "running" and not status.for_job and not status.shares:
-                pods, there = self.places_of(name), self.places[name]
-                assert pods.items() <= there.items()
+                pods, pods_of_job = self.places_of(name), self.places[name]
+                assert pods.items() <= pods_of_job.items()
                 if self.scheduler.topology and (must := self.scheduler.job(name).where.must):
                     racks = self.scheduler.topology.domains(must)
                     used = {node for node in pods.values() if node}

@@ -1,7 +1,7 @@
-"""Small clusters under a scheduler, and a ledger that knows only what it was told to do.
+"""Small clusters under a scheduler, and a ledger that knows only events and actions.
 
-The ledger is kept from events and actions alone: who runs where, who has to stop for whom. It
-knows the inventory of the nodes and the limits of the quotas, and shares no code with any part.
+The ledger follows from events and actions alone: which jobs run where, and which have to stop for
+which. It knows the inventory of nodes and the limits of quotas, and shares no code with any part.
 """
 
 from contextlib import suppress
@@ -38,7 +38,7 @@ TENANTS = ("a", "b")
 GPUS = 4
 NICS = 2
 
-#: What a scheduler may be made of.
+#: Compositions of a scheduler.
 COMPOSITIONS = {
     "queues": (),
     "quotas": ("quotas",),
@@ -83,7 +83,7 @@ def racks(nodes):
 
 OWNED = {"a": {"c": {"rack": 1}}, "b": {"c": {"node": 1, "pair": 1}}}
 LESS = {"a": {"c": {"node": 1}}, "b": {"c": {"pair": 1}}}
-#: What cells may be made of.
+#: Specifications of cells.
 SPECS = {
     "as before": ClusterSpec({"c": racks(NODES)}, OWNED),
     "a has less": ClusterSpec({"c": racks(NODES)}, LESS),
@@ -104,10 +104,10 @@ def cell_cluster(evictions="packing"):
 
 def network(nodes=NODES):
     labels = {node: {"rack": RACKS[node]} for node in nodes}
-    made = NetworkTopology(["rack"], labels)
+    topology = NetworkTopology(["rack"], labels)
     for node in nodes:
-        made.set_free(node, {"gpu": GPUS})
-    return made
+        topology.set_free(node, {"gpu": GPUS})
+    return topology
 
 
 MACHINE = NodeDevices.uniform(gpus=GPUS, nics=NICS, sockets=1, switches=2)
@@ -127,7 +127,7 @@ def make_scheduler(
     is_empty=False,
     **settings,
 ):
-    """:param is_empty: nodes of a network and of devices are to come."""
+    """:param is_empty: nodes of a network and of devices are added later."""
     if is_empty:
         settings["growing"] = True
     return Scheduler(
@@ -182,44 +182,48 @@ def make_job(name, tenant, roles, **arguments):
 
 
 def limited(most=8, quota="a", **settings):
-    """A scheduler of one quota of so many GPUs."""
+    """A scheduler with one quota of so many GPUs."""
     tree = QuotaTree([Quota(quota, max={"gpu": most})], total={"gpu": most})
     return Scheduler(quotas=tree, **settings)
 
 
 def flat_network(*nodes, **free):
-    """Nodes without domains, each with so much that is free."""
-    made = NetworkTopology([], {node: {} for node in nodes})
+    """Nodes without domains, with these free resources."""
+    topology = NetworkTopology([], {node: {} for node in nodes})
     for node in nodes:
-        made.set_free(node, free)
-    return made
+        topology.set_free(node, free)
+    return topology
 
 
 def decided(scheduler, *jobs, now=0.0):
-    """What a scheduler says when these jobs have been submitted."""
+    """Submit jobs, and decide."""
     for job in jobs:
         scheduler.submit(job, now)
     return scheduler.decide(now)
 
 
 def running(scheduler, *jobs):
-    """These jobs are submitted, and all of them start."""
+    """Submit jobs, and check that all of them start."""
     actions = decided(scheduler, *jobs, now=scheduler.now)
-    assert {one.job for one in actions if isinstance(one, Start)} == {job.name for job in jobs}
+    assert {action.job for action in actions if isinstance(action, Start)} == {
+        job.name for job in jobs
+    }
 
 
-def told(actions):
-    """Each action in a word and its job."""
+def summary(actions):
+    """Each action as a word and its job."""
     return [(type(action).__name__.lower(), action.job) for action in actions]
 
 
 def said(actions):
-    """What is to be done: each action but waits, and its job."""
-    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+    """Each action except waits, as its type and job."""
+    return [
+        (type(action).__name__, action.job) for action in actions if not isinstance(action, Wait)
+    ]
 
 
 def enforced(scheduler, job):
-    """The job without the constraints that no part of a scheduler enforces."""
+    """The job without the constraints that no part enforces."""
     where = job.where
     if scheduler.topology is None:
         where = where.replace(must="")
@@ -227,25 +231,25 @@ def enforced(scheduler, job):
         where = where.replace(within="")
     roles = job.roles
     if scheduler.devices is None:
-        roles = [one.replace(devices=None) for one in roles]
+        roles = [role.replace(devices=None) for role in roles]
     return job.replace(where=where, roles=roles)
 
 
 def change_parts(scheduler, rng, now):
-    """Nodes come or go, or quotas or cells change; or it is refused."""
+    """Change nodes, quotas or cells, unless that is refused."""
     node = rng.choice(ALL_NODES)
-    told = {}
+    arguments = {}
     if scheduler.topology is not None:
-        told |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
+        arguments |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
     if scheduler.devices is not None:
-        told["inventory"] = MACHINE
+        arguments["inventory"] = MACHINE
     most = 4 * rng.randint(1, 4)
     quota = Quota(rng.choice(TENANTS), parent="all", max={"gpu": most}, min={"gpu": most // 2})
     spec = SPECS[rng.choice(sorted(SPECS))]
     calls = [
         lambda: scheduler.set_node(node, rng.random() < 0.7, now),
         lambda: scheduler.remove_node(node, now),
-        lambda: scheduler.add_node(node, now, **told),
+        lambda: scheduler.add_node(node, now, **arguments),
         lambda: scheduler.set_quota(quota, now),
         lambda: scheduler.set_total({"gpu": rng.randint(8, 24)}, now),
         lambda: scheduler.reconfigure(spec, now),
@@ -255,44 +259,44 @@ def change_parts(scheduler, rng, now):
 
 
 class Ledger:
-    """Who has what, by what was told."""
+    """The resources of jobs, as events and actions say."""
 
     def __init__(self, parts):
         self.parts = parts
         self.jobs = {}
         self.running = {}  # job -> its pods
-        self.lent = set()  # those on idle cells
-        self.stopping = {}  # job -> for whom; "": who is gone
-        self.held = {}  # job that has stopped -> for whom what it has is held
-        self.promised = {}  # job for which others stop -> the pods with which it is to start
-        self.held_pods = {}  # what it has
+        self.lent = set()  # jobs on idle cells
+        self.stopping = {}  # job -> the job that it stops for; "": that is gone
+        self.held = {}  # stopped job -> the job that its resources are held for
+        self.promised = {}  # reserved job -> the pods that it is to start with
+        self.held_pods = {}  # what these hold
         self.bad = set()
-        self.cells = set(NODES)  # the nodes of the cells
-        self.machines = set(NODES)  # those of a network, and of devices
-        self.stops = []  # what is to be told to stop: job, pods, node
+        self.cells = set(NODES)  # nodes of the cells
+        self.machines = set(NODES)  # nodes of a network, and of devices
+        self.stops = []  # expected stops: job, pods, node
         self.most = {"all": 16, "a": 16, "b": 12}
         self.least = {"a": 8, "b": 8}
         self.total = 16
-        self.over = {}  # quota -> what it uses beyond its limits since these are lower
-        self.doomed = set()  # those that could not start at some time when they did not run
-        self.unsure = set()  # those that ran when cells changed: they may have no guarantee
-        self.in_order = False  # a standing order says who runs
+        self.over = {}  # quota -> usage beyond its limits since these were lowered
+        self.doomed = set()  # jobs that could not start at some time when they did not run
+        self.unsure = set()  # jobs that ran when cells changed; they may have no guarantee
+        self.in_order = False  # whether jobs run in an order
         self.cached, self.io = {}, {}
-        self.together = {}  # job -> those on its GPUs, itself included
+        self.together = {}  # job -> the jobs on its GPUs, with itself
 
     @property
     def only_cells(self):
-        """Whether nobody else knows nodes."""
+        """Whether only cells have nodes."""
         return "cells" in self.parts and "devices" not in self.parts
 
     @property
     def known(self):
-        """The nodes that there are."""
+        """The existing nodes."""
         return self.cells if self.only_cells else self.machines
 
     @property
     def nodes(self):
-        """Those on which jobs may start."""
+        """The nodes on which jobs may start."""
         return self.known & self.cells if "cells" in self.parts else self.known
 
     def submit(self, job):
@@ -301,8 +305,12 @@ class Ledger:
         self.doomed.discard(job.name)
 
     def note(self, actions, immediate):
-        """What `decide` said. Those for whom all have stopped start first, if they still can."""
-        ordered = [one for one in actions if isinstance(one, Preempt) and one.why == "order"]
+        """Follow the actions of `decide`. Reserved jobs start first if their victims have
+        stopped.
+        """
+        ordered = [
+            action for action in actions if isinstance(action, Preempt) and action.why == "order"
+        ]
         for action in ordered:
             self.left_by_order(action, immediate)
         self.moved([action for action in actions if isinstance(action, Move)])
@@ -314,9 +322,9 @@ class Ledger:
             if isinstance(action, Move) or action in ordered:
                 continue
             if isinstance(action, Stop):
-                told = action.job, set(action.pods), action.node
-                assert told in self.stops
-                self.stops.remove(told)
+                stop = action.job, set(action.pods), action.node
+                assert stop in self.stops
+                self.stops.remove(stop)
                 continue
             if isinstance(action, SetCache):
                 self.cached[action.dataset] = action.size
@@ -362,41 +370,43 @@ class Ledger:
             assert set(self.io) <= readers
 
     def start_together(self, actions):
-        """Whom a job names that starts, that one starts with it, or runs, or is not known."""
-        started = {one.job for one in actions if isinstance(one, Start)}
-        gone = {one.job for one in actions if isinstance(one, Reject)}
+        """Check that jobs start together with all known jobs that they name."""
+        started = {action.job for action in actions if isinstance(action, Start)}
+        gone = {action.job for action in actions if isinstance(action, Reject)}
         for name in started:
             if name not in self.running and name in self.jobs:
                 left = self.waiting - started - gone
                 assert left.isdisjoint(self.jobs[name].together), name
 
     def promise(self, winner, pods):
-        """What is held for a job until others have stopped for it."""
+        """Record what is held for a job while its victims stop."""
         assert pods, "nothing is held"
         self.promised[winner] = list(pods)
         self.check()
 
     def keeps_its_promise(self, winner, actions):
-        """All have stopped for a job: it starts where it was to, and nobody else stops for it."""
+        """Check that a reserved job starts where it was to, without further victims."""
         pods = self.promised.get(winner)
         job = self.jobs[winner]
         first = [name for name in (*job.after, *job.together) if name in self.waiting]
         if pods is None or first or self.in_order:
             return
-        starts = [one for one in actions if isinstance(one, Start) and one.job == winner]
+        starts = [
+            action for action in actions if isinstance(action, Start) and action.job == winner
+        ]
         assert starts and not starts[0].shares_with, f"{winner} does not start"
         places = [[(pod.role, pod.index, pod.node) for pod in of] for of in (starts[0].pods, pods)]
         assert places[0] == places[1]
-        assert all(one.for_job != winner for one in actions if isinstance(one, Preempt))
+        assert all(action.for_job != winner for action in actions if isinstance(action, Preempt))
 
     def lose_node(self, node):
-        """Nothing is held there any more."""
+        """Nothing is held on this node any more."""
         self.bad.add(node)
         kept = self.promised.items()
         self.promised = {name: pods for name, pods in kept if all(pod.node != node for pod in pods)}
 
     def left_by_order(self, action, immediate):
-        """It leaves at once, or when it has stopped: nothing is held for whom it leaves."""
+        """The job leaves at once, or when it has stopped; nothing is held for the other job."""
         assert self.in_order and action.for_job in self.jobs and action.for_job != action.job
         assert action.job in self.running and action.job not in self.stopping
         assert self.jobs[action.job].preemptible
@@ -445,7 +455,7 @@ class Ledger:
         return bool(action.shares_with)
 
     def join(self, job, action):
-        """It shares GPUs with all that are there, who are like it and stay."""
+        """A job shares GPUs with all jobs on them, which are like it and stay."""
         others = action.shares_with
         assert "sharing" in self.parts and job.stages and job.name not in self.running
         group = self.together[others[0]]
@@ -459,15 +469,15 @@ class Ledger:
         group.add(job.name)
         self.together[job.name] = group
 
-    def alike(self, one, other):
+    def alike(self, first, other):
         """Whether two jobs may share."""
         fields = ["roles", "where", "priority", "guaranteed", "preemptible"]
         if {"quotas", "cells"} & set(self.parts):
             fields.append("tenant")
-        return all(getattr(one, field) == getattr(other, field) for field in fields)
+        return all(getattr(first, field) == getattr(other, field) for field in fields)
 
     def moved(self, moves):
-        """All of these go elsewhere at the same time."""
+        """All of these move at the same time."""
         places = {move.job: list(move.pods) for move in moves}
         assert len(places) == len(moves) and set(places) <= set(self.running) - set(self.stopping)
         for name, pods in places.items():
@@ -487,11 +497,11 @@ class Ledger:
         self.check()
 
     def counted(self):
-        """Of each group on the same GPUs one job."""
+        """One job of each group on the same GPUs."""
         return {name for name in self.running if name == min(self.together[name])}
 
     def moved_away(self, step):
-        """Some stop together, and start elsewhere."""
+        """Some jobs stop together, and start elsewhere."""
         for move in step:
             assert move.job not in self.stopping and self.jobs[move.job].preemptible
             assert set(move.before) == set(self.running[move.job])
@@ -500,7 +510,7 @@ class Ledger:
         self.check()
 
     def ended(self, name):
-        """It does not run any more; what it has is held if it has stopped for another one."""
+        """A job does not run any more; a victim's resources are held."""
         pods = self.running.pop(name, [])
         self.together.pop(name, set()).discard(name)
         self.lent.discard(name)
@@ -511,22 +521,22 @@ class Ledger:
         self.io.pop(name, None)
 
     def let_go(self, winner):
-        """Nobody has to stop for a job any more, which has started or is gone."""
+        """No job has to stop for a job that has started or is gone."""
         self.promised.pop(winner, None)
         self.held = {name: other for name, other in self.held.items() if other != winner}
         stopping = self.stopping.items()
         self.stopping = {name: "" if other == winner else other for name, other in stopping}
 
     def failed(self, name, pod):
-        """A pod is lost: alone, if it has joined the job later."""
-        role = next(one for one in self.jobs[name].roles if one.name == pod.role)
+        """A pod has failed: alone, if it joined the job later."""
+        role = next(role for role in self.jobs[name].roles if role.name == pod.role)
         if pod.index < role.min_pods or name in self.stopping:
             self.ended(name)
         else:
             self.running[name].remove(pod)
 
     def check(self):
-        """All adds up as it is, and as it will be when all have stopped for others."""
+        """Check the sums as they are, and as they will be when all victims have stopped."""
         waiting = (job for name, job in self.jobs.items() if name not in self.running)
         self.doomed.update(job.name for job in waiting if not self.is_possible(job))
         now = {name: self.running[name] for name in self.counted()}
@@ -540,20 +550,20 @@ class Ledger:
         for name, pods in running.items():
             job = self.jobs[name]
             for pod in pods:
-                role = next(one for one in job.roles if one.name == pod.role)
+                role = next(device for device in job.roles if device.name == pod.role)
                 if pod.node:
                     counted[pod.node] += role.gpus
-                mine = {one.minor for one in pod.devices if one.type == "gpu"}
+                mine = {device.minor for device in pod.devices if device.type == "gpu"}
                 if pod.decision is None and "sharing" in self.parts:
-                    mine = set(pod.gpus)  # it has joined another one after a restart
+                    mine = set(pod.gpus)  # after a restart it joined another job
                 if "devices" in self.parts:
                     assert len(mine) == role.gpus
                     assert not pod.gpus or set(pod.gpus) == mine
                 for minor in mine or pod.gpus:
                     assert gpus.setdefault((pod.node, minor), (name, pod)) == (name, pod)
-                for one in pod.devices:
-                    if one.type == "rdma":
-                        assert nics.setdefault((pod.node, one.minor), (name, pod)) == (name, pod)
+                for device in pod.devices:
+                    if device.type == "rdma":
+                        assert nics.setdefault((pod.node, device.minor), (name, pod)) == (name, pod)
             nodes = {pod.node for pod in pods[: sum(role.min_pods for role in job.roles)]}
             if job.where.must and {"topology", "cells"} & set(self.parts):
                 assert len({RACKS[node] for node in nodes}) == 1
@@ -570,7 +580,7 @@ class Ledger:
         return {"a": most["a"], "b": most["b"], "all": min(most["all"], self.total)}
 
     def is_possible(self, job):
-        """Whether it would fit if nobody else were there; cells are not asked."""
+        """Whether a job would fit on the empty cluster, apart from cells."""
         least = {role.name: (role.min_pods, role.gpus) for role in job.roles if role.min_pods}
         gpus = sum(pods * size for pods, size in least.values())
         if "quotas" in self.parts:
@@ -579,7 +589,7 @@ class Ledger:
                 return False
         if "storage" in self.parts and job.data is not None and job.data.dataset not in DATASETS:
             return False
-        # Sizes are powers of two: only sums matter.
+        # sizes are powers of two, so only sums matter
         if "devices" in self.parts and gpus > GPUS * len(self.machines):
             return False
         if "topology" in self.parts:
@@ -589,7 +599,7 @@ class Ledger:
         return True
 
     def set_limits(self, quota="", most=0, least=0, total=None):
-        """Quotas have other limits: who runs stays."""
+        """Quotas have other limits; running jobs stay."""
         self.over = {name: self.used(name) for name in self.limits()}
         self.promised.clear()
         if quota:
@@ -600,18 +610,18 @@ class Ledger:
             self.total = total
 
     def removed(self, node):
-        """A node is gone: what runs there has to stop, and nobody waits for what is held there."""
+        """A node is removed: its pods have to stop, and no job waits for what is held there."""
 
         def is_there(pods):
             return any(pod.node == node for pod in pods)
 
         waited = {winner for name, winner in self.held.items() if is_there(self.held_pods[name])}
         waited |= {name for name, pods in self.promised.items() if is_there(pods)}
-        there = [name for name, pods in self.running.items() if is_there(pods)]
-        for winner in waited | {self.stopping[name] for name in there if name in self.stopping}:
+        affected = [name for name, pods in self.running.items() if is_there(pods)]
+        for winner in waited | {self.stopping[name] for name in affected if name in self.stopping}:
             if winner:
                 self.let_go(winner)
-        for name in there:
+        for name in affected:
             pods = self.running[name]
             sizes = {role.name: role.min_pods for role in self.jobs[name].roles}
             first = [pod for pod in pods if pod.index < sizes[pod.role]]
@@ -629,22 +639,22 @@ class Ledger:
             self.bad.discard(node)
 
     def may_come(self, node):
-        """Whether a node can come: it is not there, and the cells know it."""
+        """Whether a node can be added: it does not exist, and the cells know it."""
         if self.only_cells:
             return node in self.cells & self.bad
         return node not in self.machines and ("cells" not in self.parts or node in self.cells)
 
     def added(self, node):
-        """A node has come, and is healthy."""
+        """A node was added, and is healthy."""
         self.machines.add(node)
         self.bad.discard(node)
 
     def set_health(self, node, healthy):
-        """A node is lost, or back."""
+        """A node failed or recovered."""
         (self.bad.discard if healthy else self.lose_node)(node)
 
     def reconfigured(self, spec):
-        """Cells have other nodes, which are healthy where they were not there; all runs on."""
+        """Cells have other nodes, of which new ones are healthy; all jobs run on."""
         self.cells = {node for chain in spec.chains.values() for node in chain.nodes}
         if self.only_cells:
             self.bad &= self.cells
@@ -652,7 +662,7 @@ class Ledger:
         self.promised.clear()
 
     def used(self, tenant, running=None):
-        """By a tenant, or by "all"."""
+        """The usage of a tenant, or of "all"."""
         total = 0
         if running is None:
             running = {name: self.running[name] for name in self.counted()}

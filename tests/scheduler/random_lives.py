@@ -8,7 +8,7 @@ __all__ = ["live"]
 
 
 def live(scheduler, rng, steps, first=0):
-    """Random events; what was said, as plain data."""
+    """Cause random events; return the actions as plain data."""
     said = []
     now = scheduler.now
     for step in range(first, first + steps):

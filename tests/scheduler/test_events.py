@@ -1,4 +1,4 @@
-"""Events as records and as plain data, and what there is at a glance."""
+"""Events as records and as plain data, and the summary."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ from hivecore.scheduler import (
 TRAIN = {"name": "train", "tenant": "a", "roles": [{"name": "w", "gpus": 2}]}
 
 
-def test_what_a_log_says_is_read_as_the_event_that_it_was(tmp_path):
+def test_lines_of_a_log_are_read_as_events(tmp_path):
     path = tmp_path / "log"
     scheduler = make_scheduler(COMPOSITIONS["quotas, cells and devices"], log=path)
     decided(scheduler, make_job("j", "a", "leader", priority=1, run_time=5.0))
@@ -148,7 +148,7 @@ def test_the_status_counts_jobs_queues_gpus_and_unhealthy_nodes():
     assert (status.now, status.queued, status.unhealthy) == (1.0, (("b", 1),), ("n3",))
 
 
-def test_gpus_that_jobs_share_count_once_for_the_tenant_of_who_holds_them():
+def test_shared_gpus_count_once_for_the_tenant_of_the_holder():
     tree = QuotaTree([Quota("lab", max={"gpu": 4})], total={"gpu": 4})
     scheduler = Scheduler(quotas=tree, sharing=Sharing(2, any_tenant=True))
     for tenant, stages in (("b", [4, 1]), ("a", [1, 4])):
@@ -160,7 +160,7 @@ def test_gpus_that_jobs_share_count_once_for_the_tenant_of_who_holds_them():
     )
 
 
-def test_who_waits_for_others_to_stop_is_reserved_and_they_keep_their_gpus():
+def test_a_job_that_waits_for_victims_is_reserved_and_they_keep_their_gpus():
     scheduler = make_scheduler(COMPOSITIONS["devices"])
     scheduler.submit(make_job("spare", "a", "gang", guaranteed=False), 0.0)
     scheduler.submit(make_job("spare2", "a", "gang", guaranteed=False), 0.0)

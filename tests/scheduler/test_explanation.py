@@ -1,4 +1,4 @@
-"""Why a job waits, what would change it, and when it will start."""
+"""Why a job waits, what would change that, and when it will start."""
 
 import random
 
@@ -31,12 +31,12 @@ from hivecore.topology import NetworkTopology
 def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
     scheduler = Scheduler(quotas=quota_tree(), cells=cell_cluster())
     decided(scheduler, Job("one", "b", [Role("w", 1, 4)]), Job("two", "b", [Role("w", 1, 4)]))
-    found = scheduler.explain("two")
-    assert [one.stage for one in found.refusals] == ["cells"]
-    assert found.reason == found.refusals[0].reason != ""
-    assert found.state == "pending" and found.position == 0
-    assert [(change.kind, change.jobs) for change in found.changes] == [("release", ("one",))]
-    assert "it would start if one ended" in found.text
+    explanation = scheduler.explain("two")
+    assert [refusal.stage for refusal in explanation.refusals] == ["cells"]
+    assert explanation.reason == explanation.refusals[0].reason != ""
+    assert explanation.state == "pending" and explanation.position == 0
+    assert [(change.kind, change.jobs) for change in explanation.changes] == [("release", ("one",))]
+    assert "it would start if one ended" in explanation.text
     assert scheduler.explain("one").refusals == () and scheduler.explain("one").reason == ""
 
 
@@ -44,13 +44,13 @@ def test_a_limit_that_would_have_to_be_raised_is_named():
     scheduler = Scheduler(quotas=quota_tree())
     scheduler.submit(Job("one", "b", 10), now=0.0)
     decided(scheduler, Job("two", "b", 5), now=2.0)
-    found = scheduler.explain("two")
-    kinds = {change.kind: change for change in found.changes}
+    explanation = scheduler.explain("two")
+    kinds = {change.kind: change for change in explanation.changes}
     assert kinds["release"].jobs == ("one",) and kinds["release"].cost == 0.0
-    assert [(one.quota, one.limit, one.amount) for one in kinds["limits"].limits] == [
+    assert [(limit.quota, limit.limit, limit.amount) for limit in kinds["limits"].limits] == [
         ("b", "max", 15)
     ]
-    assert "max of b were gpu: 15" in found.text
+    assert "max of b were gpu: 15" in explanation.text
 
 
 def test_a_total_that_would_have_to_be_raised_is_named():
@@ -68,7 +68,7 @@ def test_nodes_that_would_have_to_come_back_are_named():
             scheduler.set_node(node, False, 0.0)
         decided(scheduler, Job("one", "a", 4))
         changes = scheduler.explain("one").changes
-        assert [(one.kind, one.nodes) for one in changes] == [("nodes", ("n0",))]
+        assert [(change.kind, change.nodes) for change in changes] == [("nodes", ("n0",))]
         assert changes[0].text == "if n0 were healthy"
 
 
@@ -77,9 +77,11 @@ def test_wishes_that_are_in_the_way_are_named():
     scheduler.submit(Job("one", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
     scheduler.submit(Job("two", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
     scheduler.decide(0.0)
-    found = scheduler.explain("two")
-    assert [(one.kind, one.relaxed) for one in found.changes[:1]] == [("relax", ("nodes",))]
-    assert found.changes[-1].jobs == ("one",)
+    explanation = scheduler.explain("two")
+    assert [(change.kind, change.relaxed) for change in explanation.changes[:1]] == [
+        ("relax", ("nodes",))
+    ]
+    assert explanation.changes[-1].jobs == ("one",)
 
 
 def test_a_job_that_waits_for_another_says_so():
@@ -91,13 +93,13 @@ def test_a_job_that_waits_for_another_says_so():
 
 
 def start_of(branch, name, now):
-    return name in [one.job for one in branch.decide(now) if isinstance(one, Start)]
+    return name in [action.job for action in branch.decide(now) if isinstance(action, Start)]
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
     rng = random.Random(seed)
-    # Who is on idle cells waits for its own, too, and takes them first.
+    # A job on idle cells waits for its own cells, too, and takes these first.
     known = [name for name in COMPOSITIONS if name != "queues" and "lending" not in name]
     parts = COMPOSITIONS[rng.choice(sorted(known))]
     scheduler = make_scheduler(parts, preemption=False, immediate=True)
@@ -105,7 +107,7 @@ def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
         job = make_job(
             f"j{i}",
             rng.choice(TENANTS),
-            rng.choice(sorted(set(ROLES) - {"elastic"})),  # whose pods wait, too
+            rng.choice(sorted(set(ROLES) - {"elastic"})),  # its pods wait, too
             guaranteed=rng.random() < 0.7,
             rack=rng.random() < 0.4,
         )
@@ -116,12 +118,12 @@ def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
     scheduler.decide(now)
     before = scheduler.to_bytes()
     for name in list(scheduler):
-        found = scheduler.explain(name)
+        explanation = scheduler.explain(name)
         assert scheduler.to_bytes() == before
-        assert bool(found.refusals) == (found.state == "pending")
-        for change in found.changes:
+        assert bool(explanation.refusals) == (explanation.state == "pending")
+        for change in explanation.changes:
             with scheduler.what_if() as branch:
-                # Only this one waits there, so that nobody takes what gets free.
+                # Only this job waits there, so no other takes freed resources.
                 for other in list(branch):
                     if other != name and branch.state(other) == "pending":
                         branch.cancel(other, now)
@@ -131,12 +133,14 @@ def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
                     branch.finish(other, now)
                 for node in change.nodes:
                     branch.set_node(node, True, now)
-                for one in change.limits:
-                    if one.limit == "total":
-                        branch.quotas.set_total({"gpu": one.amount})
+                for limit in change.limits:
+                    if limit.limit == "total":
+                        branch.quotas.set_total({"gpu": limit.amount})
                     else:
-                        quota = branch.quotas.quota(one.quota)
-                        branch.quotas.set_quota(quota.replace(**{one.limit: {"gpu": one.amount}}))
+                        quota = branch.quotas.quota(limit.quota)
+                        branch.quotas.set_quota(
+                            quota.replace(**{limit.limit: {"gpu": limit.amount}})
+                        )
                 if change.relaxed:
                     job = branch.job(name)
                     branch.cancel(name, now)
@@ -173,7 +177,7 @@ def test_unknown_jobs_are_named():
 
 
 def running_jobs(nodes, ages):
-    """Jobs, by age, name, GPUs and node, that run on nodes of four GPUs; the time is 100."""
+    """Running jobs on nodes of four GPUs, given as age, name, GPUs and node; the time is 100."""
     scheduler = Scheduler(devices=machines_of(nodes))
     for age, name, gpus, node in ages:
         job = Job(name, "t", gpus, where=Where(nodes=[node]))
@@ -228,8 +232,8 @@ def test_an_old_job_behind_many_younger_ones_is_found():
     ages += [(10, f"young{i}", 1, nodes[i // 4]) for i in range(120)]
     scheduler = running_jobs(nodes, ages)
     decided(scheduler, Job("waits", "t", 4, where=Where(nodes=["n30"])), now=100.0)
-    found = [change for change in scheduler.explain("waits").changes if change.kind == "release"]
-    assert [change.jobs for change in found] == [("old",)]
+    changes = [change for change in scheduler.explain("waits").changes if change.kind == "release"]
+    assert [change.jobs for change in changes] == [("old",)]
 
 
 def test_each_stage_that_would_refuse_is_heard():
@@ -238,7 +242,7 @@ def test_each_stage_that_would_refuse_is_heard():
     place.set_free("n0", {"gpu": 4})
     scheduler = Scheduler(quotas=quotas, topology=place, devices=machines_of(["n0"]))
     decided(scheduler, Job("runs", "t", 4), Job("waits", "t", 4))
-    stages = [one.stage for one in scheduler.explain("waits").refusals]
+    stages = [refusal.stage for refusal in scheduler.explain("waits").refusals]
     assert stages == ["quotas", "topology", "devices"]
 
 
@@ -248,7 +252,7 @@ def test_no_start_is_foretold_behind_the_end_of_time():
     assert scheduler.forecast("waits") is None
 
 
-def test_who_starts_together_with_others_is_told_no_change_that_would_not_do_for_them():
+def test_no_change_is_proposed_for_jobs_that_start_together():
     tree = QuotaTree([Quota("v", max={"gpu": 8})], total={"gpu": 8})
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
     for name in "xy":
@@ -256,8 +260,8 @@ def test_who_starts_together_with_others_is_told_no_change_that_would_not_do_for
     decided(
         scheduler, Job("head", "v", 8), Job("one", "v", 4, together=["two"]), Job("two", "v", 4)
     )  # they are behind the head, and not tried
-    found = scheduler.explain("one")
-    assert found.refusals and found.changes == ()
+    explanation = scheduler.explain("one")
+    assert explanation.refusals and explanation.changes == ()
 
 
 def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
@@ -274,13 +278,13 @@ def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
 
 
 def raised_total(tree, jobs):
-    """The raise of a total that would let the last of these jobs start, by dimension."""
+    """By dimension, the raise of a total that would let the last of these jobs start."""
     scheduler = Scheduler(quotas=tree)
     for job in jobs:
         decided(scheduler, job)
     changes = scheduler.explain(jobs[-1].name).changes
-    limits = [one for change in changes if change.kind == "limits" for one in change.limits]
-    return {one.dimension: one.amount for one in limits if one.limit == "total"}
+    limits = [limit for change in changes if change.kind == "limits" for limit in change.limits]
+    return {limit.dimension: limit.amount for limit in limits if limit.limit == "total"}
 
 
 def test_a_raised_total_is_tried_beside_what_outside_quotas_use():

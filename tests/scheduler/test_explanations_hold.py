@@ -1,4 +1,4 @@
-"""The ends that `explain` names are enough: they are carried out on a copy, and it decides."""
+"""The ends that `explain` names are enough: they are carried out on a copy, which then decides."""
 
 import random
 
@@ -51,7 +51,7 @@ def test_none_of_the_ends_that_are_named_can_be_left_out():
             for job, change in ends(scheduler) if step % 5 == 0 else ():
                 for other in change.jobs if len(change.jobs) > 1 else ():
                     tried += 1
-                    rest = [one for one in change.jobs if one != other]
+                    rest = [name for name in change.jobs if name != other]
                     assert not starts_without(scheduler._state, job, rest)
     assert tried > 50
 
@@ -91,7 +91,7 @@ def test_jobs_that_limits_protect_are_victims_without_limits(immediate):
 
 
 def evicted(branch, job, now):
-    """The jobs that leave for a job if nothing protects them and no other job waits."""
+    """The jobs that are evicted for a job without limits, if no other job waits."""
     branch._state.budgets = Budgets({}, branch._state.log)
     amended = branch.job(job)
     for name in [name for name in branch if branch.state(name) == "pending"]:
@@ -130,22 +130,22 @@ def test_running_jobs_are_listed_by_what_their_ends_lose_whatever_has_happened()
 
 
 def check_losses(state):
-    """Compare all lists with the jobs; the number of jobs that are listed."""
+    """Compare all lists with the jobs; return the number of listed jobs."""
     expected = [
         ((state.now - live.since) * live.job.gpus, name, live.job.tenant)
         for name, live in state.running.items()
         if not live.for_job
     ]
-    found = list(cheapest_ends(state, None))
-    assert found == sorted(one[:2] for one in expected)
+    entries = list(cheapest_ends(state, None))
+    assert entries == sorted(entry[:2] for entry in expected)
     if state.stages.places_by_cells:
-        for tenant in {one[2] for one in expected}:
-            of_tenant = sorted(one[:2] for one in expected if one[2] == tenant)
+        for tenant in {entry[2] for entry in expected}:
+            of_tenant = sorted(entry[:2] for entry in expected if entry[2] == tenant)
             assert list(cheapest_ends(state, tenant)) == of_tenant
-    return len(found)
+    return len(entries)
 
 
 def starts(branch, job, ended, now):
     for other in ended:
         branch.finish(other, now)
-    return any(isinstance(one, Start) and one.job == job for one in branch.decide(now))
+    return any(isinstance(action, Start) and action.job == job for action in branch.decide(now))

@@ -1,4 +1,4 @@
-"""Pods that have failed are placed again near the others, which keep their nodes and numbers."""
+"""Failed pods are placed again near the others, which keep their nodes and numbers."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def gang(pods, on_failure="pod", spares=0, name="train", must="rack", **more):
 
 
 def nodes_of(scheduler, job="train"):
-    """The node of each pod by its number."""
+    """The node of each pod by number."""
     return {pod.index: pod.node for pod in scheduler.status(job).pods}
 
 
@@ -91,7 +91,7 @@ def test_without_room_pods_wait_beside_the_others_though_another_rack_is_idle():
     _, wait = scheduler.decide(now=5.0)
     assert (wait.job, scheduler.state("train")) == ("train", "running")
     assert scheduler.decide(now=6.0) == []
-    # Its places are held, and its job is not moved away from the pods that wait.
+    # Its places are held, and its job is not moved away from the waiting pods.
     assert nodes_of(scheduler) == {0: "n0", 2: "n2", 3: "n3"}
     assert scheduler.explain("train").state == "running"
     scheduler.add_node("n1", now=7.0, labels={"rack": "r0"}, free={"gpu": 8})
@@ -126,10 +126,10 @@ def test_spares_take_numbers_first_and_are_placed_again():
     assert [(pod.index, pod.node) for pod in taken.pods] == [(0, "n2")]
     assert [(pod.index, pod.node) for pod in again.pods] == [(2, "n0")]
     assert action_of_plain(plain_record(taken)) == taken
-    # A spare that fails is placed again, too; none is left then to take a number.
+    # A failed spare is placed again, too; then none is left to take a number.
     scheduler.fail("train", now=6.0, pod="w/2")
     scheduler.fail("train", now=6.0, pod="w/1")
-    assert [type(one) for one in scheduler.decide(now=6.0)] == [Start, Start]
+    assert [type(action) for action in scheduler.decide(now=6.0)] == [Start, Start]
 
 
 def test_a_job_does_not_move_for_a_spare_and_pods_do_not_wait_for_it():
@@ -276,7 +276,7 @@ def test_a_pod_that_waits_does_not_fail():
     with pytest.raises(KeyError, match="w/1"):
         scheduler.fail("train", now=1.0, pod="w/1")
     assert scheduler.to_bytes() == before
-    # Others fail on bad nodes, where those that stay are still counted.
+    # Others fail on bad nodes, where the remaining pods still count.
     scheduler.set_node("n2", False, now=1.0)
     scheduler.fail("train", now=1.0, pod="w/3")
     scheduler.check()
@@ -302,7 +302,7 @@ def test_a_log_tells_it_again(tmp_path):
     assert again.decide(now=9.0) == scheduler.decide(now=9.0)
 
 
-# --- exact: pods that have failed wait only if their rack has no room for all of them
+# --- exact: failed pods wait only if their rack lacks room for all of them
 
 
 @given(
@@ -338,12 +338,17 @@ def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
     gone = pods + 1 - len(kept)
     needs = [gpus] * (gone - (not any(pod.role == "head" for pod in kept)))
     needs += [1] * (gone - len(needs))
-    place = [one for one in nodes if one != node and nodes[one] == nodes[kept[0].node]]
-    idle = {one: network.free(one).get("gpu", 0) for one in place}
+    place = [
+        node_name
+        for node_name in nodes
+        if node_name != node and nodes[node_name] == nodes[kept[0].node]
+    ]
+    idle = {node_name: network.free(node_name).get("gpu", 0) for node_name in place}
     fits = any(
         all(
-            sum(need for need, at in zip(needs, chosen, strict=True) if at == one) <= idle[one]
-            for one in place
+            sum(need for need, at in zip(needs, chosen, strict=True) if at == node_name)
+            <= idle[node_name]
+            for node_name in place
         )
         for chosen in product(place, repeat=gone)
     )
@@ -353,7 +358,7 @@ def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
     assert set(kept) <= set(scheduler.status("train").pods)
 
 
-# --- whatever happens
+# --- random histories
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))

@@ -1,4 +1,4 @@
-"""Where cells alone rule, guaranteed jobs run as in a private cluster of their tenant."""
+"""With cells alone, guaranteed jobs run as in a private cluster of their tenant."""
 
 import random
 
@@ -31,7 +31,7 @@ def test_guaranteed_jobs_run_exactly_when_they_would_in_a_private_cluster(seed):
     rng = random.Random(seed)
     shared = scheduler(*OWNED)
     private = {tenant: scheduler(tenant) for tenant in OWNED}
-    owner = {}  # of the guaranteed jobs that have not ended
+    owner = {}  # of guaranteed jobs that have not ended
     preempted = 0
     for step in range(300):
         now = float(step)
@@ -48,15 +48,15 @@ def test_guaranteed_jobs_run_exactly_when_they_would_in_a_private_cluster(seed):
             if not guest:
                 owner[name] = tenant
                 private[tenant].submit(job, now)
-        preempted += sum(type(one).__name__ == "Preempt" for one in shared.decide(now))
-        for one in private.values():
-            one.decide(now)
+        preempted += sum(type(cluster).__name__ == "Preempt" for cluster in shared.decide(now))
+        for cluster in private.values():
+            cluster.decide(now)
         for name in [*owner]:
-            there = private[owner[name]]
-            if name not in there:  # it could never run
+            cluster = private[owner[name]]
+            if name not in cluster:  # it could never run
                 assert name not in shared
                 del owner[name]
             else:
-                assert shared.state(name) == there.state(name), (step, name)
+                assert shared.state(name) == cluster.state(name), (step, name)
     shared.check()
     assert preempted

@@ -1,4 +1,4 @@
-"""All compositions live through long random histories; see `histories.py`."""
+"""Long random histories of all compositions; see `histories.py`."""
 
 import pytest
 from profiles import seeds
@@ -17,12 +17,12 @@ def test_all_adds_up_in_whatever_happens(parts):
             raise
 
 
-def test_who_could_not_stay_beside_who_starts_with_it_is_tried_again():
+def test_a_job_that_could_not_stay_beside_its_companion_is_tried_again():
     History("devices", 127).live(40)
 
 
 @pytest.mark.parametrize("seed", [12, 193, 246])
-def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
+def test_a_job_that_its_quota_refuses_is_tried_again_when_others_may_leave(seed):
     History("quotas", seed).live(40)
 
 

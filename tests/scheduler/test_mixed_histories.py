@@ -1,6 +1,6 @@
-"""Random histories in which all that may happen to jobs and nodes meets: drains, limits of
-evictions, defragmentation, promises, jobs that grow and are adopted, and limits of nodes and racks.
-Questions change nothing, and a log of all that repeats it.
+"""Random histories that combine everything: drains, limits on evictions, defragmentation, promises,
+elastic and adopted jobs, and limits per node and rack. Queries change nothing, and a replay of the
+log gives the same.
 """
 
 import copy
@@ -16,7 +16,7 @@ from hivecore.scheduler import EvictionLimit, Fragments, Job, Scheduler, replay
 
 
 class MixedHistory(SpreadElasticHistory):
-    """Jobs of which anything may be asked, and a scheduler that is asked all the time."""
+    """Jobs with any request, and a scheduler that is queried all the time."""
 
     def __init__(self, parts, seed, path=None):
         super().__init__(parts, seed)
@@ -48,7 +48,7 @@ class MixedHistory(SpreadElasticHistory):
         return self.mixed.choice([None, 2.0, 5.0, 40.0])
 
     def adopt_again(self):
-        """A job is not known for a moment, and runs on where it is."""
+        """A job is forgotten for a moment, and adopted where it runs."""
         running = [
             name
             for name in self.running()
@@ -75,7 +75,7 @@ class MixedHistory(SpreadElasticHistory):
             self.jobs[name] = self.scheduler.job(name)
 
     def ask(self):
-        """Whatever is asked changes nothing."""
+        """Queries change nothing."""
         before, pods = self.scheduler.to_bytes(), self.all_pods(self.scheduler)
         again = Scheduler.from_bytes(before)
         for name in self.scheduler:
@@ -89,7 +89,7 @@ class MixedHistory(SpreadElasticHistory):
         return {name: scheduler.status(name).pods for name in scheduler}
 
     def say_nonsense(self):
-        """What is refused changes nothing."""
+        """A refused event changes nothing."""
         names, now = list(self.scheduler), self.now
         name = self.mixed.choice(names) if names else "x"
         nan, node = float("nan"), self.mixed.choice(["n0", "n9", ""])
@@ -115,7 +115,7 @@ class MixedHistory(SpreadElasticHistory):
         assert self.scheduler.to_bytes() == before
 
     def overlooked(self):
-        # Estimates that prove wrong wake no job.
+        # wrong estimates wake no job
         return [] if self.promises else super().overlooked()
 
 

@@ -1,4 +1,4 @@
-"""Names of jobs hold slashes, as do the names of pods that come and leave; they never mix."""
+"""Names of jobs may contain slashes, as names of extra pods do; they never collide."""
 
 from itertools import count
 
@@ -88,9 +88,9 @@ def test_with_idle_cells_a_job_has_a_second_unit():
 
 @pytest.mark.parametrize("name", ["/a", "a/", "a//b", "/"])
 def test_nothing_is_empty_beside_a_slash(name):
-    with pytest.raises(ValueError, match="nothing is before, after or between '/'"):
+    with pytest.raises(ValueError, match="name="):
         Job(name, "t", 1)
-    with pytest.raises(ValueError, match="nothing is before, after or between '/'"):
+    with pytest.raises(ValueError, match="name="):
         Job("a", "t", 1).replace(name=name)
     with pytest.raises(ValueError, match="'/' is not allowed in the name of a role"):
         Role("a/b")
@@ -117,18 +117,23 @@ def test_jobs_of_any_names_do_as_jobs_of_plain_names(given, data):
         actions = scheduler.decide(0.0)
         scheduler.check()
         verify_actions(actions, jobs, before)
-        mine = [(type(one), written[one.job], getattr(one, "pods", ())) for one in actions]
-        assert mine == [(type(one), one.job, getattr(one, "pods", ())) for one in others]
+        mine = [
+            (type(new_job), written[new_job.job], getattr(new_job, "pods", ()))
+            for new_job in actions
+        ]
+        assert mine == [
+            (type(new_job), new_job.job, getattr(new_job, "pods", ())) for new_job in others
+        ]
 
     for name, shape in given:
-        one = job(name, shape)
+        new_job = job(name, shape)
         try:
-            scheduler.submit(one, 0.0)
+            scheduler.submit(new_job, 0.0)
         except ValueError as error:
             assert "may have th" in str(error) or "there is one" in str(error)
             continue
-        written[name], jobs[name] = f"j{next(numbers)}", one
-        plain.submit(one.replace(name=written[name]), 0.0)
+        written[name], jobs[name] = f"j{next(numbers)}", new_job
+        plain.submit(new_job.replace(name=written[name]), 0.0)
         decide()
         running = [other for other in scheduler if scheduler.state(other) == "running"]
         if running and data.draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""The tables of docs/subjects/scheduler.md are those of the code."""
+"""The tables of docs/subjects/scheduler.md agree with the code."""
 
 import re
 from pathlib import Path

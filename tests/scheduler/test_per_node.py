@@ -1,4 +1,4 @@
-"""At most so many pods of a role on each node, whatever happens to them."""
+"""Limits of pods of a role per node, in all circumstances."""
 
 import copy
 import random
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, machines, make_scheduler, told
+from scheduler.lives import COMPOSITIONS, machines, make_scheduler, summary
 from scheduler.test_elastic import ElasticHistory
 
 from hivecore.devices import DeviceRequest
@@ -32,7 +32,7 @@ PLACING = ["topology", "cells", "devices", "topology and devices", "cells and de
 
 
 def crowded(scheduler):
-    """Nodes with more pods of a role than it may have there."""
+    """Nodes with more pods of a role than they may have."""
     for name in scheduler:
         counts = Counter((pod.role, pod.node) for pod in scheduler.status(name).pods if pod.node)
         most = {role.name: role.per_node for role in scheduler.job(name).roles}
@@ -40,23 +40,23 @@ def crowded(scheduler):
 
 
 class SpreadHistory(FailingHistory):
-    """Jobs of which nodes get so many pods of a role only."""
+    """Jobs with limits of pods per node."""
 
     def varied(self, job):
         job, first = super().varied(job), self.ways.choice([1, 1, 2, None])
         most = [first, *[self.ways.choice([1, 2, None]) for _ in job.roles[1:]]]
-        roles = [one.replace(per_node=of) for one, of in zip(job.roles, most, strict=True)]
+        roles = [role.replace(per_node=of) for role, of in zip(job.roles, most, strict=True)]
         return self.if_enforced(job.replace(roles=roles)) or job
 
     def if_enforced(self, job):
         return None if self.scheduler._state.stages.unenforced(job) else job
 
     def amend(self):
-        """A job that waits gets other limits, if it may."""
-        waiting = [one for one in self.scheduler if self.scheduler.status(one).since is None]
+        """A waiting job gets other limits, if it may."""
+        waiting = [name for name in self.scheduler if self.scheduler.status(name).since is None]
         for name in self.one_of(waiting):
             roles = [
-                one.replace(per_node=self.ways.choice([1, 2])) for one in self.jobs[name].roles
+                role.replace(per_node=self.ways.choice([1, 2])) for role in self.jobs[name].roles
             ]
             if job := self.if_enforced(self.jobs[name].replace(roles=roles)):
                 self.scheduler.amend(name, self.now, roles=roles)
@@ -68,11 +68,13 @@ class SpreadHistory(FailingHistory):
 
 
 class SpreadElasticHistory(SpreadHistory, ElasticHistory):
-    """The same of jobs that grow and shrink."""
+    """The same for jobs that grow and shrink."""
 
 
 @pytest.mark.parametrize("kind", [SpreadHistory, SpreadElasticHistory])
-@pytest.mark.parametrize("parts", [one for one in sorted(COMPOSITIONS) if "queues" not in one])
+@pytest.mark.parametrize(
+    "parts", [parts for parts in sorted(COMPOSITIONS) if "queues" not in parts]
+)
 def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind):
     for seed in seeds(4):
         history = kind(parts, seed)
@@ -120,28 +122,28 @@ roles = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
     st.lists(roles, min_size=1, max_size=2),
     st.sampled_from(["topology", "devices"]),
 )
-def test_a_job_starts_exactly_if_its_pods_fit(free, asked, part):
+def test_a_job_starts_exactly_if_its_pods_fit(free, requested, part):
     if part == "devices":
-        asked = asked[:1]
+        requested = requested[:1]
     nodes = [f"n{i}" for i in range(len(free))]
     network = NetworkTopology(["rack"], {node: {"rack": f"r{int(node[1]) // 2}"} for node in nodes})
     for node in nodes:
         network.set_free(node, {"gpu": 4})
-    made = {"topology": network} if part == "topology" else {"devices": machines(nodes)}
-    scheduler = Scheduler(preemption=False, **made)
+    composition = {"topology": network} if part == "topology" else {"devices": machines(nodes)}
+    scheduler = Scheduler(preemption=False, **composition)
     for node, idle in zip(nodes, free, strict=True):
         if idle < 4:
             name = f"on-{node}"
             where = Where(nodes=[node])
             scheduler.submit(Job(name, "a", [Role("w", gpus=4 - idle)], where=where), 0.0)
-    assert all(isinstance(one, Start) for one in scheduler.decide(0.0))
-    given = [Role(f"r{i}", n, gpus=g, per_node=most) for i, (n, g, most) in enumerate(asked)]
+    assert all(isinstance(action, Start) for action in scheduler.decide(0.0))
+    given = [Role(f"r{i}", n, gpus=g, per_node=most) for i, (n, g, most) in enumerate(requested)]
     before, job = scheduler.copy(), Job("j", "a", given)
     before.submit(job, 1.0)
     scheduler.submit(job, 1.0)
     (action,) = scheduler.decide(1.0)
-    assert isinstance(action, Start) == fits(free, asked)
-    assert (type(action).__name__ == "Reject") == (not fits([4] * len(free), asked))
+    assert isinstance(action, Start) == fits(free, requested)
+    assert (type(action).__name__ == "Reject") == (not fits([4] * len(free), requested))
     if isinstance(action, Start):
         verify_start(action, job, before)
 
@@ -152,9 +154,9 @@ def test_a_lost_pod_waits_for_a_node_without_the_others():
     scheduler.submit(job, 0.0)
     scheduler.decide(0.0)
     scheduler.remove_node("n1", 1.0)
-    assert told(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
+    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
     scheduler.add_node("n1", 2.0, labels={"rack": "r0"}, free={"gpu": 4})
-    assert told(scheduler.decide(2.0)) == [("start", "j")]
+    assert summary(scheduler.decide(2.0)) == [("start", "j")]
     assert sorted(pod.node for pod in scheduler.status("j").pods) == ["n0", "n1", "n2", "n3"]
 
 
@@ -162,29 +164,29 @@ def test_pods_that_run_already_have_to_keep_it():
     scheduler = make_scheduler(("topology",))
     job = Job("j", "a", [Role("w", 2, gpus=1, per_node=1)])
     pods = [PlacedPod("w", i, "n0") for i in range(2)]
-    with pytest.raises(ValueError, match="pods: 2 of role 'w' on 'n0', at most 1 may be there"):
+    with pytest.raises(ValueError, match="pods: 2 of role 'w' on 'n0'"):
         scheduler.adopt(job, pods, now=0.0)
     assert list(scheduler) == []
     scheduler.adopt(job, [pods[0], PlacedPod("w", 1, "n1")], now=0.0)
     scheduler.check()
 
 
-def test_who_waits_is_told_of_it():
+def test_the_reason_and_the_explanation_name_it():
     scheduler = make_scheduler(("topology",))
     scheduler.submit(Job("busy", "a", [Role("w", 3, gpus=4)]), 0.0)
     scheduler.submit(Job("j", "a", [Role("w", 2, gpus=1, per_node=1)]), 0.0)
     scheduler.decide(0.0)
-    told = scheduler.explain("j")
+    explanation = scheduler.explain("j")
     assert (
-        told.reason
+        explanation.reason
         == "2 pods need as many slots: the network has 1 slot; at most 1 of 'w' per node"
     )
-    assert told.changes[0].text == "without per_node"
+    assert explanation.changes[0].text == "without per_node"
 
 
 @pytest.mark.parametrize("parts", PLACING)
 def test_a_scheduler_that_adopts_what_runs_goes_on_in_the_same_way(parts):
-    """Of cells the GPUs are named, so that the guarantee is the same."""
+    """Cells name the GPUs, so that the guarantee is the same."""
     for seed in seeds(30):
         rng = random.Random(seed)
         first, other = (make_scheduler(COMPOSITIONS[parts]) for _ in range(2))
@@ -199,10 +201,10 @@ def test_a_scheduler_that_adopts_what_runs_goes_on_in_the_same_way(parts):
         node = rng.choice(other.status(next(iter(other))).pods).node
         said = []
         for scheduler in (first, other):
-            for name in [one for one in scheduler if scheduler.state(one) != "running"]:
+            for name in [name for name in scheduler if scheduler.state(name) != "running"]:
                 scheduler.cancel(name, 0.0)
             scheduler.remove_node(node, 1.0)
-            said.append([plain_record(one) for one in scheduler.decide(1.0)])
+            said.append([plain_record(action) for action in scheduler.decide(1.0)])
             scheduler.check()
             assert list(crowded(scheduler)) == []
         assert said[0] == said[1], seed

@@ -1,4 +1,4 @@
-"""Records of the scheduler: as JSON and back, copied, and refused where they are wrong."""
+"""Records of the scheduler: to JSON and back, copied, and refused if they are wrong."""
 
 import copy
 import json
@@ -32,7 +32,11 @@ WRONG = st.sampled_from([b"bytes", 1j, object()])
 
 def test_the_table_has_every_public_record_with_plain_fields():
     public = {getattr(hivecore.scheduler, name) for name in hivecore.scheduler.__all__}
-    known = {one for one in public if isinstance(one, type) and issubclass(one, Record)}
+    known = {
+        exported
+        for exported in public
+        if isinstance(exported, type) and issubclass(exported, Record)
+    }
     assert known - MIXED | {Refusal} == set(KINDS)
 
 
@@ -52,10 +56,10 @@ def test_a_record_comes_back_from_json_pickle_and_copies(kind, data):
 @pytest.mark.parametrize("rules", [{}, {"a": "b"}, [("ring", "a"), SLOW], [SLOW]])
 @pytest.mark.parametrize("wish", ["selector", "vf_selector"])
 def test_rules_of_labels_come_back_from_json(wish, rules):
-    asked = DeviceRequest("any", nics=1, nic_wishes={wish: rules})
-    role = Role("w", devices=asked)
+    request = DeviceRequest("any", nics=1, nic_wishes={wish: rules})
+    role = Role("w", devices=request)
     again = record_of_plain(Role, json.loads(json.dumps(plain_record(role))))
-    assert again == role and again.devices.content == asked.content
+    assert again == role and again.devices.content == request.content
 
 
 def test_an_unknown_action_is_refused():
@@ -67,30 +71,30 @@ def test_an_unknown_action_is_refused():
 @examples(15)
 @given(st.data())
 def test_a_field_of_a_wrong_type_is_named(kind, data):
-    told = plain_record(data.draw(RECORDS[kind]))
+    plain = plain_record(data.draw(RECORDS[kind]))
     names = [name for name in kind.__struct_fields__ if name not in kind._hidden]
-    written = names[: len(told)] if isinstance(told, list) else names  # without empty last fields
+    written = names[: len(plain)] if isinstance(plain, list) else names  # without empty last fields
     name = data.draw(st.sampled_from(written))
-    told[names.index(name) if isinstance(told, list) else name] = data.draw(WRONG)
+    plain[names.index(name) if isinstance(plain, list) else name] = data.draw(WRONG)
     with pytest.raises(TypeError, match=rf"^{name}\b.* must be "):
-        record_of_plain(kind, told, "record")
+        record_of_plain(kind, plain, "record")
 
 
 @every_record
 @examples(5)
 @given(st.data())
 def test_what_is_missing_or_unknown_is_named(kind, data):
-    told = plain_record(data.draw(RECORDS[kind]))
+    plain = plain_record(data.draw(RECORDS[kind]))
     with pytest.raises(TypeError, match=r"^record must be"):
         record_of_plain(kind, None, "record")
-    if isinstance(told, list):
+    if isinstance(plain, list):
         with pytest.raises(ValueError, match=r"^record: must be "):
-            record_of_plain(kind, told[1:], "record")
+            record_of_plain(kind, plain[1:], "record")
         return
     with pytest.raises(ValueError, match=r"^record: there is no field 'other'"):
-        record_of_plain(kind, {**told, "other": 1}, "record")
-    for name in list(told):
-        rest = {one: value for one, value in told.items() if one != name}
+        record_of_plain(kind, {**plain, "other": 1}, "record")
+    for name in list(plain):
+        rest = {field: value for field, value in plain.items() if field != name}
         try:
             record_of_plain(kind, rest, "record")
         except ValueError as error:

@@ -1,6 +1,6 @@
-"""Decision logs of all compositions, as tests/golden/decisions.json.gz has them.
+"""Decision logs of all compositions, stored in tests/golden/decisions.json.gz.
 
-Run as a script, this file makes them anew, for whoever changes on purpose what schedulers decide:
+Run this file as a script to create them again, after an intended change of decisions:
 
     PYTHONPATH=python:tests python tests/scheduler/log/decision_logs.py
 """
@@ -29,18 +29,18 @@ from hivecore.scheduler import FreeNodes
 
 FILE = Path(__file__).parents[2] / "golden" / "decisions.json.gz"
 STEPS = 80
-#: With which all kinds of events and actions happen.
+#: every kind of event and action happens within these
 SEED = 26
 
 
 def read_logs():
-    """By composition the lines of its log, each as bytes."""
+    """For each composition, the lines of its log as bytes."""
     texts = json.loads(gzip.decompress(FILE.read_bytes()))
     return {name: text.encode().splitlines(keepends=True) for name, text in texts.items()}
 
 
-def made_log(name):
-    """The log of a scheduler of this composition, to which all kinds of things happen."""
+def new_log(name):
+    """The log of a scheduler of this composition during random events."""
     rng = random.Random(f"{SEED} {name}")
     log = io.BytesIO()
     parts = COMPOSITIONS[name]
@@ -56,7 +56,7 @@ def made_log(name):
 
 
 def happen(scheduler, rng, step, now):
-    """One event, or a round of decisions."""
+    """Cause one event or round of decisions."""
     names = list(scheduler)
     running = [name for name in names if scheduler.state(name) in ("running", "lent")]
     stopping = [name for name in running if scheduler.status(name).for_job]
@@ -77,10 +77,10 @@ def happen(scheduler, rng, step, now):
     elif draw < 0.61:
         scheduler.advance(now)
     elif draw < 0.66:
-        with suppress(ValueError):  # there is no sharing, or an order
+        with suppress(ValueError):  # no sharing, or an order
             scheduler.regroup(now, 36000.0)
     elif draw < 0.69:
-        with suppress(ValueError):  # there is lending
+        with suppress(ValueError):  # idle cells are lent
             scheduler.reorder(rng.sample(names, len(names) // 2), now)
             scheduler.decide(now)
             scheduler.reorder([], now)
@@ -93,7 +93,7 @@ def happen(scheduler, rng, step, now):
 
 
 def submit(scheduler, rng, step, now):
-    # Half of them alike, so that there are some who can share.
+    # half of them are equal, so that some can share
     plain = rng.random() < 0.5
     guaranteed = plain or rng.random() < 0.6
     job = make_job(
@@ -112,6 +112,6 @@ def submit(scheduler, rng, step, now):
 
 
 if __name__ == "__main__":
-    logs = {name: made_log(name) for name in COMPOSITIONS}
-    # Without a time stamp, so that equal logs are equal files.
+    logs = {name: new_log(name) for name in COMPOSITIONS}
+    # without a time stamp, equal logs are equal files
     FILE.write_bytes(gzip.compress(json.dumps(logs).encode(), mtime=0))

@@ -1,7 +1,7 @@
-"""What moves must keep, and what they cost at least, by means that share nothing with the search.
+"""Checks and brute force for moves, sharing no code with the search.
 
-The ledger knows the pods of all jobs from what was told, carries moves out pod by pod, and watches
-that no GPU has two owners and no node too much. The brute force tries all sets of jobs and all
+The ledger tracks the pods of all jobs from the actions, carries out moves pod by pod, and checks
+that no GPU has two owners and no node is overfull. The brute force tries all sets of jobs, and all
 nodes for each pod.
 """
 
@@ -15,7 +15,7 @@ ALL = ("one", "two", "four", "gang", "pairs")
 
 
 def crowded(rng, parts, *, jobs=12, sizes=ALL, gone=0.45, **settings):
-    """A scheduler with holes, and the pods of each job that runs."""
+    """A scheduler with fragmented nodes, and the pods of each running job."""
     scheduler = make_scheduler(parts, preemption=False, **settings)
     running = {}
 
@@ -47,7 +47,7 @@ def size(job, pod):
 
 
 def used(scheduler, running):
-    """GPUs in use by node; no GPU has two owners."""
+    """GPUs in use by node, after checking that no GPU has two owners."""
     counted, owners = dict.fromkeys(NODES, 0), {}
     for name, pods in running.items():
         for pod in pods:
@@ -59,7 +59,7 @@ def used(scheduler, running):
 
 
 def carried_out(scheduler, running, plan):
-    """The pods of all jobs after a plan, each step by itself; all that ran do run."""
+    """The pods of all jobs after each step of a plan; all running jobs still run."""
     running = {name: list(pods) for name, pods in running.items()}
     moved = [move.job for move in plan.moves]
     assert len(set(moved)) == len(moved)
@@ -78,9 +78,9 @@ def carried_out(scheduler, running, plan):
 
 
 def least_cost(scheduler, running, costs, forced=(), closed=(), sizes=()):
-    """What it costs at least to empty nodes and place pods of these sizes; None: it cannot be.
+    """The least cost of emptying nodes and placing pods of these sizes; None: impossible.
 
-    Only the GPUs of nodes count.
+    Only GPUs of nodes count.
     """
     free = {node: GPUS - count for node, count in used(scheduler, running).items()}
     movable = [name for name in running if scheduler.job(name).preemptible]
@@ -102,7 +102,7 @@ def least_cost(scheduler, running, costs, forced=(), closed=(), sizes=()):
 
 
 def packs(pods, rooms):
-    """Whether pods, the largest first, find room."""
+    """Whether pods fit, placed with the largest first."""
     if not pods:
         return True
     for i, room in enumerate(rooms):

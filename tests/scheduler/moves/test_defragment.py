@@ -1,4 +1,4 @@
-"""Running jobs move so that idle GPUs are of use, and only if that is worth it."""
+"""Running jobs move so that idle GPUs become usable, if that is worth the cost."""
 
 import random
 from itertools import product
@@ -30,15 +30,15 @@ HOUR = 3600.0
 
 
 def moved(scheduler, goal=None, now=1.0, *, seconds=HOUR, **terms):
-    """Who moves, and where to."""
+    """The jobs that move, and their new nodes."""
     scheduler.defragment(now, goal or Fragments(), seconds=seconds, **terms)
     actions = scheduler.decide(now)
     scheduler.check()
-    return [(one.job, *sorted({p.node for p in one.pods})) for one in actions]
+    return [(move.job, *sorted({p.node for p in move.pods})) for move in actions]
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_a_node_gets_free_and_who_waits_for_it_starts(parts):
+def test_a_node_becomes_free_and_the_waiting_job_starts(parts):
     scheduler, _ = filled(parts, {"a": (2, "n0"), "b": (1, "n1"), "c": (4, "n2"), "d": (4, "n3")})
     decided(scheduler, Job("whole", "a", 4, guaranteed=False), now=1.0)
     assert moved(scheduler, restart_cost=1.0) == [("b", "n0"), ("whole", "n1")]
@@ -46,9 +46,9 @@ def test_a_node_gets_free_and_who_waits_for_it_starts(parts):
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_nobody_moves_for_less_than_it_costs_or_beyond_the_budget(parts):
+def test_no_job_moves_for_less_than_its_cost_or_beyond_the_budget(parts):
     scheduler, _ = filled(parts, {"a": (2, "n0"), "b": (1, "n1"), "c": (1, "n1")})
-    # Another whole node is worth 4 GPUs for so long; both cost a GPU for a minute.
+    # another whole node is worth 4 GPUs for this time; each move costs a GPU for a minute
     assert moved(scheduler, seconds=30.0) == []
     assert moved(scheduler, most_moves=1) == [("a", "n1")]
     scheduler, _ = filled(parts, {"a": (2, "n0"), "b": (1, "n1"), "c": (1, "n1")})
@@ -58,15 +58,15 @@ def test_nobody_moves_for_less_than_it_costs_or_beyond_the_budget(parts):
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_who_is_not_preemptible_stays(parts):
+def test_a_job_that_is_not_preemptible_stays(parts):
     scheduler = make_scheduler(parts)
     for name, node in (("a", "n0"), ("b", "n1")):
         put(scheduler, Job(name, "a", 2, guaranteed=True, preemptible=False), node)
     assert moved(scheduler) == []
 
 
-def test_sizes_say_what_is_of_use():
-    """Two more GPUs make a pair on each of two nodes, though no node gets free."""
+def test_sizes_decide_which_gpus_are_usable():
+    """Two more GPUs make a pair on each of two nodes, though no node becomes free."""
     where = {"a": (3, "n0"), "b": (3, "n1"), "c": (3, "n2"), "d": (1, "n2"), "e": (4, "n3")}
     scheduler, _ = filled(("topology",), where)
     assert moved(scheduler) == []
@@ -91,10 +91,10 @@ def test_two_shares_are_on_one_card_afterwards():
     half = DeviceRequest("any", gpus=1, memory=50)
     for name in "abc":
         scheduler.submit(Job(name, "a", [Role("w", devices=half)]), 0.0)
-    assert {pod.gpus for one in scheduler.decide(0.0) for pod in one.pods} == {(0,), (1,)}
+    assert {pod.gpus for start in scheduler.decide(0.0) for pod in start.pods} == {(0,), (1,)}
     scheduler.finish("a", 0.0)
     scheduler.submit(Job("whole", "a", 1), 0.0)
-    assert not [one for one in scheduler.decide(0.0) if isinstance(one, Start)]
+    assert not [action for action in scheduler.decide(0.0) if isinstance(action, Start)]
     scheduler.defragment(1.0, Fragments([1]), seconds=HOUR)
     move, start = scheduler.decide(1.0)
     assert isinstance(move, Move) and start.job == "whole"
@@ -112,10 +112,10 @@ def test_it_is_logged_replayed_and_recovered(tmp_path):
     before = scheduler.copy()
     actions = scheduler.decide(1.0)
     assert waiting.decide(1.0) == actions == before.copy().decide(1.0)
-    assert [type(one) for one in actions] == [Move]
+    assert [type(action) for action in actions] == [Move]
     verify_actions(actions, {}, before)
     scheduler.close()
-    record = next(one for one in read_log(tmp_path / "log") if one.event == "defragment")
+    record = next(line for line in read_log(tmp_path / "log") if line.event == "defragment")
     assert record.fields == {
         "goal": {"sizes": [4]},
         "seconds": HOUR,
@@ -158,7 +158,7 @@ def test_terms_are_checked_and_nothing_changes(terms, error, says):
         scheduler.defragment(1.0, Fragments(), seconds=1.0)
 
 
-# --- beside all moves that there are
+# --- compared with all possible moves
 
 
 def of_use(free, sizes):
@@ -168,9 +168,9 @@ def of_use(free, sizes):
 
 
 def most_worth(pods, sizes, seconds, most_moves, cost=60.0):
-    """What the best moves are worth beyond their cost, by trying all of them.
+    """The best gain beyond the cost, by trying all moves.
 
-    :param pods: by job its pods, each with its node and GPUs.
+    :param pods: by job its pods, each with node and GPUs.
     """
     flat = [(job, node, gpus) for job, its in pods.items() for node, gpus in its]
     full = dict.fromkeys(NODES, GPUS)
@@ -193,27 +193,29 @@ def most_worth(pods, sizes, seconds, most_moves, cost=60.0):
 
 
 def worth(scheduler, pods, sizes, seconds, most_moves):
-    """What the moves are worth that are found."""
+    """The gain of the moves that the scheduler makes."""
     before = scheduler.copy()
     scheduler.defragment(50.0, Fragments(sizes), seconds=seconds, most_moves=most_moves)
     actions = scheduler.decide(50.0)
     if scheduler.cells is None:
         verify_actions(actions, {}, before)
     scheduler.check()
-    after = pods | {one.job: [(p.node, len(p.gpus) or None) for p in one.pods] for one in actions}
+    after = pods | {
+        move.job: [(p.node, len(p.gpus) or None) for p in move.pods] for move in actions
+    }
     free = [dict.fromkeys(NODES, GPUS), dict.fromkeys(NODES, GPUS)]
     lost = 0.0
     for name, its in pods.items():
         for (old, gpus), (new, _) in zip(its, after[name], strict=True):
             free[0][old] -= gpus
             free[1][new] -= gpus
-            lost += 60.0 * gpus * (name in {one.job for one in actions})
+            lost += 60.0 * gpus * (name in {move.job for move in actions})
     assert min(free[1].values()) >= 0 and len(actions) <= most_moves
     return (of_use(free[1], sizes) - of_use(free[0], sizes)) * seconds - lost
 
 
 def ratios(parts, seeds):
-    """What is found, and the best, on small clusters where something is to be gained."""
+    """The gain of the scheduler and the best gain, on small clusters with something to gain."""
     for seed in seeds:
         rng = random.Random(seed)
         scheduler, running = crowded(rng, COMPOSITIONS[parts], sizes=("one", "two", "pairs"))
@@ -235,11 +237,11 @@ def ratios(parts, seeds):
 
 @pytest.mark.parametrize("parts", ["topology", "devices", "topology and devices"])
 def test_it_is_never_a_loss_and_mostly_the_best(parts):
-    found = [*ratios(parts, range(40))]
-    assert all(-1e-6 <= mine <= best + 1e-6 for mine, best in found)
-    assert any(best > 0 for _, best in found)
-    exact = sum(mine > best - 1e-6 for mine, best in found)
-    assert exact >= 0.8 * len(found)
+    gains = [*ratios(parts, range(40))]
+    assert all(-1e-6 <= mine <= best + 1e-6 for mine, best in gains)
+    assert any(best > 0 for _, best in gains)
+    exact = sum(mine > best - 1e-6 for mine, best in gains)
+    assert exact >= 0.8 * len(gains)
 
 
 def test_plain_goals():

@@ -1,4 +1,4 @@
-"""Which jobs move so that nodes get free or a job fits, on clusters that are small."""
+"""Which jobs move so that nodes become free or a job fits, on small clusters."""
 
 from math import inf
 
@@ -32,19 +32,21 @@ PLACING = [("topology",), ("devices",), ("cells",), ("topology", "devices"), ("c
 
 
 def put(scheduler, job, *nodes, now=0.0):
-    """Start a job on these nodes; its pods."""
+    """Start a job, and check that it runs on these nodes; return its pods."""
     for node in NODES:
         scheduler.set_node(node, node in nodes, now)
-    started = [one for one in decided(scheduler, job, now=now) if isinstance(one, Start)]
+    started = [action for action in decided(scheduler, job, now=now) if isinstance(action, Start)]
     for node in NODES:
         scheduler.set_node(node, True, now)
-    pods = [pod for one in started for pod in one.pods]
-    assert {one.job for one in started} == {job.name} and {pod.node for pod in pods} == set(nodes)
+    pods = [pod for action in started for pod in action.pods]
+    assert {action.job for action in started} == {job.name} and {pod.node for pod in pods} == set(
+        nodes
+    )
     return pods
 
 
 def filled(parts, where, **settings):
-    """A scheduler with opportunistic jobs: name -> (GPUs, node); and their pods."""
+    """A scheduler with opportunistic jobs (name -> GPUs, node), and their pods."""
     scheduler = make_scheduler(parts, **settings)
     running = {
         name: put(scheduler, Job(name, "a", gpus, guaranteed=False), node)
@@ -53,17 +55,17 @@ def filled(parts, where, **settings):
     return scheduler, running
 
 
-def told(plan):
-    """Who goes where, step by step."""
+def routes(plan):
+    """The jobs that move and their new nodes, step by step."""
     return [[(move.job, *sorted({p.node for p in move.pods})) for move in s] for s in plan.steps]
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_who_is_on_a_node_goes_elsewhere(parts):
+def test_a_job_on_the_node_moves_elsewhere(parts):
     where = {"big": (4, "n0"), "small": (2, "n1"), "other": (1, "n2"), "rest": (4, "n3")}
     scheduler, running = filled(parts, where)
     plan = scheduler.plan_moves(FreeNodes(["n1"]))
-    assert told(plan) == [[("small", "n2")]]
+    assert routes(plan) == [[("small", "n2")]]
     assert plan.cost == plan.lower_bound == 1 and plan.optimal and plan.nodes == ("n1",)
     assert plan.moves[0].before == tuple(running["small"]) and plan.reason == ""
     assert carried_out(scheduler, running, plan)["small"][0].node == "n2"
@@ -74,19 +76,19 @@ def test_a_job_fits_when_another_has_moved(parts):
     where = {"one": (2, "n0"), "two": (2, "n1"), "three": (1, "n2"), "four": (2, "n3")}
     scheduler, _ = filled(parts, where)
     scheduler.submit(make_job("new", "b", "gang", guaranteed=False), 0.0)
-    assert not any(isinstance(one, Start) for one in scheduler.decide(0.0))
+    assert not any(isinstance(action, Start) for action in scheduler.decide(0.0))
     plan = scheduler.plan_moves(Fit("new"))
     assert sorted(move.job for move in plan.moves) == ["one", "three"]
     assert plan.cost == plan.lower_bound == 2 and plan.nodes == ()
     for step in plan.steps:
         scheduler.move(step, 1.0)
         scheduler.check()
-    assert [one.job for one in scheduler.decide(1.0)] == ["new"]
+    assert [action.job for action in scheduler.decide(1.0)] == ["new"]
 
 
 @pytest.mark.parametrize("parts", PLACING)
-def test_a_node_gets_free_for_whom_another_makes_room(parts):
-    """No other node has four idle GPUs: the cheapest way to have them is to move one job more."""
+def test_another_job_moves_to_make_room_for_the_jobs_of_a_node(parts):
+    """No other node has four idle GPUs: moving one job more is the cheapest way to have them."""
     where = {"big": (4, "n0"), "one": (3, "n1"), "two": (1, "n2"), "three": (2, "n2")}
     scheduler, running = filled(parts, {**where, "four": (3, "n3")})
     plan = scheduler.plan_moves(FreeNodes(["n0"]))
@@ -98,7 +100,7 @@ def test_a_node_gets_free_for_whom_another_makes_room(parts):
     assert plan.cost == inf and plan.optimal  # the other two are on different nodes
     scheduler.cancel("four", 0.0)
     running.pop("four")
-    assert told(scheduler.plan_moves(FreeNodes(["n0"]))) == [[("big", "n3")]]
+    assert routes(scheduler.plan_moves(FreeNodes(["n0"]))) == [[("big", "n3")]]
     put(scheduler, Job("four", "a", 2, guaranteed=False), "n3")
     running["four"] = put_pods(scheduler, "four")
     plan = scheduler.plan_moves(FreeNodes(["n0"]))
@@ -108,7 +110,7 @@ def test_a_node_gets_free_for_whom_another_makes_room(parts):
 
 
 def put_pods(scheduler, name):
-    """The pods of a job, as a plan tells them that empties its node."""
+    """The pods of a job in a plan that empties its node."""
     for node in NODES:
         for move in scheduler.plan_moves(FreeNodes([node])).moves:
             if move.job == name:
@@ -116,31 +118,31 @@ def put_pods(scheduler, name):
     raise AssertionError(name)
 
 
-def test_each_moves_when_its_turn_has_come():
+def test_each_job_moves_as_soon_as_its_place_is_free():
     scheduler = make_scheduler(("topology",))
     put(scheduler, Job("a", "a", 2, where=Where(nodes=("n0", "n1"))), "n0")
     for name, gpus, node in (("b", 2, "n1"), ("c", 2, "n1"), ("d", 2, "n2"), ("e", 4, "n3")):
         put(scheduler, Job(name, "a", gpus, preemptible=name == "b"), node)
     scheduler.submit(Job("new", "b", 4, where=Where(nodes=("n0",))), 0.0)
     plan = scheduler.plan_moves(Fit("new"))
-    assert told(plan) == [[("b", "n2")], [("a", "n1")]]
+    assert routes(plan) == [[("b", "n2")], [("a", "n1")]]
     assert plan.cost == 2 and plan.lower_bound == 1 and not plan.optimal
 
 
-def test_those_who_take_each_others_places_stop_together():
+def test_jobs_that_take_each_others_places_stop_together():
     scheduler = make_scheduler(("topology",))
     both = Where(nodes=("n0", "n1"))
     put(scheduler, Job("a", "a", 4, where=both), "n0")
     put(scheduler, Job("b", "a", 2, where=both), "n1")
     scheduler.submit(Job("new", "b", 2, where=Where(nodes=("n0",))), 0.0)
     plan = scheduler.plan_moves(Fit("new"))
-    assert told(plan) == [[("a", "n1"), ("b", "n0")]]
+    assert routes(plan) == [[("a", "n1"), ("b", "n0")]]
     scheduler.move(plan.steps[0], 5.0)
     scheduler.check()
-    assert [one.job for one in scheduler.decide(5.0)] == ["new"]
+    assert [action.job for action in scheduler.decide(5.0)] == ["new"]
 
 
-def test_those_in_one_cell_of_their_tenant_go_together():
+def test_jobs_in_one_cell_of_their_tenant_move_together():
     chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
     scheduler = Scheduler(cells=cells)
@@ -154,7 +156,7 @@ def test_those_in_one_cell_of_their_tenant_go_together():
     assert scheduler.plan_moves(FreeNodes([node])).cost == 0
 
 
-def test_few_jobs_or_little_lost():
+def test_the_cost_is_jobs_or_gpu_seconds():
     where = {"old": (2, "n0"), "young": (1, "n1"), "baby": (1, "n1"), "c": (4, "n2")}
     scheduler, _ = filled(("topology",), {name: where[name] for name in ("old", "c")})
     for name in ("young", "baby"):
@@ -168,7 +170,7 @@ def test_few_jobs_or_little_lost():
     assert plan.cost == plan.lower_bound == 6.0
 
 
-def test_who_has_to_stay_stays():
+def test_jobs_that_must_stay_stay():
     scheduler = make_scheduler(("topology",))
     put(scheduler, Job("rock", "a", 1, preemptible=False), "n0")
     plan = scheduler.plan_moves(FreeNodes(["n0"]))
@@ -183,7 +185,7 @@ def test_the_cheapest_domain_gets_free():
     )
     scheduler.cancel("c", 0.0)
     plan = scheduler.plan_moves(FreeDomain("rack"))
-    assert told(plan) == [[("d", "n0")]] or told(plan) == [[("d", "n1")]]
+    assert routes(plan) == [[("d", "n0")]] or routes(plan) == [[("d", "n1")]]
     assert plan.nodes == ("n2", "n3") and plan.optimal
     plan = scheduler.plan_moves(FreeDomain("rack", "r0"))
     assert plan.nodes == ("n0", "n1") and plan.cost == 2
@@ -205,7 +207,7 @@ def test_cells_and_domains_of_one_name_have_names():
     assert Scheduler(topology=network).plan_moves(FreeDomain("rack", "2/r")).nodes == ("y",)
 
 
-def test_moving_helps_nobody_whom_quotas_refuse():
+def test_no_moves_are_planned_for_a_job_that_quotas_refuse():
     tree = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 2})], total={"gpu": 8})
     scheduler = Scheduler(quotas=tree)
     for name in ("one", "two"):
@@ -253,7 +255,7 @@ def test_a_move_that_is_out_of_date_changes_nothing():
     for given, error, message in (
         ([], ValueError, "of one job at least"),
         ([move, move], ValueError, "each but once"),
-        (Move("nobody", (), ()), KeyError, "no job 'nobody'"),
+        (Move("unknown", (), ()), KeyError, "no job 'unknown'"),
         ([plan], TypeError, "not MovePlan"),
         (Move("a", move.pods, move.pods), StaleDecisionError, "has started or moved since"),
         (Move("a", (PlacedPod("pod", 0, "n3"),), move.before), StaleDecisionError, "other GPUs"),
@@ -273,7 +275,7 @@ def test_a_move_that_is_out_of_date_changes_nothing():
         scheduler.move(Move("rock", (), ()), 1.0)
 
 
-def test_who_has_to_stop_for_somebody_does_not_move():
+def test_victims_do_not_move():
     scheduler = make_scheduler(("cells",))
     scheduler.submit(make_job("spare", "b", "gang", guaranteed=False), 0.0)
     scheduler.submit(make_job("more", "b", "gang", guaranteed=False), 0.0)
@@ -292,14 +294,14 @@ def test_moves_are_in_the_log_and_replayed(tmp_path):
     scheduler.move(plan.steps[0], 7.0)
     scheduler.finish("b", 8.0)
     scheduler.close()
-    record = next(one for one in read_log(path) if one.event == "move")
+    record = next(line for line in read_log(path) if line.event == "move")
     assert record.now == 7.0
-    assert [action_of_plain(one) for one in record.fields["moves"]] == list(plan.moves)
+    assert [action_of_plain(move) for move in record.fields["moves"]] == list(plan.moves)
     again = replay(path)
     again.check()
     assert again.plan_moves(FreeNodes(["n0"])).moves == ()
-    there = FreeNodes([plan.moves[0].pods[0].node])
-    assert again.plan_moves(there) == scheduler.plan_moves(there) and again.now == 8.0
+    goal = FreeNodes([plan.moves[0].pods[0].node])
+    assert again.plan_moves(goal) == scheduler.plan_moves(goal) and again.now == 8.0
 
 
 def test_a_log_with_a_move_that_cannot_be_is_named(tmp_path):
@@ -312,14 +314,14 @@ def test_a_log_with_a_move_that_cannot_be_is_named(tmp_path):
         replay(path)
 
 
-def test_who_has_moved_counts_as_started_and_is_told_its_remote_io_again():
+def test_a_moved_job_counts_as_started_and_gets_its_remote_io_again():
     scheduler = make_scheduler(("topology", "storage"))
     put(scheduler, make_job("reader", "a", "two", run_time=50.0, data=DATA["images"]), "n0")
     assert scheduler.decide(1.0) == []
     plan = scheduler.plan_moves(FreeNodes(["n0"]), cost="gpu_seconds")
     assert plan.cost == 2.0
     scheduler.move(plan.steps[0], 30.0)
-    assert [type(one) for one in scheduler.decide(30.0)] == [SetRemoteIO]
+    assert [type(action) for action in scheduler.decide(30.0)] == [SetRemoteIO]
     assert scheduler.forecast("reader") == 30.0
 
 
@@ -349,7 +351,7 @@ def test_wrong_goals_are_named():
             make()
 
 
-def test_nothing_moves_where_nobody_is():
+def test_nothing_moves_on_an_empty_cluster():
     scheduler = make_scheduler(("devices",))
     for goal in (FreeNodes(NODES), FreeDomain("node", "n2"), FreeDomain("node")):
         plan = scheduler.plan_moves(goal)

@@ -1,4 +1,4 @@
-"""Moves on random clusters: carried out by a ledger, and against all sets of jobs."""
+"""Moves on random clusters: carried out by a ledger, and compared with all sets of jobs."""
 
 import random
 from math import inf
@@ -10,7 +10,7 @@ from scheduler.moves.ledger import carried_out, crowded, least_cost, used
 
 from hivecore.scheduler import Fit, FreeDomain, FreeNodes, Start
 
-#: What is made of them, and whether room is all that matters there.
+#: whether room is all that matters, by parts
 COMPOSITIONS = {
     ("topology",): True,
     ("devices",): True,
@@ -24,7 +24,7 @@ DOMAINS = {"node": [(node,) for node in NODES], "rack": [NODES[:2], NODES[2:]]}
 
 
 def costs_of(scheduler, running, cost):
-    """Of each job; they have started at different times."""
+    """The cost of each job; jobs have started at different times."""
     names = {name: scheduler.job(name).gpus for name in running}
     if cost == "jobs":
         return dict.fromkeys(names, 1)
@@ -37,7 +37,7 @@ def on(running, nodes):
 
 
 def check_plan(scheduler, running, plan, least, is_exact):
-    """A plan is feasible step by step, and costs what it says; no bound is too high."""
+    """Check that each step of a plan is feasible, its cost is right, and no bound is too high."""
     least = inf if least is None else least
     assert plan.lower_bound <= least + 1e-9
     if plan.cost == inf:
@@ -74,11 +74,11 @@ def test_nodes_get_free_at_the_least_cost(seed, parts, cost):
     for layer in ("node", "rack"):
         if layer == "node" or parts != ("devices",):
             plan = scheduler.plan_moves(FreeDomain(layer), cost=cost)
-            found = [
+            all_costs = [
                 least_cost(scheduler, running, costs, on(running, nodes), nodes)
                 for nodes in DOMAINS[layer]
             ]
-            least = min((one for one in found if one is not None), default=None)
+            least = min((known for known in all_costs if known is not None), default=None)
             check_plan(scheduler, running, plan, least, COMPOSITIONS[parts])
     assert scheduler.to_bytes() == state
 
@@ -101,7 +101,7 @@ def test_a_job_fits_at_the_least_cost(seed, parts, cost):
     branch = check_plan(scheduler, running, plan, least, COMPOSITIONS[parts])
     if branch is not None:
         said = branch.decide(branch.now)
-        assert [one.job for one in said if isinstance(one, Start)] == ["new"]
+        assert [action.job for action in said if isinstance(action, Start)] == ["new"]
 
 
 @pytest.mark.parametrize("seed", seeds(15))

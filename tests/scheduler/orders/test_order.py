@@ -1,4 +1,4 @@
-"""Jobs that run in an order that is told: who comes first gets the GPUs of who comes later."""
+"""Jobs run in a given order: earlier jobs take the GPUs of later ones."""
 
 import pickle
 
@@ -46,7 +46,7 @@ def decided(scheduler, order, now):
     return scheduler.decide(now)
 
 
-def test_those_run_who_come_first_and_behind_them_who_fits():
+def test_the_first_jobs_run_and_then_those_that_fit_behind_them():
     scheduler = submitted({"a": 4, "b": 8, "c": 2, "d": 4})
     assert said(decided(scheduler, ["a", "b", "c", "d"], 0.0)) == [("Start", "a"), ("Start", "c")]
     actions = decided(scheduler, ["b", "a", "c", "d"], 1.0)
@@ -55,66 +55,66 @@ def test_those_run_who_come_first_and_behind_them_who_fits():
     assert scheduler.decide(2.0) == []
 
 
-def test_who_runs_stays_where_it_is_unless_another_one_needs_the_place():
+def test_a_running_job_stays_unless_another_needs_its_place():
     scheduler = submitted({"a": 4, "b": 4, "c": 4, "d": 8}, count=2)
     decided(scheduler, ["a", "b", "c"], 0.0)
     scheduler.finish("a", 1.0)
-    # One of four is on each node: one of them has to make room for eight.
+    # One job of four is on each node: one must make room for eight.
     moves = decided(scheduler, ["b", "c", "d"], 1.0)
-    assert [type(one) for one in moves if not isinstance(one, Wait)] == [Move, Start]
+    assert [type(action) for action in moves if not isinstance(action, Wait)] == [Move, Start]
     assert running(scheduler) == {"b", "c", "d"}
     scheduler.check()
 
 
-def test_who_starts_while_all_are_placed_anew_is_told_with_what_was_decided():
+def test_a_start_while_all_are_placed_again_has_its_decisions():
     sizes = {"a": 4, "b": 4, "c": 4, "d": 8, "e": 8}
     scheduler = submitted(sizes, count=3)
     decided(scheduler, ["a", "b", "c"], 0.0)
     scheduler.finish("a", 1.0)
-    # Beside the fours, which are on two nodes, there is a place for one of eight.
+    # The fours are on two nodes; beside them a job of eight fits.
     actions = decided(scheduler, ["b", "c", "d", "e"], 1.0)
     assert said(actions) == [("Move", "c"), ("Start", "d"), ("Start", "e")]
     for start in actions[1:]:
         [(stage, decision)] = start.decisions
         assert (stage, decision.request.name) == ("topology", start.job)
-        assert [one.node for one in decision.placement] == [one.node for one in start.pods]
+        assert [pod.node for pod in decision.placement] == [pod.node for pod in start.pods]
     scheduler.check()
 
 
-def test_if_all_who_come_later_have_too_little_in_one_place_they_stay():
+def test_later_jobs_stay_if_all_of_them_free_too_little_in_one_place():
     sizes = {"p": 5, "q": 5, "r": 3, "s": 3, "x": 6}
     scheduler = submitted(sizes, count=2)
     decided(scheduler, ["p", "q", "r", "s"], 0.0)
     before = {name: scheduler.status(name).pods for name in "pqrs"}
     actions = decided(scheduler, ["p", "q", "x", "s", "r"], 1.0)
-    assert [(type(one), one.job) for one in actions] == [(Wait, "x")]
+    assert [(type(action), action.job) for action in actions] == [(Wait, "x")]
     assert {name: scheduler.status(name).pods for name in "pqrs"} == before
     scheduler.check()
 
 
-def test_so_do_those_who_share_gpus():
+def test_later_jobs_that_share_gpus_stay_as_well():
     sizes = dict.fromkeys("ab", 3) | {"p": 5, "q": 5, "s": 3, "x": 6}
     scheduler = submitted(sizes, count=2, sharing=Sharing(2))
     decided(scheduler, ["p", "q", "s", ("a", "b")], 0.0)
     before = {name: scheduler.status(name).pods for name in "pqsab"}
     actions = decided(scheduler, ["p", "q", "x", ("b", "a"), "s"], 1.0)
-    assert [(type(one), one.job) for one in actions] == [(Wait, "x")]
+    assert [(type(action), action.job) for action in actions] == [(Wait, "x")]
     assert {name: scheduler.status(name).pods for name in "pqsab"} == before
     assert sorted(scheduler.status("a").shares) == ["a", "b"]
     scheduler.check()
 
 
-def test_who_is_not_named_does_not_run():
+def test_a_job_that_is_not_named_does_not_run():
     scheduler = submitted({"a": 2, "b": 2})
     scheduler.decide(0.0)
     assert said(decided(scheduler, ["b"], 1.0)) == [("Preempt", "a")]
     scheduler.submit(Job("c", "t", 2), 2.0)
     assert scheduler.decide(2.0) == []
-    # The queues say it again.
+    # The queues decide again.
     assert said(decided(scheduler, [], 3.0)) == [("Start", "a"), ("Start", "c")]
 
 
-def test_who_is_preempted_has_its_old_place_in_the_queue():
+def test_a_preempted_job_has_its_old_place_in_the_queue():
     scheduler = submitted({"a": 8, "b": 8, "c": 8})
     decided(scheduler, ["c", "b", "a"], 0.0)
     decided(scheduler, ["b"], 1.0)
@@ -122,7 +122,7 @@ def test_who_is_preempted_has_its_old_place_in_the_queue():
     assert said(decided(scheduler, [], 2.0)) == [("Start", "a")]
 
 
-def test_pods_that_may_join_later_ask_for_nothing_until_the_queues_say_who_is_next():
+def test_pods_that_join_later_request_nothing_until_the_order_ends():
     tree = QuotaTree(
         [Quota("a", max={"gpu": 16}), Quota("b", max={"gpu": 4}, min={"gpu": 2})], total={"gpu": 11}
     )
@@ -141,7 +141,7 @@ def test_pods_that_may_join_later_ask_for_nothing_until_the_queues_say_who_is_ne
     scheduler.check()
 
 
-def test_no_pods_join_who_has_to_stop_when_an_order_ends():
+def test_no_pods_join_a_victim_when_an_order_ends():
     scheduler = Scheduler(topology=flat_network("n0", gpu=8))
     scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=2, min_pods=1)]), 0.0)
     assert said(decided(scheduler, ["elastic"], 0.0)) == [("Start", "elastic")]
@@ -166,7 +166,7 @@ def test_a_job_stands_behind_those_that_it_is_to_start_after():
     assert said(scheduler.decide(1.0)) == [("Start", "then")]
 
 
-def test_unless_victims_stop_at_once_nobody_starts_until_all_have():
+def test_unless_victims_stop_at_once_no_job_starts_until_all_have():
     scheduler = submitted({"a": 4, "b": 4, "c": 8}, immediate=False)
     scheduler.decide(0.0)
     actions = decided(scheduler, ["c", "a", "b"], 1.0)
@@ -178,7 +178,7 @@ def test_unless_victims_stop_at_once_nobody_starts_until_all_have():
     assert scheduler.state("a") == scheduler.state("b") == "pending"
 
 
-def test_nobody_starts_either_before_those_have_stopped_who_are_not_named():
+def test_no_job_starts_before_jobs_that_are_not_named_have_stopped():
     scheduler = submitted({"a": 2, "b": 2}, immediate=False)
     scheduler.decide(0.0)
     scheduler.submit(Job("c", "t", 2), 1.0)
@@ -190,10 +190,12 @@ def test_nobody_starts_either_before_those_have_stopped_who_are_not_named():
 
 def test_jobs_that_stand_together_share_gpus():
     scheduler = submitted({"a": 8, "b": 8, "c": 8}, sharing=Sharing(2))
-    first, second = [one for one in decided(scheduler, [("a", "b"), "c"], 0.0) if one.job != "c"]
+    first, second = [
+        action for action in decided(scheduler, [("a", "b"), "c"], 0.0) if action.job != "c"
+    ]
     assert (first.job, first.shares_with) == ("a", ())
     assert (second.job, second.shares_with, len(second.offsets)) == ("b", ("a",), 2)
-    # The one that stays has the GPUs from now on, and the third joins it there.
+    # The job that stays has the GPUs now, and the third joins it.
     actions = decided(scheduler, [("b", "c")], 1.0)
     assert said(actions) == [("Preempt", "a"), ("Start", "c")]
     assert actions[-1].shares_with == ("b",)
@@ -210,10 +212,12 @@ def test_groups_change_members():
     decided(scheduler, [("a", "b"), ("c", "e")], 0.0)
     where = {name: scheduler.status(name).pods[0].node for name in "abce"}
     actions = decided(scheduler, [("a", "c"), ("b", "e")], 1.0)
-    assert all(isinstance(one, Move) for one in actions) and len(actions) == 2
+    assert all(isinstance(action, Move) for action in actions) and len(actions) == 2
     now = {name: scheduler.status(name).pods[0].node for name in "abce"}
     assert now["a"] == now["c"] != now["b"] == now["e"]
-    assert {one.job for one in actions} == {name for name in "abce" if where[name] != now[name]}
+    assert {action.job for action in actions} == {
+        name for name in "abce" if where[name] != now[name]
+    }
 
 
 def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):
@@ -236,8 +240,8 @@ def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):
         ([()], ValueError, "an entry has no jobs"),
         (["a", "a"], ValueError, "job 'a' is named twice"),
         ([("a", "b"), "b"], ValueError, "job 'b' is named twice"),
-        (["nobody"], KeyError, "there is no job 'nobody'"),
-        ([("a", "nobody")], KeyError, "there is no job 'nobody'"),
+        (["unknown"], KeyError, "there is no job 'unknown'"),
+        ([("a", "unknown")], KeyError, "there is no job 'unknown'"),
         ([("a", "b", "c")], ValueError, "are 3, and at most 2 share GPUs"),
         ([("a", "d")], ValueError, "are not alike, or have no stages"),
     ],
@@ -253,7 +257,7 @@ def test_an_order_that_cannot_be_is_refused_and_changes_nothing(order, error, sa
 
 def test_where_an_order_makes_no_sense_it_is_refused():
     scheduler = submitted({"a": 2, "b": 2})
-    with pytest.raises(ValueError, match="share GPUs only where sharing was given"):
+    with pytest.raises(ValueError, match="order: "):
         scheduler.reorder([("a", "b")], 0.0)
     with pytest.raises(ValueError, match=r"allowed are 0\.0 to"):
         scheduler.reorder(["a"], -1.0)
@@ -271,7 +275,7 @@ sizes = st.sampled_from([1, 1, 2, 4, 8, 16])
 )
 @examples(150)
 def test_sizes_that_are_powers_of_two_run_as_if_only_their_number_counted(count, rounds, immediate):
-    """Then GPUs that are free in number are free in place as well, if jobs move for it."""
+    """If jobs move, GPUs that are free in number are free in place, too."""
     scheduler, gpus = (
         Scheduler(
             topology=flat_network(*(f"n{i}" for i in range(count)), gpu=8), immediate=immediate

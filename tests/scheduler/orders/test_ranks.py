@@ -1,4 +1,4 @@
-"""Jobs that wait in the order of what they need, or have had, and what is served of it."""
+"""Queues that order jobs by what they need or have attained."""
 
 import random
 
@@ -19,13 +19,13 @@ def by(order, **parts):
 
 
 def starts(scheduler, now):
-    found = [one.job for one in scheduler.decide(now) if isinstance(one, Start)]
+    names = [action.job for action in scheduler.decide(now) if isinstance(action, Start)]
     scheduler.check()
-    return found
+    return names
 
 
 def after_failing(scheduler):
-    """Three that need all; the first one fails after 50 seconds, and the next one after 20."""
+    """Three jobs that need all GPUs; the first fails after 50 seconds, the next after 20."""
     for name in ("one", "two", "three"):
         scheduler.submit(Job(name, name, WHOLE), 0.0)
     assert starts(scheduler, 0.0) == ["one"]
@@ -36,7 +36,7 @@ def after_failing(scheduler):
     return scheduler
 
 
-def test_who_has_attained_least_is_next():
+def test_the_job_that_has_attained_least_is_next():
     scheduler = after_failing(by("2d-las"))
     scheduler.fail("three", 100.0)
     assert starts(scheduler, 100.0) == ["two"]
@@ -44,14 +44,16 @@ def test_who_has_attained_least_is_next():
     assert starts(scheduler, 200.0) == ["three"]
 
 
-@pytest.mark.parametrize("how", [Scheduler.copy, lambda one: Scheduler.from_bytes(one.to_bytes())])
-def test_what_was_attained_is_copied_and_saved_of_who_runs_and_who_waits(how):
+@pytest.mark.parametrize(
+    "how", [Scheduler.copy, lambda scheduler: Scheduler.from_bytes(scheduler.to_bytes())]
+)
+def test_attained_service_of_running_and_waiting_jobs_is_copied_and_saved(how):
     scheduler = how(after_failing(by("2d-las")))
     scheduler.fail("three", 100.0)
     assert starts(how(scheduler), 100.0) == ["two"]
     assert starts(scheduler, 100.0) == ["two"]
     other = how(scheduler)
-    other.fail("two", 129.0)  # 49 seconds in all: one has had 50, three 30
+    other.fail("two", 129.0)  # 49 seconds in all, while one has 50 and three 30
     assert starts(other, 129.0) == ["three"]
     other.fail("three", 148.5)  # 49.5
     assert starts(other, 148.5) == ["two"]
@@ -63,7 +65,7 @@ def test_service_is_gpus_times_time():
     scheduler.submit(Job("wide", "a", 6), 0.0)
     scheduler.submit(Job("narrow", "a", 2), 0.0)
     assert starts(scheduler, 0.0) == ["wide", "narrow"]
-    scheduler.fail("wide", 10.0)  # 60 GPU seconds
+    scheduler.fail("wide", 10.0)  # 60 GPU-seconds
     scheduler.fail("narrow", 20.0)  # 40
     scheduler.submit(Job("fills", "a", 8), 20.0)
     assert starts(scheduler, 20.0) == ["fills"]
@@ -71,7 +73,7 @@ def test_service_is_gpus_times_time():
     assert starts(scheduler, 30.0) == ["narrow", "wide"]
 
 
-def test_who_stops_in_an_order_has_attained_what_it_ran():
+def test_a_job_that_stops_in_an_order_has_attained_its_run_time():
     scheduler = by("2d-las", immediate=True)
     for name in ("one", "two"):
         scheduler.submit(Job(name, name, WHOLE), 0.0)
@@ -97,7 +99,7 @@ def test_a_stopped_job_needs_all_of_its_run_time_again():
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 @pytest.mark.parametrize("seed", seeds(3))
-def test_whatever_happens_all_adds_up_and_is_the_same_again(seed, name, tmp_path):
+def test_in_any_history_attained_service_adds_up_and_is_reproducible(seed, name, tmp_path):
     rng = random.Random(f"{seed} {name}")
     order, blocking = rng.choice(["sjf", "srsf", "2d-las"]), rng.choice(["fifo", "best-effort"])
     settings = {"order": order, "blocking": blocking, "immediate": rng.random() < 0.5}
@@ -110,10 +112,16 @@ def test_whatever_happens_all_adds_up_and_is_the_same_again(seed, name, tmp_path
     scheduler.decide(now)
     branches = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
     branches.append(replay(tmp_path / "log"))
-    for one in branches:
-        assert {job: one.state(job) for job in one} == {j: scheduler.state(j) for j in scheduler}
-        ends = [job for job in one if one.state(job) == "running" and not one.status(job).for_job]
+    for branch in branches:
+        assert {job: branch.state(job) for job in branch} == {
+            j: scheduler.state(j) for j in scheduler
+        }
+        ends = [
+            job
+            for job in branch
+            if branch.state(job) == "running" and not branch.status(job).for_job
+        ]
         for job in ends:
-            one.finish(job, now + 9.0)
-    first, *others = [one.decide(now + 9.0) for one in branches]
-    assert all(found == first for found in others)
+            branch.finish(job, now + 9.0)
+    first, *others = [branch.decide(now + 9.0) for branch in branches]
+    assert all(decided == first for decided in others)

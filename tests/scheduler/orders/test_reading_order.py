@@ -1,4 +1,4 @@
-"""Orders in which jobs run with storage in mind."""
+"""Orders of jobs that account for storage."""
 
 from math import inf
 
@@ -14,9 +14,9 @@ SIZES = {"images": 1000.0, "text": 1000.0}
 
 
 def network(gpus=8):
-    made = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
-    made.set_free("n0", {"gpu": gpus})
-    return made
+    topology = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
+    topology.set_free("n0", {"gpu": gpus})
+    return topology
 
 
 def scheduler_of(*jobs, bandwidth_mbps=100.0, cache_gb=0.0, objective="sjf", gpus=8):
@@ -32,7 +32,7 @@ def reader(name, rate_mbps, total_gb=inf, dataset="images", gpus=8, **fields):
 
 
 def ends_of(scheduler, order):
-    """When each job is done, if it is asked each minute who runs."""
+    """When each job is done, if the order is computed again each minute."""
     ends, read, now = {}, {}, 0.0
     while len(scheduler):
         scheduler.reorder(order(scheduler), now)
@@ -49,10 +49,10 @@ def ends_of(scheduler, order):
 
 
 def test_the_shortest_job_is_the_one_that_storage_lets_end_first():
-    # By its GPUs' rate the first one takes 60 s, by the link 600 s; the second one takes 300 s.
+    # By GPU speed the first takes 60 s, by the link 600 s; the second takes 300 s.
     jobs = [reader("hungry", 1000.0, 60.0), reader("modest", 50.0, 15.0, "text")]
     assert scheduler_of(*jobs).reading_order() == ["modest", "hungry"]
-    aware = ends_of(scheduler_of(*jobs), lambda one: one.reading_order())
+    aware = ends_of(scheduler_of(*jobs), lambda scheduler: scheduler.reading_order())
     blind = ends_of(scheduler_of(*jobs), list)
     assert aware == {"modest": 300.0, "hungry": 900.0}
     assert blind == {"hungry": 600.0, "modest": 900.0}
@@ -67,7 +67,7 @@ def test_what_was_read_counts():
     assert scheduler.reading_order() == ["first", "second"]
 
 
-def test_the_state_is_the_same_after_the_question():
+def test_asking_for_an_order_changes_nothing():
     scheduler = scheduler_of(reader("first", 100.0, 60.0), reader("second", 100.0, 50.0, "text"))
     scheduler.decide(0.0)
     scheduler.advance(100.0)
@@ -83,22 +83,24 @@ def test_the_state_is_the_same_after_the_question():
     bandwidth=st.integers(1, 100),
 )
 def test_each_is_the_shortest_of_those_left_with_the_remote_io_left(jobs, bandwidth):
-    made = {f"j{i}": reader(f"j{i}", float(rate), float(gb)) for i, (rate, gb) in enumerate(jobs)}
-    found = scheduler_of(*made.values(), bandwidth_mbps=float(bandwidth)).reading_order()
-    assert sorted(found) == sorted(made)
+    by_name = {
+        f"j{i}": reader(f"j{i}", float(rate), float(gb)) for i, (rate, gb) in enumerate(jobs)
+    }
+    order = scheduler_of(*by_name.values(), bandwidth_mbps=float(bandwidth)).reading_order()
+    assert sorted(order) == sorted(by_name)
     link = float(bandwidth)
-    for at, name in enumerate(found):
+    for at, name in enumerate(order):
 
-        def seconds(one, link=link):
-            rate = min(made[one].data.rate_mbps, link)
-            return made[one].data.total_gb / rate if rate else inf
+        def seconds(name, link=link):
+            rate = min(by_name[name].data.rate_mbps, link)
+            return by_name[name].data.total_gb / rate if rate else inf
 
-        assert all(seconds(name) <= seconds(other) for other in found[at:])
-        link = max(0.0, link - made[name].data.rate_mbps)
+        assert all(seconds(name) <= seconds(other) for other in order[at:])
+        link = max(0.0, link - by_name[name].data.rate_mbps)
 
 
 def turns(scheduler, minutes, late=None):
-    """How many minutes each job runs whose credit grows by its share, and falls when it runs."""
+    """How many minutes each job runs. Its credit grows by its share, and shrinks while it runs."""
     had, credit = {}, {}
     for minute in range(minutes):
         now = 60.0 * minute
@@ -125,9 +127,9 @@ def test_with_max_min_jobs_take_turns():
     }
 
 
-def test_who_cannot_use_gpus_for_want_of_remote_io_gets_them_for_less_time():
-    # With equal shares both have their GPUs half of the time, for 50 and 5 MB/s. One that reads
-    # 1,000 MB/s on its GPUs needs them for a tenth of the time to read 100 MB/s.
+def test_a_job_without_enough_remote_io_gets_gpus_for_less_time():
+    # With equal shares both have their GPUs half of the time, for 50 and 5 MB/s. The job that reads
+    # 1,000 MB/s on its GPUs needs them a tenth of the time to read 100 MB/s.
     scheduler = scheduler_of(reader("hungry", 1000.0), reader("modest", 10.0, dataset="text"))
     shares = scheduler.reading_shares(gpus=8)
     assert shares["hungry"] < 0.1 < 0.9 < shares["modest"] <= 1.0
@@ -136,7 +138,7 @@ def test_who_cannot_use_gpus_for_want_of_remote_io_gets_them_for_less_time():
     assert sum(had.values()) == 200
 
 
-def test_only_who_may_be_ordered_is_named():
+def test_only_jobs_that_may_be_ordered_are_named():
     scheduler = scheduler_of(
         reader("a", 10.0, together=("b",)), reader("b", 10.0, together=("a",)), reader("c", 10.0)
     )
@@ -147,7 +149,7 @@ def test_only_who_may_be_ordered_is_named():
     assert scheduler_of().reading_shares(gpus=8) == {}
 
 
-def test_bad_questions_are_told():
+def test_wrong_arguments_are_named():
     scheduler = scheduler_of(reader("a", 10.0))
     for bad in (0, -1.0, inf, float("nan")):
         with pytest.raises(ValueError, match="gpus"):
@@ -155,14 +157,14 @@ def test_bad_questions_are_told():
     with pytest.raises(TypeError, match="gpus"):
         scheduler.reading_shares("8")
     managed_by_network = Scheduler(storage=StoragePool(SIZES, 10.0, None))
-    for one, reason in ((Scheduler(), "no storage"), (managed_by_network, "the network shares")):
+    for tried, reason in ((Scheduler(), "no storage"), (managed_by_network, "the network shares")):
         with pytest.raises(ValueError, match=reason):
-            one.reading_order()
+            tried.reading_order()
         with pytest.raises(ValueError, match=reason):
-            one.reading_shares(8)
+            tried.reading_shares(8)
 
 
-def test_who_reads_nothing_for_now_is_to_have_its_gpus_as_ever():
+def test_a_job_that_reads_nothing_now_keeps_its_share_of_gpus():
     scheduler = scheduler_of(*[reader(name, 10.0) for name in "abc"])
     scheduler.observe(0.0, rate_mbps={"b": 0.0})
     assert scheduler.reading_shares(8) == dict.fromkeys("abc", pytest.approx(1 / 3))

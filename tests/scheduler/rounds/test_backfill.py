@@ -1,4 +1,4 @@
-"""Starts that are promised to waiting jobs, and that later jobs keep to."""
+"""Promised starts of waiting jobs, which later jobs must not delay."""
 
 import copy
 import random
@@ -26,7 +26,7 @@ PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"
 
 
 def lived(scheduler, jobs, look=lambda scheduler, now: None):
-    """When each job starts if it ends by its estimate; jobs come with their times of arrival."""
+    """When each job starts, if jobs end by their estimates; jobs are given with their arrival."""
     events, started = [], {}
     for number, (time, job) in enumerate(jobs):
         heappush(events, (time, 1, number, job))
@@ -49,7 +49,7 @@ def lived(scheduler, jobs, look=lambda scheduler, now: None):
 
 
 def easy(jobs, gpus):
-    """The same by counting GPUs: first come, first served, and EASY backfilling."""
+    """The same by counting GPUs: first come, first served with EASY backfilling."""
     arrivals, running, waiting, started = list(jobs), [], [], {}
     now = 0.0
     while arrivals or waiting:
@@ -74,7 +74,7 @@ def easy(jobs, gpus):
 
 
 def fits_at(time, running, gpus, head, job):
-    """Whether the head starts at a time though a job that ends later has begun."""
+    """Whether the head starts at a time although a job that ends later has started."""
     return gpus - sum(size for end, size in running if end > time) - job.gpus >= head.gpus
 
 
@@ -107,7 +107,7 @@ def test_no_job_starts_later_than_promised(parts, backfill):
         rng = random.Random(seed)
         settings = {"backfill": backfill, "blocking": "best-effort", "order": "arrival"}
         if "quotas" in COMPOSITIONS[parts]:
-            settings["limit"] = "max"  # runtimes move with what others request
+            settings["limit"] = "max"  # runtimes change with what others request
         scheduler = make_scheduler(COMPOSITIONS[parts], immediate=True, **settings)
         jobs, time = [], 0.0
         for i in range(30):
@@ -133,12 +133,14 @@ def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts
     scheduler = limited(8, backfill=1)
     jobs = [("now", 6, 60), ("next", 8, 10), ("long", 2, 90), ("short", 2, 50)]
     started = decided(scheduler, *(Job(name, "a", of, run_time=time) for name, of, time in jobs))
-    assert [one.job for one in started if isinstance(one, Start)] == ["now", "short"]
+    assert [action.job for action in started if isinstance(action, Start)] == ["now", "short"]
     assert scheduler.status("long").refusal.reason == "would delay 'next'"
     assert scheduler.promised("next") == 60.0
     scheduler.finish("now", 20.0)
     scheduler.finish("short", 20.0)
-    assert [one.job for one in scheduler.decide(20.0) if isinstance(one, Start)] == ["next"]
+    assert [action.job for action in scheduler.decide(20.0) if isinstance(action, Start)] == [
+        "next"
+    ]
     assert scheduler.promised("next") is None
 
 
@@ -151,7 +153,9 @@ def test_a_job_on_other_nodes_starts_though_it_ends_later():
         Job("next", "a", 8, run_time=60, where=first),
         Job("beside", "a", 8, run_time=900, where=second),
     ]
-    assert "beside" in [one.job for one in decided(scheduler, *jobs) if isinstance(one, Start)]
+    assert "beside" in [
+        action.job for action in decided(scheduler, *jobs) if isinstance(action, Start)
+    ]
 
 
 def test_a_more_important_job_breaks_a_promise_and_gets_it():
@@ -167,7 +171,7 @@ def test_without_estimates_nothing_is_promised():
     scheduler = limited(8, backfill=1)
     jobs = [Job("now", "a", 6), Job("next", "a", 8), Job("long", "a", 2)]
     started = decided(scheduler, *jobs)
-    assert [one.job for one in started if isinstance(one, Start)] == ["now", "long"]
+    assert [action.job for action in started if isinstance(action, Start)] == ["now", "long"]
     assert scheduler.promised("next") is None
 
 
@@ -178,7 +182,7 @@ def test_in_any_history_a_saved_scheduler_decides_the_same(parts):
         rng, settings = random.Random(seed), {"backfill": 1 + seed % 3}
         history.scheduler = make_scheduler(history.parts, immediate=seed % 2 == 0, **settings)
         history.estimate = lambda rng=rng: rng.choice([None, 1.0, 5.0])
-        history.overlooked = lambda: []  # estimates that prove wrong wake no job
+        history.overlooked = lambda: []  # wrong estimates wake no job
         history.live(30)
 
 

@@ -1,9 +1,9 @@
-"""What a job needs is held for it from the time that others have to stop for it."""
+"""What a job needs is held for it while its victims stop."""
 
 import pickle
 
 import pytest
-from scheduler.lives import NIC, NODES, decided, make_scheduler, network, running, told
+from scheduler.lives import NIC, NODES, decided, make_scheduler, network, running, summary
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -27,7 +27,7 @@ TWO = [Role("w", 2, gpus=4)]
 
 
 def reserved(parts, **settings):
-    """One of four nodes is idle; "train" is to have it, and that of "weak"."""
+    """One of four nodes is idle; "train" reserves it, and that of "weak"."""
     scheduler = make_scheduler(parts, **settings)
     running(scheduler, Job("other", "b", 4))
     mate = NODES[NODES.index(scheduler.status("other").pods[0].node or "n0") ^ 1]
@@ -36,7 +36,7 @@ def reserved(parts, **settings):
     running(scheduler, Job("near", "b", 4, guaranteed=not weak, preemptible=weak, where=beside))
     running(scheduler, Job("weak", "b", 4, guaranteed=False))
     scheduler.submit(Job("train", "a", TWO), 1.0)
-    [preempt] = [one for one in scheduler.decide(1.0) if isinstance(one, Preempt)]
+    [preempt] = [action for action in scheduler.decide(1.0) if isinstance(action, Preempt)]
     assert (preempt.job, preempt.for_job) == ("weak", "train")
     assert scheduler.state("train") == "reserved"
     scheduler.check()
@@ -44,16 +44,16 @@ def reserved(parts, **settings):
 
 
 @PARTS
-def test_what_was_idle_is_so_again_when_the_job_is_cancelled(parts):
+def test_reserved_resources_are_idle_again_when_the_job_is_cancelled(parts):
     scheduler = reserved(parts)
     scheduler.cancel("train", 2.0)
     scheduler.check()
     small = [Job(f"s{i}", "a", 1, guaranteed=False) for i in range(4)]
     running(scheduler, *small)
     scheduler.submit(Job("more", "a", 1, guaranteed=False), 2.0)
-    assert told(scheduler.decide(2.0)) == [("wait", "more")], "who has to stop is still there"
+    assert summary(scheduler.decide(2.0)) == [("wait", "more")], "the victim still runs"
     scheduler.stopped("weak", 3.0)
-    assert "start" in dict(told(scheduler.decide(3.0)))
+    assert "start" in dict(summary(scheduler.decide(3.0)))
     for name in list(scheduler):
         scheduler.cancel(name, 4.0)
     scheduler.check()
@@ -80,29 +80,29 @@ def test_a_job_does_not_wait_for_victims_longer_than_it_may(parts):
     scheduler.check()
     again = pickle.loads(pickle.dumps(before))
     assert again.decide(61.0) == [wait]
-    for one in (scheduler, again):
-        running(one, Job("spare", "a", 4, guaranteed=False))  # what was idle is so again
-        one.finish("spare", 62.0)
-        one.cancel("weak", 63.0)
-        assert told(one.decide(63.0)) == [("start", "train")]
-        one.check()
+    for branch in (scheduler, again):
+        running(branch, Job("spare", "a", 4, guaranteed=False))  # the idle resources are idle again
+        branch.finish("spare", 62.0)
+        branch.cancel("weak", 63.0)
+        assert summary(branch.decide(63.0)) == [("start", "train")]
+        branch.check()
 
 
 def test_victims_that_stop_in_time_are_waited_for():
     scheduler = reserved(("topology",), reservation_seconds=60.0)
     scheduler.stopped("weak", 61.0)
-    assert told(scheduler.decide(61.0))[0] == ("start", "train")
+    assert summary(scheduler.decide(61.0))[0] == ("start", "train")
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 2.0**41, "1", True])
-def test_nobody_waits_for_such_a_time(seconds):
+def test_wrong_reservation_times_are_refused(seconds):
     with pytest.raises((TypeError, ValueError), match="reservation_seconds"):
         Scheduler(reservation_seconds=seconds)
 
 
 @pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
 @pytest.mark.parametrize("by_touch", [False, True])
-def test_what_is_held_on_a_node_that_is_lost_is_let_go(parts, by_touch):
+def test_resources_on_a_lost_node_are_released(parts, by_touch):
     scheduler = reserved(parts)
     taken = {
         pod.node for name in scheduler for pod in scheduler.status(name).pods if name != "train"
@@ -118,11 +118,11 @@ def test_what_is_held_on_a_node_that_is_lost_is_let_go(parts, by_touch):
     assert scheduler.state("train") == "reserved" and scheduler.status("train").pods == ()
     scheduler.set_node(idle, True, 2.0)
     scheduler.stopped("weak", 3.0)
-    assert told(scheduler.decide(3.0))[0] == ("start", "train"), "it is decided anew on it"
+    assert summary(scheduler.decide(3.0))[0] == ("start", "train"), "it is placed again"
     scheduler.check()
 
 
-def test_what_is_held_elsewhere_stays_so():
+def test_resources_on_other_nodes_stay_held():
     scheduler = reserved(("topology",))
     pods = scheduler.status("train").pods
     [other, *_] = set(NODES) - {pod.node for pod in pods}
@@ -134,10 +134,10 @@ def test_what_is_held_elsewhere_stays_so():
 def test_a_more_important_job_takes_nothing_of_it_before_it_runs(parts):
     scheduler = reserved(parts)
     scheduler.submit(Job("urgent", "a", TWO, priority=5), 2.0)
-    assert told(scheduler.decide(2.0)) == [("wait", "urgent")]
+    assert summary(scheduler.decide(2.0)) == [("wait", "urgent")]
     scheduler.stopped("weak", 3.0)
     actions = scheduler.decide(3.0)
-    assert told(actions)[0] == ("start", "train")
+    assert summary(actions)[0] == ("start", "train")
     assert Preempt("train", "urgent", "priority") in actions
     scheduler.check()
 
@@ -148,7 +148,7 @@ def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
     scheduler = Scheduler(cells=cells)
     running(scheduler, Job("low", "a", TWO), Job("spare", "a", 1, guaranteed=False))
     scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
-    assert told(scheduler.decide(1.0)) == [("preempt", "low")]
+    assert summary(scheduler.decide(1.0)) == [("preempt", "low")]
     low = cells.group("low")
     assert not low.guaranteed and sum(len(pod.leaf_indices) for pod in low.placement) == 4
     assert cells.group("high").guaranteed
@@ -157,7 +157,7 @@ def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
     assert sum(len(pod.leaf_indices) for pod in cells.group("low").placement) == 8
     scheduler.check()
     scheduler.stopped("low", 3.0)
-    assert told(scheduler.decide(3.0)) == [("start", "low")]
+    assert summary(scheduler.decide(3.0)) == [("start", "low")]
     assert cells.group("low").guaranteed
 
 
@@ -171,96 +171,96 @@ def test_a_quota_counts_both_until_the_victim_has_stopped():
     )
     scheduler = Scheduler(quotas=tree)
     running(scheduler, Job("kept", "a", 6), Job("borrows", "a", 4))
-    assert told(decided(scheduler, Job("owner", "b", 8), now=1.0)) == [("preempt", "borrows")]
+    assert summary(decided(scheduler, Job("owner", "b", 8), now=1.0)) == [("preempt", "borrows")]
     assert tree.status("a").used == {"gpu": 10} and tree.status("b").used == {"gpu": 8}
-    # Both together are over the total; nobody else has to leave because of that.
-    assert told(decided(scheduler, Job("small", "a", 2), now=2.0)) == [("wait", "small")]
+    # Both together exceed the total; no further job is evicted because of that.
+    assert summary(decided(scheduler, Job("small", "a", 2), now=2.0)) == [("wait", "small")]
     scheduler.stopped("borrows", 3.0)
-    actions = told(scheduler.decide(3.0))
+    actions = summary(scheduler.decide(3.0))
     assert actions[0] == ("start", "owner") and ("start", "small") in actions
     scheduler.check()
 
 
-def test_nobody_leaves_because_quotas_count_more_than_there_is():
+def test_no_job_is_evicted_because_quotas_count_a_victim_twice():
     most = {"gpu": 20}
     leaves = [Quota(name, max=most, min={"gpu": 9 if name == "a" else 4}) for name in "abc"]
     scheduler = Scheduler(quotas=QuotaTree(leaves, total=most, limit="max"))
     running(scheduler, Job("kept", "b", 5, priority=2), Job("borrows", "b", 4, priority=1))
     running(scheduler, Job("short", "c", 3))
-    assert told(decided(scheduler, Job("owner", "a", 9), now=1.0)) == [("preempt", "borrows")]
+    assert summary(decided(scheduler, Job("owner", "a", 9), now=1.0)) == [("preempt", "borrows")]
     scheduler.finish("short", 2.0)
     running(scheduler, Job("late", "b", 2, priority=1))
     assert sum(scheduler.quotas.status(name).used["gpu"] for name in "abc") == 20
     scheduler.submit(Job("next", "c", 1), 3.0)
-    assert told(scheduler.decide(3.0)) == [("wait", "next")], "nobody has to leave for it"
+    assert summary(scheduler.decide(3.0)) == [("wait", "next")], "no job is evicted for it"
     scheduler.stopped("borrows", 4.0)
-    assert set(told(scheduler.decide(4.0))) >= {("start", "owner"), ("start", "next")}
+    assert set(summary(scheduler.decide(4.0))) >= {("start", "owner"), ("start", "next")}
 
 
-def test_whoever_waits_for_cells_that_victims_have_too_many_of_is_tried_at_once():
+def test_a_job_that_waits_for_surplus_cells_of_victims_is_tried_at_once():
     chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
     scheduler = Scheduler(cells=cells)
     running(scheduler, Job("low", "a", TWO, priority=1))
-    assert told(decided(scheduler, Job("next", "a", 4))) == [("wait", "next")]
+    assert summary(decided(scheduler, Job("next", "a", 4))) == [("wait", "next")]
     scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
-    assert told(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
+    assert summary(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
     scheduler.check()
 
 
-def test_the_very_devices_are_held():
+def test_the_chosen_devices_are_held():
     scheduler = make_scheduler(("devices",))
     weak = [Job(f"w{i}", "a", [Role("w", 1, devices=NIC)], guaranteed=False) for i in range(7)]
     running(scheduler, *weak)
     assert len(decided(scheduler, Job("train", "a", [Role("w", 2, devices=NIC)]), now=1.0)) == 1
     scheduler.submit(Job("thief", "a", 1, guaranteed=False), 1.0)
-    assert told(scheduler.decide(1.0)) == [("wait", "thief")]
+    assert summary(scheduler.decide(1.0)) == [("wait", "thief")]
 
 
 def test_idle_cells_that_are_held_are_not_lent():
     scheduler = reserved(("cells", "lending"))
     scheduler.submit(Job("borrower", "b", 4), 2.0)
-    assert {one for one, _ in told(scheduler.decide(2.0))} <= {"wait"}
+    assert {kind for kind, _ in summary(scheduler.decide(2.0))} <= {"wait"}
     assert scheduler.state("borrower") == "pending"
     scheduler.stopped("weak", 3.0)
-    assert told(scheduler.decide(3.0))[0] == ("start", "train")
+    assert summary(scheduler.decide(3.0))[0] == ("start", "train")
 
 
-def test_nobody_joins_a_job_for_which_others_have_to_stop():
+def test_no_job_joins_a_reserved_job():
     scheduler = make_scheduler(("topology", "sharing"))
     stages = (4.0, 1.0, 1.0)
     weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(3)]
     running(scheduler, *weak)
     assert len(decided(scheduler, Job("train", "a", TWO, stages=stages), now=1.0)) == 1
     actions = decided(scheduler, Job("guest", "a", TWO, stages=(1.0, 4.0, 1.0)), now=1.0)
-    assert not any(isinstance(one, Start) for one in actions)
+    assert not any(isinstance(action, Start) for action in actions)
     scheduler.check()
     for name in scheduler:
         if scheduler.status(name).for_job:
             scheduler.stopped(name, 2.0)
-    assert ("start", "train") in told(scheduler.decide(2.0))
+    assert ("start", "train") in summary(scheduler.decide(2.0))
     scheduler.check()
 
 
 @pytest.mark.parametrize(
     "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
 )
-def test_it_waits_again_if_a_part_has_changed_and_nobody_has_said_so(parts):
+def test_it_waits_again_if_a_part_has_changed_without_touch(parts):
     scheduler = reserved(parts)
     part = scheduler.devices or scheduler.topology
     for pod in scheduler.status("train").pods:
         part.set_health(pod.node, False)
     scheduler.stopped("weak", 3.0)
-    assert ("start", "train") not in told(scheduler.decide(3.0))
+    assert ("start", "train") not in summary(scheduler.decide(3.0))
     assert scheduler.state("train") == "pending" and scheduler.status("train").pods == ()
     scheduler.check()
 
 
-def test_a_job_that_has_stopped_is_not_one_after_which_others_start():
+def test_no_job_starts_after_a_job_that_has_stopped():
     scheduler = Scheduler(topology=network())
     weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(4)]
     running(scheduler, *weak)
-    gone, other = [one.job for one in decided(scheduler, Job("train", "a", TWO), now=1.0)]
+    gone, other = [action.job for action in decided(scheduler, Job("train", "a", TWO), now=1.0)]
     scheduler.submit(Job("second", "a", 1, after=[gone]), 1.0)
     scheduler.stopped(gone, 2.0)
     scheduler.decide(2.0)
@@ -268,5 +268,5 @@ def test_a_job_that_has_stopped_is_not_one_after_which_others_start():
     assert (refusal.code, refusal.part) == ("after", gone)
     scheduler.stopped(other, 3.0)
     actions = scheduler.decide(3.0)
-    assert told(actions)[0] == ("start", "train")
-    assert any(isinstance(one, Wait) for one in actions)
+    assert summary(actions)[0] == ("start", "train")
+    assert any(isinstance(action, Wait) for action in actions)

@@ -1,4 +1,4 @@
-"""Jobs that have stopped wait together with equal jobs, which are tried once for all of them."""
+"""Stopped jobs wait with equal jobs, and are tried once for all of them."""
 
 import copy
 
@@ -15,7 +15,7 @@ def machines(count):
 
 
 def with_quotas(nodes):
-    """Two quotas, each of which is entitled to half of the GPUs and may use all."""
+    """Two quotas that are entitled to half of the GPUs each, and may use all."""
     gpus = 8 * nodes
     quotas = [Quota(name, min={"gpu": gpus // 2}, max={"gpu": gpus}) for name in "ab"]
     tree = QuotaTree(quotas, total={"gpu": gpus}, limit="max")
@@ -23,7 +23,7 @@ def with_quotas(nodes):
 
 
 def numbers(scheduler):
-    """By waiting job the number of its kind."""
+    """The number of each waiting job's kind."""
     return {unit.owner: unit.kind.number for unit in scheduler._state.queued.values()}
 
 
@@ -32,16 +32,18 @@ def test_opportunistic_jobs_that_were_evicted_wait_with_those_that_never_ran():
     weak = [Job(f"o{i}", "a", 8, guaranteed=False) for i in range(5)]
     decided(scheduler, *weak)
     actions = decided(scheduler, Job("gang", "b", [Role("w", 2, gpus=8)]), now=1.0)
-    gone = [one.job for one in actions if isinstance(one, Preempt)]
+    gone = [action.job for action in actions if isinstance(action, Preempt)]
     assert len(gone) == 2 and set(numbers(scheduler)) == {*gone, "o4"}
     assert len(set(numbers(scheduler).values())) == 1
     assert all(scheduler.status(name).refusal for name in gone)
     scheduler.finish("gang", 2.0)
-    starts = [one.job for one in scheduler.decide(2.0) if isinstance(one, Start)]
+    starts = [action.job for action in scheduler.decide(2.0) if isinstance(action, Start)]
     assert starts == gone, "at their old places, before those that came later"
 
 
-@pytest.mark.parametrize("read", [copy.copy, lambda one: Scheduler.from_bytes(one.to_bytes())])
+@pytest.mark.parametrize(
+    "read", [copy.copy, lambda scheduler: Scheduler.from_bytes(scheduler.to_bytes())]
+)
 def test_a_job_that_may_do_less_waits_by_itself_until_the_next_event(read):
     scheduler = with_quotas(2)
     jobs = [Job(name, "a", 8) for name in ("first", "second", "third")]
@@ -57,13 +59,16 @@ def test_a_job_that_may_do_less_waits_by_itself_until_the_next_event(read):
     assert numbers(scheduler)["second"] == of_all
 
 
-def test_of_equal_jobs_that_stop_each_is_told_why_it_waits():
+def test_each_of_equal_jobs_that_stop_gets_a_reason():
     scheduler = with_quotas(3)
     decided(scheduler, *[Job(f"j{i}", "a", 8) for i in range(3)])
     for node in ("n0", "n1"):
         scheduler.set_node(node, False, 1.0)
     for name in ("j0", "j1"):
         scheduler.fail(name, 2.0)
-    for one in (scheduler, Scheduler.from_bytes(scheduler.to_bytes())):
-        assert [told.job for told in one.decide(3.0) if isinstance(told, Wait)] == ["j0", "j1"]
+    for branch in (scheduler, Scheduler.from_bytes(scheduler.to_bytes())):
+        assert [action.job for action in branch.decide(3.0) if isinstance(action, Wait)] == [
+            "j0",
+            "j1",
+        ]
     assert scheduler.status("j0").refusal == scheduler.status("j1").refusal

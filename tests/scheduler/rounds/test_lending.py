@@ -1,4 +1,4 @@
-"""Jobs that wait for their tenants' cells and run on idle ones meanwhile."""
+"""Jobs that wait for their tenant's cells run on idle cells meanwhile."""
 
 import pytest
 from scheduler.lives import decided, machines, network
@@ -26,11 +26,11 @@ def lending(**parts):
 
 
 def said(actions):
-    """What is to be done, and where."""
+    """The actions with their nodes."""
     return [
-        (type(one).__name__, one.job, *{pod.node for pod in getattr(one, "pods", ())})
-        for one in actions
-        if not isinstance(one, Wait)
+        (type(action).__name__, action.job, *{pod.node for pod in getattr(action, "pods", ())})
+        for action in actions
+        if not isinstance(action, Wait)
     ]
 
 
@@ -71,8 +71,8 @@ def test_it_is_promoted_when_its_turn_has_come_and_stays_where_it_is_if_it_can()
     assert [pod.gpus for pod in promoted.pods] == [(0, 1, 2, 3)]
     assert dict(promoted.decisions)["cells"].outcome == "bind"
     assert scheduler.state("second") == "running"
-    # It is nobody's victim any more.
-    assert [one[:2] for one in said(running_owner(scheduler))] == [("Start", "owner")]
+    # It is not a victim any more.
+    assert [action[:2] for action in said(running_owner(scheduler))] == [("Start", "owner")]
     scheduler.check()
 
 
@@ -81,12 +81,12 @@ def running_owner(scheduler):
     return scheduler.decide(scheduler.now)
 
 
-def test_who_is_promised_the_cells_gets_them_back():
+def test_the_tenant_that_owns_the_cells_gets_them_back():
     scheduler = lending()
     running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
     preempt, wait, start = running_owner(scheduler)
     assert preempt == Preempt("second", "owner", "opportunistic")
-    assert (wait.job, wait.refusal.stage) == ("second", "cells")  # as it did before
+    assert (wait.job, wait.refusal.stage) == ("second", "cells")  # as before
     assert start.job == "owner" and not start.lent
     assert scheduler.state("second") == "pending"
     scheduler.finish("owner", 3.0)
@@ -94,7 +94,7 @@ def test_who_is_promised_the_cells_gets_them_back():
     scheduler.check()
 
 
-def test_another_one_gets_the_cells_meanwhile_that_asks_for_the_same():
+def test_an_equal_job_may_get_the_cells_meanwhile():
     scheduler = lending(cells=nodes(3, a=2, b=1), immediate=False)
     running(scheduler, *[Job(f"j{i}", "a", 4) for i in range(4)])
     assert [scheduler.state(f"j{i}") for i in range(4)] == ["running"] * 2 + ["lent", "pending"]
@@ -105,7 +105,7 @@ def test_another_one_gets_the_cells_meanwhile_that_asks_for_the_same():
     scheduler.check()
     scheduler.finish("j1", 2.0)
     scheduler.stopped("j2", 3.0)
-    assert sorted(one[:2] for one in said(scheduler.decide(3.0))) == [
+    assert sorted(action[:2] for action in said(scheduler.decide(3.0))) == [
         ("Start", "j2"),
         ("Start", "owner"),
     ]
@@ -145,22 +145,22 @@ def test_quotas_count_it_once_and_go_on_to_count_it():
 def test_what_a_quota_forbids_does_not_run_on_idle_cells_either():
     quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
     scheduler = lending(quotas=quotas)
-    assert [one[:2] for one in running(scheduler, Job("first", "a", 4), Job("second", "a", 4))] == [
-        ("Start", "first")
-    ]
+    assert [
+        action[:2] for action in running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
+    ] == [("Start", "first")]
 
 
-def test_one_that_waits_for_another_may_start_when_that_one_is_on_idle_cells():
+def test_a_job_may_start_after_one_that_runs_on_idle_cells():
     scheduler = lending()
     jobs = [Job("first", "a", 4), Job("second", "a", 2), Job("third", "a", 2, after=["second"])]
-    assert [one[:2] for one in running(scheduler, *jobs)] == [
+    assert [action[:2] for action in running(scheduler, *jobs)] == [
         ("Start", "first"),
         ("Start", "second"),
         ("Start", "third"),
     ]
 
 
-def test_with_devices_the_very_gpus_move_with_it():
+def test_with_devices_its_gpus_move_with_it():
     chain = Chain(["gpu", "node"], [4], 4, nodes=["n0", "n1", "n2", "n3"])
     spec = ClusterSpec({"c": chain}, {name: {"c": {"node": 2}} for name in "ab"})
     scheduler = lending(cells=CellCluster(spec), devices=machines())
@@ -171,7 +171,7 @@ def test_with_devices_the_very_gpus_move_with_it():
     scheduler.check()
 
 
-def test_nobody_has_to_leave_for_himself_where_devices_refuse_his_own_cells():
+def test_a_job_does_not_evict_itself_where_devices_refuse_its_own_cells():
     machine = NodeDevices.uniform(gpus=4, nics=2, sockets=1, switches=1)
     devices = DeviceCluster(dict.fromkeys(["n0", "n1"], machine))
     scheduler = lending(devices=devices)
@@ -187,7 +187,7 @@ def test_nobody_has_to_leave_for_himself_where_devices_refuse_his_own_cells():
     scheduler.check()
 
 
-def test_who_has_his_quota_already_stays_on_idle_cells_where_devices_refuse_his_own():
+def test_a_job_with_its_quota_stays_on_idle_cells_where_devices_refuse_its_own():
     chain = Chain(["gpu", "node"], [2], 2)
     cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
     machine = NodeDevices.uniform(gpus=2, nics=1)
@@ -205,7 +205,7 @@ def test_who_has_his_quota_already_stays_on_idle_cells_where_devices_refuse_his_
     scheduler.check()
 
 
-def test_who_has_started_on_idle_cells_because_of_a_job_keeps_it_from_being_taken_back():
+def test_a_start_is_not_undone_once_another_job_has_started_because_of_it():
     chain = Chain(["gpu", "node"], [4], 3)
     owned = {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}}
     scheduler = lending(cells=CellCluster(ClusterSpec({"c": chain}, owned)))
@@ -240,16 +240,16 @@ def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own
     assert said(scheduler.decide(6.0)) == said(again.decide(6.0)) == [("Start", "fresh", "n0")]
 
 
-def test_who_has_to_leave_idle_cells_that_are_held_already_is_saved_and_read():
+def test_a_victim_on_reserved_idle_cells_is_saved_and_read():
     scheduler = lending(immediate=False)
     running(scheduler, Job("first", "a", 4), Job("lent", "a", 4))
     assert running(scheduler, Job("own", "b", 4)) == [("Preempt", "lent")]
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert (again.state("lent"), again.state("own")) == ("lent", "reserved")
-    for one in (scheduler, again):
-        one.stopped("lent", 1.0)
-        assert said(one.decide(1.0)) == [("Start", "own", "n1")]
-        one.check()
+    for branch in (scheduler, again):
+        branch.stopped("lent", 1.0)
+        assert said(branch.decide(1.0)) == [("Start", "own", "n1")]
+        branch.check()
 
 
 def timed(name, tenant, gpus, run_time):

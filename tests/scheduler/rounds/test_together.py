@@ -26,7 +26,7 @@ def submit(scheduler, *jobs, now=0.0):
 
 
 def started(actions):
-    return [one.job for one in actions if isinstance(one, Start)]
+    return [action.job for action in actions if isinstance(action, Start)]
 
 
 def pair(gpus=(4, 4), **more):
@@ -44,8 +44,8 @@ def test_neither_starts_where_there_is_room_for_one_only():
     scheduler = limited()
     actions = submit(scheduler, Job("other", "a", 2), *pair())
     assert started(actions) == ["other"]
-    waits = [one for one in actions if isinstance(one, Wait)]
-    assert [one.job for one in waits] == ["one", "two"]
+    waits = [action for action in actions if isinstance(action, Wait)]
+    assert [action.job for action in waits] == ["one", "two"]
     assert waits[0].reason.startswith("starts together with 'two': runtime of 'a' is exceeded")
     assert waits[1].reason.startswith("runtime of 'a' is exceeded")
     assert scheduler.decide(1.0) == []
@@ -54,18 +54,18 @@ def test_neither_starts_where_there_is_room_for_one_only():
     scheduler.check()
 
 
-def test_who_names_nobody_does_not_wait_for_who_names_it():
+def test_a_job_that_names_no_other_does_not_wait_for_a_job_that_names_it():
     scheduler = limited()
     jobs = [Job("one", "a", 6, together=["two"]), Job("two", "a", 4)]
     assert started(submit(scheduler, Job("other", "a", 2), *jobs)) == ["other", "two"]
     scheduler.finish("other", 1.0)
     assert scheduler.decide(1.0) == []
     assert scheduler.state("one") == "pending"
-    scheduler.finish("two", 2.0)  # who is not known does not count
+    scheduler.finish("two", 2.0)  # an unknown job does not count
     assert started(scheduler.decide(2.0)) == ["one"]
 
 
-def test_who_names_nobody_starts_with_who_names_it_and_waits_with_its_like_after_that():
+def test_a_job_that_names_no_other_starts_with_its_companion_and_later_waits_with_its_kind():
     scheduler = limited()
     like = [Job(name, "a", 4) for name in ("two", "like", "third")]
     actions = submit(scheduler, Job("one", "a", 4, priority=1, together=["two"]), *like)
@@ -76,7 +76,7 @@ def test_who_names_nobody_starts_with_who_names_it_and_waits_with_its_like_after
     assert started(scheduler.decide(1.0)) == ["like", "third"]
 
 
-def test_all_whom_those_name_that_are_named_start_as_well():
+def test_jobs_named_by_named_jobs_start_as_well():
     scheduler = limited(12)
     jobs = [Job(name, "a", 4, together=[other]) for name, other in ("ab", "bc", "ca")]
     assert started(submit(scheduler, Job("other", "a", 2), *jobs)) == ["other"]
@@ -92,7 +92,7 @@ def test_one_may_start_after_the_other():
     assert started(submit(limited(), *jobs)) == ["two", "one"]
 
 
-def test_those_who_wait_for_one_another_wait_for_ever():
+def test_jobs_that_wait_for_each_other_wait_forever():
     jobs = [
         Job("one", "a", 4, together=["two"], after=["two"]),
         Job("two", "a", 4, together=["one"], after=["one"]),
@@ -115,32 +115,32 @@ def test_others_leave_for_all_of_them_or_for_none():
     assert started(scheduler.decide(0.0)) == ["old0", "old1"]
     for job in pair((4, 4)):
         scheduler.submit(job, 1.0)
-    actions = scheduler.decide(1.0)  # the second one is beyond what they are entitled to
+    actions = scheduler.decide(1.0)  # the second job exceeds their entitlement
     assert not started(actions)
-    assert not [one for one in actions if isinstance(one, Preempt)]
+    assert not [action for action in actions if isinstance(action, Preempt)]
     scheduler.cancel("two", 2.0)
     actions = decided(scheduler, Job("two", "a", 2, together=["one"]), now=2.0)
     assert started(actions) == ["one", "two"]
-    assert {one.job for one in actions if isinstance(one, Preempt)} == {"old0", "old1"}
+    assert {action.job for action in actions if isinstance(action, Preempt)} == {"old0", "old1"}
     scheduler.check()
 
 
-def test_nobody_leaves_for_them_where_victims_take_their_time():
+def test_no_job_is_evicted_for_them_where_victims_take_time_to_stop():
     scheduler = limited()
     submit(scheduler, Job("old", "a", 8))
     actions = submit(scheduler, *pair(priority=5), now=1.0)
-    assert {type(one) for one in actions} == {Wait}
+    assert {type(action) for action in actions} == {Wait}
 
 
 def test_one_that_can_never_run_is_rejected_and_does_not_count():
     actions = submit(limited(), *pair((4, 16)))
-    assert [one.job for one in actions if isinstance(one, Reject)] == ["two"]
+    assert [action.job for action in actions if isinstance(action, Reject)] == ["two"]
     assert started(actions) == ["one"]
 
 
 @pytest.mark.parametrize("immediate", [False, True])
 @pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
-def test_what_was_tried_in_vain_leaves_no_trace(parts, immediate):
+def test_a_failed_try_leaves_no_trace(parts, immediate):
     scheduler = make_scheduler(parts, immediate=immediate)
     decided(scheduler, Job("old", "a", 4, preemptible=False))
     alone = scheduler.copy()
@@ -158,9 +158,11 @@ def test_what_was_tried_in_vain_leaves_no_trace(parts, immediate):
     scheduler.decide(2.0)
     alone.decide(2.0)
     probe = Job("probe", "a", 4)
-    for one in (scheduler, alone):
-        one.submit(probe, 3.0)
-    assert [type(one) for one in scheduler.decide(3.0)] == [type(one) for one in alone.decide(3.0)]
+    for branch in (scheduler, alone):
+        branch.submit(probe, 3.0)
+    assert [type(action) for action in scheduler.decide(3.0)] == [
+        type(action) for action in alone.decide(3.0)
+    ]
 
 
 @pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
@@ -173,16 +175,16 @@ def test_the_first_that_is_refused_is_found_and_nothing_has_changed(parts):
         scheduler.submit(job, 1.0)
     before = scheduler.to_bytes()
     units = [scheduler._state.jobs[job.name].units[0].trial() for job in like]
-    found = scheduler._state.stages.first_refused(units)
-    assert (found is None) == (parts == ())
-    assert found is None or 0 < found[0] < 4
+    refused = scheduler._state.stages.first_refused(units)
+    assert (refused is None) == (parts == ())
+    assert refused is None or 0 < refused[0] < 4
     assert scheduler.to_bytes() == before
     scheduler.check()
 
 
 @pytest.mark.parametrize("evictions", ["packing", "private"])
-def test_those_come_first_who_would_not_beside_the_others(evictions):
-    """Alone the opportunistic one would go where its tenant's rack is, which the other needs."""
+def test_jobs_that_would_not_fit_beside_the_others_come_first(evictions):
+    """Alone the opportunistic job would use its tenant's rack, which the other job needs."""
     scheduler = make_scheduler(("cells",), evictions=evictions)
     jobs = [
         Job("weak", "a", 1, guaranteed=False, together=["strong"]),
@@ -191,8 +193,8 @@ def test_those_come_first_who_would_not_beside_the_others(evictions):
     assert started(submit(scheduler, Job("other", "b", 2), *jobs)) == ["other", "strong", "weak"]
 
 
-def test_those_come_last_for_whom_others_would_leave_who_need_not():
-    """Where the opportunistic one is the only place is left where nobody runs."""
+def test_jobs_that_would_evict_others_without_need_come_last():
+    """Where the opportunistic job would run, the only idle place is left."""
     scheduler = make_scheduler(("cells",))
     guest, owner = Job("guest", "b", 2, guaranteed=False), Job("owner", "b", 4)
     jobs = [
@@ -213,7 +215,7 @@ def test_of_many_the_most_important_come_first_or_last():
 
 
 def full(parts, *jobs, **settings):
-    """On four nodes of four GPUs, three of which are taken by those who cannot leave."""
+    """On four nodes of four GPUs, three of which hold jobs that cannot be evicted."""
     scheduler = make_scheduler(parts, **settings)
     firm = [Job(f"firm{i}", "a", 4, preemptible=False) for i in range(3)]
     assert len(started(submit(scheduler, *firm, *jobs))) == 3 + len(jobs)
@@ -224,7 +226,7 @@ PLACED = pytest.mark.parametrize("parts", [("topology",), ("devices",)], ids=" "
 
 
 @PLACED
-def test_who_fails_waits_for_the_one_that_waits_for_victims(parts):
+def test_a_failed_job_waits_for_its_reserved_companion(parts):
     first = Job("one", "a", 1, together=["two"])
     scheduler = full(parts, first, Job("weak", "a", 3), immediate=False)
     two = Job("two", "a", 3, priority=1, together=["one"])
@@ -240,7 +242,7 @@ def test_who_fails_waits_for_the_one_that_waits_for_victims(parts):
 
 @PLACED
 @pytest.mark.parametrize("immediate", [False, True])
-def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
+def test_no_job_is_evicted_for_a_job_that_does_not_start_without_it(parts, immediate):
     first = Job("one", "a", 4, together=["two"])
     scheduler = full(parts, first, immediate=immediate)
     two = Job("two", "a", 4, priority=1)
@@ -250,12 +252,12 @@ def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
 
 
 def test_the_quota_of_pods_that_join_a_job_later_counts_when_the_others_are_tried():
-    # With "one" first, its three other pods ask for the quota's minimum, and "two" has no room.
+    # With "one" first, its other three pods request the quota's minimum, and "two" has no room.
     quotas = [Quota("a", max={"gpu": 6}, min={"gpu": 4}), Quota("b", max={"gpu": 6})]
     scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 6}))
-    one = Job("one", "a", [Role("w", 5, gpus=1, min_pods=2)], together=["two"])
+    first = Job("one", "a", [Role("w", 5, gpus=1, min_pods=2)], together=["two"])
     two = Job("two", "b", [Role("w", 2, gpus=1)], together=["one"])
-    assert started(submit(scheduler, one, two)) == ["two", "one", "one", "one"]
+    assert started(submit(scheduler, first, two)) == ["two", "one", "one", "one"]
 
 
 def test_they_are_explained_logged_and_read_again(tmp_path):
@@ -263,15 +265,15 @@ def test_they_are_explained_logged_and_read_again(tmp_path):
     assert record_of_plain(Job, plain(job)) == job
     scheduler = limited()
     submit(scheduler, Job("other", "a", 2), *pair())
-    told = scheduler.explain("two")
-    assert told.refusals[0].code == "together" and told.changes == ()
+    explanation = scheduler.explain("two")
+    assert explanation.refusals[0].code == "together" and explanation.changes == ()
     again = Scheduler.from_bytes(scheduler.to_bytes())
-    for one in (scheduler, again):
-        one.finish("other", 2.0)
-        assert started(one.decide(2.0)) == ["one", "two"]
+    for branch in (scheduler, again):
+        branch.finish("other", 2.0)
+        assert started(branch.decide(2.0)) == ["one", "two"]
 
 
-def test_they_are_not_moved_to_nor_told_in_an_order():
+def test_no_moves_or_orders_include_them():
     scheduler = make_scheduler(("topology",), immediate=True)
     submit(scheduler, *[Job(f"other{i}", "a", 4) for i in range(3)], *pair())
     assert scheduler.state("two") == "pending"
@@ -286,8 +288,8 @@ def test_wrong_names_are_refused(names):
         Job("one", "a", 1, together=names)
 
 
-def test_nobody_is_taken_back_whom_others_have_started_with():
-    """It is in the way of one that is offered after it, and has to be told to stop."""
+def test_no_start_is_undone_after_others_have_started_with_it():
+    """It is in the way of a job that is offered later, and has to be preempted."""
     chain = Chain(["gpu", "node"], [4], 2)
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
     scheduler = Scheduler(cells=cells)
@@ -297,19 +299,19 @@ def test_nobody_is_taken_back_whom_others_have_started_with():
         Job("owner", "a", 4),
     ]
     actions = submit(scheduler, *jobs)
-    [preempt] = [one for one in actions if isinstance(one, Preempt)]
+    [preempt] = [action for action in actions if isinstance(action, Preempt)]
     assert started(actions) == ["one", "two"] and preempt.for_job == "owner"
 
 
 def beside_outside(total):
-    """Quota "a" beside "system", which is outside; each tenant uses the quota of its name."""
+    """Quota "a" beside the outside quota "system"; each tenant uses the quota of its name."""
     quotas = [Quota("system", max={"gpu": 100}, outside=True), Quota("a", max={"gpu": 100})]
     return Scheduler(quotas=QuotaTree(quotas, total={"gpu": total}))
 
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("total", "both"), [(20, False), (25, True)])
-def test_those_in_outside_quotas_and_the_others_start_within_the_total(total, both, first):
+def test_jobs_in_outside_quotas_and_others_start_within_the_total(total, both, first):
     scheduler = beside_outside(total)
     jobs = [
         Job("s", "system", 15, together=["j"], priority=first),
@@ -318,7 +320,7 @@ def test_those_in_outside_quotas_and_the_others_start_within_the_total(total, bo
     assert sorted(started(submit(scheduler, *jobs))) == (["j", "s"] if both else [])
 
 
-def test_one_that_has_room_once_outside_quotas_use_less_waits_and_is_not_rejected():
+def test_a_job_that_fits_once_outside_quotas_use_less_waits_and_is_not_rejected():
     scheduler = beside_outside(20)
     assert started(submit(scheduler, Job("s", "system", 15))) == ["s"]
     (waits,) = submit(scheduler, Job("j", "a", 20))

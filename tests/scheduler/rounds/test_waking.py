@@ -1,4 +1,4 @@
-"""A job that waits is tried again as soon as it could start."""
+"""A waiting job is tried again as soon as it could start."""
 
 from scheduler.histories import overlooked
 from scheduler.lives import machines, make_scheduler
@@ -15,12 +15,12 @@ def submit(scheduler, *jobs):
 
 
 def decide(scheduler):
-    """What a round starts and evicts; a second one has nothing to do, even if all are tried."""
+    """What a round starts and evicts. A second round does nothing, even if all jobs are tried."""
     actions = scheduler.decide(scheduler.now)
     assert scheduler.decide(scheduler.now) == overlooked(scheduler, scheduler.now) == []
     scheduler.check()
-    found = [one for one in actions if isinstance(one, Start | Preempt)]
-    return [(type(one).__name__, one.job) for one in found]
+    actions_of_interest = [action for action in actions if isinstance(action, Start | Preempt)]
+    return [(type(action).__name__, action.job) for action in actions_of_interest]
 
 
 def test_a_job_starts_once_no_job_between_it_and_a_job_that_stops_is_left():
@@ -36,7 +36,7 @@ def test_a_job_starts_once_no_job_between_it_and_a_job_that_stops_is_left():
 
 
 def quotas_of_half(total, **settings):
-    """Two quotas that may borrow all, and are entitled to half of it."""
+    """Two quotas that are entitled to half, and may borrow all."""
     quotas = [Quota(name, max={"gpu": total}, min={"gpu": total // 2}) for name in "ab"]
     tree = QuotaTree(quotas, total={"gpu": total}, limit="max")
     return Scheduler(quotas=tree, **settings)
@@ -61,8 +61,8 @@ def test_a_job_on_idle_cells_leaves_for_a_job_of_another_quota_that_the_total_re
     submit(scheduler, Job("firm", "b", 4))
     assert submit(scheduler, Job("guest", "b", 4)) == [("Start", "guest")]
     again = Scheduler.from_bytes(scheduler.to_bytes())
-    for one in (scheduler, again, scheduler.copy()):
-        assert submit(one, Job("mine", "a", 4)) == [("Preempt", "guest")]
+    for branch in (scheduler, again, scheduler.copy()):
+        assert submit(branch, Job("mine", "a", 4)) == [("Preempt", "guest")]
 
 
 def on(*nodes):
@@ -70,7 +70,7 @@ def on(*nodes):
 
 
 def with_a_job_that_stops(gpus, quota="a", **more):
-    """It stops on node n0 for a job that is gone."""
+    """A job on n0 that stops for a job that is gone."""
     scheduler = make_scheduler(("quotas", "devices"), limit="max")
     roles = [Role(f"r{i}", 1, gpus=size) for i, size in enumerate(gpus)]
     submit(scheduler, Job("stops", quota, roles, where=on("n0", "n1"), **more))
@@ -214,7 +214,7 @@ def test_a_job_that_cells_would_refuse_as_before_takes_no_attempt():
     assert submit(scheduler, Job("wide", "a", 2), Job("narrow", "a", 1)) == []
     node = {i: cells.group(f"small-{i}").placement[0].node for i in range(4)}
     scheduler.finish("small-0", 1.0)
-    assert [(type(one).__name__, one.job) for one in scheduler.decide(1.0, most=1)] == [
+    assert [(type(action).__name__, action.job) for action in scheduler.decide(1.0, most=1)] == [
         ("Start", "narrow")
     ]
     for name in ["narrow", *[f"small-{i}" for i in (1, 2, 3) if node[i] == node[0]]]:
@@ -274,8 +274,8 @@ def test_linked_jobs_are_tried_again_when_a_start_leaves_so_little_that_the_firs
     scheduler = make_scheduler(("devices",), immediate=True)
     submit(scheduler, Job("low", "a", PAIR), Job("firm", "b", 4))
     roles = [Role("x", 1, gpus=4), Role("y", 1, gpus=2)]
-    one = Job("one", "a", 2, priority=1, together=["two"])
-    assert submit(scheduler, one, Job("two", "b", roles, together=["one"])) == []
+    first = Job("one", "a", 2, priority=1, together=["two"])
+    assert submit(scheduler, first, Job("two", "b", roles, together=["one"])) == []
     started = submit(scheduler, Job("more", "b", 4))
     assert started == [("Start", "more"), ("Preempt", "low"), ("Start", "one"), ("Start", "two")]
 
@@ -292,7 +292,7 @@ def test_a_job_evicts_once_another_job_frees_what_quotas_count_twice_of_one_that
         ("Start", "low"),
         ("Preempt", "stops"),
     ]
-    # The quota above counts "stops" beside "wants": it has no room for "high" instead of "low".
+    # The parent quota counts "stops" beside "wants", so it has no room for "high" instead of "low".
     assert submit(scheduler, Job("high", "a", 2, priority=2)) == []
     scheduler.fail("fails", 1.0)
     assert decide(scheduler) == [("Preempt", "low")]
@@ -307,6 +307,8 @@ def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():
     submit(scheduler, Job("first", "t", 4, quota="a"), Job("second", "t", 4, quota="a"))
     assert submit(scheduler, Job("guest", "t", 4, quota="a")) == [("Start", "guest")]
     wants = Job("wants", "t", [Role("w", 3, gpus=2)], quota="b")
-    assert submit(scheduler, wants) == []  # of three jobs only the guest is beyond what is due
+    assert (
+        submit(scheduler, wants) == []
+    )  # of the three jobs, only the guest exceeds its entitlement
     late = submit(scheduler, Job("late", "t", 4, quota="a"))
     assert set(late) == {("Preempt", "first"), ("Preempt", "second"), ("Start", "late")}

@@ -1,4 +1,4 @@
-"""What no part decides alone: the parts have promised different things, or know different nodes."""
+"""Cases that no part decides alone: parts contradict each other, or know different nodes."""
 
 import json
 from collections import Counter
@@ -26,13 +26,13 @@ def machines(*nodes, gpus=8):
     return DeviceCluster({node: NodeDevices.uniform(gpus=gpus) for node in nodes})
 
 
-def told(actions):
-    return [(type(one).__name__, one.job) for one in actions]
+def summary(actions):
+    return [(type(action).__name__, action.job) for action in actions]
 
 
 def started(scheduler, *jobs):
     for job in jobs:
-        assert ("Start", job.name) in told(decided(scheduler, job, now=scheduler.now))
+        assert ("Start", job.name) in summary(decided(scheduler, job, now=scheduler.now))
 
 
 def on(node):
@@ -64,13 +64,13 @@ def test_a_tenant_within_its_minimum_gets_one_node_back_from_a_borrower(places, 
     for i in range(16):
         started(scheduler, Job(f"j{i:02}", "t", 1, quota="b", where=on(f"n{i % 2}")))
     actions = decided(scheduler, Job("big", "t", [Role("w", 1, gpus=8)], quota="a"), now=20.0)
-    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    victims = [action.job for action in actions if isinstance(action, Preempt)]
     assert len(victims) == 8
     assert len({int(name[1:]) % 2 for name in victims}) == 1
     for name in () if immediate else victims:
         scheduler.stopped(name, 21.0)
     later = [] if immediate else scheduler.decide(21.0)
-    assert ("Start", "big") in told([*actions, *later])
+    assert ("Start", "big") in summary([*actions, *later])
     scheduler.check()
 
 
@@ -82,7 +82,7 @@ def test_a_reclaim_that_takes_more_than_was_borrowed_does_not_happen():
     scheduler = Scheduler(
         quotas=QuotaTree(teams, total={"gpu": 16}), devices=machines("n0", "n1"), immediate=True
     )
-    for i in range(12):  # four of these stay of right on any node
+    for i in range(12):  # four of these stay on any node by right
         started(scheduler, Job(f"j{i:02}", "b", 1, where=on(f"n{i % 2}")))
     decided(scheduler, Job("big", "a", 6), now=20.0)
     assert scheduler.state("big") == "pending" or scheduler.quotas.status("b").used["gpu"] >= 9
@@ -103,8 +103,8 @@ def test_a_job_that_reclaims_evicts_less_important_ones_of_its_quota_before_it_b
         Job("one", "b", 1),
     )
     actions = decided(scheduler, Job("big", "b", 6), now=1.0)
-    assert {one.job for one in actions if isinstance(one, Preempt)} == {"six", "weak"}
-    assert ("Start", "big") in told(actions)
+    assert {action.job for action in actions if isinstance(action, Preempt)} == {"six", "weak"}
+    assert ("Start", "big") in summary(actions)
 
 
 def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_their_cells():
@@ -114,7 +114,7 @@ def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_thei
     scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
     started(scheduler, Job("low", "t", 1, where=on("n0")))
     scheduler.submit(Job("high", "t", 4, priority=1, where=on("n1")), 1.0)
-    assert told(scheduler.decide(1.0))[:2] == [("Preempt", "low"), ("Start", "high")]
+    assert summary(scheduler.decide(1.0))[:2] == [("Preempt", "low"), ("Start", "high")]
     scheduler.check()
 
 
@@ -127,7 +127,7 @@ def test_one_guaranteed_victim_is_better_than_a_guaranteed_and_an_opportunistic(
         Job("three", "t", 3, where=on("n1")),
     )
     scheduler.submit(Job("four", "t", 4, priority=5), 1.0)
-    assert told(scheduler.decide(1.0)) == [("Preempt", "three")]
+    assert summary(scheduler.decide(1.0)) == [("Preempt", "three")]
 
 
 def test_a_job_on_two_nodes_is_evicted_instead_of_eight_small_ones():
@@ -139,12 +139,12 @@ def test_a_job_on_two_nodes_is_evicted_instead_of_eight_small_ones():
     small = [Job(f"s{i}", "t", 1, guaranteed=False, where=on(f"n{2 + i % 3}")) for i in range(12)]
     started(scheduler, *small)
     scheduler.submit(Job("wanted", "t", wide), 101.0)
-    assert told(scheduler.decide(101.0))[:2] == [("Preempt", "wide"), ("Start", "wanted")]
+    assert summary(scheduler.decide(101.0))[:2] == [("Preempt", "wide"), ("Start", "wanted")]
     scheduler.check()
 
 
 def test_a_reserved_job_does_not_make_its_quota_look_overused():
-    """Of b, 8 are promised and 8 used: those for which others stop count once."""
+    """b has 8 guaranteed and 8 in use: a job counts once, not also its victims."""
     teams = [
         Quota("a", min={"gpu": 8}, max={"gpu": 16}),
         Quota("b", min={"gpu": 8}, max={"gpu": 16}),
@@ -152,8 +152,8 @@ def test_a_reserved_job_does_not_make_its_quota_look_overused():
     scheduler = Scheduler(quotas=QuotaTree(teams, total={"gpu": 16}))
     started(scheduler, Job("low", "b", 4, priority=0), Job("kept", "b", 4, priority=3))
     started(scheduler, Job("mine", "a", 4))
-    started_or_not = told(decided(scheduler, Job("high", "b", 4, priority=2), now=1.0))
-    actions = told(decided(scheduler, Job("next", "a", 4), now=2.0))
+    started_or_not = summary(decided(scheduler, Job("high", "b", 4, priority=2), now=1.0))
+    actions = summary(decided(scheduler, Job("next", "a", 4), now=2.0))
     assert not [job for kind, job in actions if kind == "Preempt" and job in ("kept", "high")]
     assert started_or_not
 
@@ -167,10 +167,10 @@ def test_a_job_starts_beside_a_quota_that_uses_more_than_its_lowered_maximum(lim
     scheduler = Scheduler(quotas=quotas, immediate=immediate)
     started(scheduler, Job("b1", "t", 8, quota="b"))
     scheduler.set_quota(b.replace(max={"gpu": 4}), 1.0)
-    assert told(decided(scheduler, Job("c1", "t", 4, quota="c"), now=2.0)) == [("Start", "c1")]
+    assert summary(decided(scheduler, Job("c1", "t", 4, quota="c"), now=2.0)) == [("Start", "c1")]
     scheduler.submit(Job("b2", "t", 1, quota="b"), 3.0)
     scheduler.submit(Job("c2", "t", 4, quota="c"), 3.0)
-    assert told(scheduler.decide(3.0)) == [("Wait", "b2"), ("Start", "c2")]
+    assert summary(scheduler.decide(3.0)) == [("Wait", "b2"), ("Start", "c2")]
     scheduler.check()
 
 
@@ -181,12 +181,12 @@ def test_a_quota_that_uses_more_than_its_lowered_maximum_gives_it_back_when_ther
     started(scheduler, Job("b1", "t", 4, quota="b"), Job("b2", "t", 4, quota="b"))
     scheduler.set_quota(b.replace(max={"gpu": 4}), 1.0)
     scheduler.submit(Job("c1", "t", 8, quota="c"), 2.0)
-    assert told(scheduler.decide(2.0))[:2] == [("Preempt", "b2"), ("Start", "c1")]
+    assert summary(scheduler.decide(2.0))[:2] == [("Preempt", "b2"), ("Start", "c1")]
     scheduler.check()
 
 
 def borrowing(immediate, total=8, most=8):
-    """Two teams are sure of 4 GPUs each; b1 and b2 run, and an opportunistic job of a waits."""
+    """Two teams are guaranteed 4 GPUs each; b1 and b2 run, and an opportunistic job of a waits."""
     teams = [Quota(name, min={"gpu": 4}, max={"gpu": most}) for name in ("a", "b")]
     scheduler = Scheduler(
         quotas=QuotaTree(teams, total={"gpu": total}, limit="max"),
@@ -196,13 +196,13 @@ def borrowing(immediate, total=8, most=8):
     started(scheduler, Job("b1", "t", 4, quota="b"), Job("b2", "t", 4, quota="b"))
     pods = [Role("w", 2, gpus=4)]
     scheduler.submit(Job("big", "t", pods, quota="a", guaranteed=False), 1.0)
-    assert told(scheduler.decide(1.0)) == [("Wait", "big")]
+    assert summary(scheduler.decide(1.0)) == [("Wait", "big")]
     return scheduler
 
 
 def in_another_order(scheduler):
     scheduler.reorder(["b1"], 2.0)
-    assert ("Preempt", "b2") in told(scheduler.decide(2.0))
+    assert ("Preempt", "b2") in summary(scheduler.decide(2.0))
     if scheduler.status("b2").for_job:
         scheduler.stopped("b2", 2.0)
         scheduler.decide(2.0)
@@ -222,7 +222,7 @@ ENDS = {
 def test_a_borrower_that_was_not_reclaimed_from_borrows_again_at_once(ends, immediate):
     scheduler = borrowing(immediate)
     ENDS[ends](scheduler)
-    assert ("Start", "b2") in told(scheduler.decide(2.0))
+    assert ("Start", "b2") in summary(scheduler.decide(2.0))
     scheduler.check()
 
 
@@ -242,23 +242,23 @@ def test_a_borrower_that_was_reclaimed_from_borrows_when_something_else_has_happ
         scheduler = Scheduler.from_bytes(scheduler.to_bytes())
         scheduler.stopped("b2", 3.0)
         actions = scheduler.decide(3.0)
-    waits = next(one for one in actions if isinstance(one, Wait) and one.job == "b2")
+    waits = next(action for action in actions if isinstance(action, Wait) and action.job == "b2")
     assert waits.refusal.code == "evicted"
     scheduler.cancel("big", 4.0)
-    assert told(scheduler.decide(4.0)) == [("Start", "b2")]
+    assert summary(scheduler.decide(4.0)) == [("Start", "b2")]
     scheduler.check()
 
 
 # --- jobs that start together
 
 
-def test_a_companion_that_has_just_started_is_told_to_stop_and_not_taken_back():
+def test_a_companion_that_has_just_started_is_preempted_and_its_start_not_undone():
     scheduler = Scheduler(topology=flat_network("n0", slots=2))
     scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 0.0)
     scheduler.submit(Job("third", "t", 1), 0.0)
     starts = [("Start", "spare"), ("Start", "main")]
-    assert told(scheduler.decide(0.0)) == [*starts, ("Preempt", "spare")]
+    assert summary(scheduler.decide(0.0)) == [*starts, ("Preempt", "spare")]
     assert scheduler.state("third") == "reserved"
     scheduler.check()
 
@@ -267,14 +267,14 @@ def test_a_job_waits_for_a_companion_that_has_to_stop():
     scheduler = Scheduler(topology=flat_network("n0", "n1", slots=1))
     started(scheduler, Job("spare", "t", 1, guaranteed=False, where=on("n0")))
     scheduler.submit(Job("first", "t", 1, where=on("n0")), 1.0)
-    assert told(scheduler.decide(1.0)) == [("Preempt", "spare")]
+    assert summary(scheduler.decide(1.0)) == [("Preempt", "spare")]
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 2.0)
-    assert told(scheduler.decide(2.0)) == [("Wait", "main")]
+    assert summary(scheduler.decide(2.0)) == [("Wait", "main")]
     scheduler.stopped("spare", 3.0)
-    assert told(scheduler.decide(3.0))[0] == ("Start", "first")
+    assert summary(scheduler.decide(3.0))[0] == ("Start", "first")
     assert scheduler.state("main") == scheduler.state("spare") == "pending"
     scheduler.finish("first", 4.0)
-    assert set(told(scheduler.decide(4.0))) >= {("Start", "main"), ("Start", "spare")}
+    assert set(summary(scheduler.decide(4.0))) >= {("Start", "main"), ("Start", "spare")}
     scheduler.check()
 
 
@@ -283,7 +283,7 @@ def test_a_group_evicts_no_companion_of_its_members():
     started(scheduler, Job("spare", "t", 1, guaranteed=False))
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 1.0)
     scheduler.submit(Job("lead", "t", 1, priority=1, together=["main"]), 1.0)
-    actions = told(scheduler.decide(1.0))
+    actions = summary(scheduler.decide(1.0))
     assert ("Preempt", "spare") not in actions
     assert scheduler.state("spare") == "running"
     assert {kind for kind, _ in actions} <= {Wait.__name__, Start.__name__}
@@ -297,10 +297,10 @@ RACKS = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)}
 
 
 def racks_of_network():
-    made = NetworkTopology(["rack"], RACKS)
+    topology = NetworkTopology(["rack"], RACKS)
     for node in RACKS:
-        made.set_free(node, {"gpu": 8})
-    return {"topology": made}
+        topology.set_free(node, {"gpu": 8})
+    return {"topology": topology}
 
 
 def racks_of_cells():
@@ -333,9 +333,9 @@ def test_a_pod_that_joins_later_waits_for_room_in_the_domain_of_its_job(parts):
     assert len(scheduler.status("train").pods) == 1
     other = "p" if racks_used(scheduler, "train") == {"r0"} else "o"
     scheduler.finish(other, 2.0)
-    assert [one for one in scheduler.decide(2.0) if isinstance(one, Start)] == []
+    assert [action for action in scheduler.decide(2.0) if isinstance(action, Start)] == []
     scheduler.finish("o" if other == "p" else "p", 3.0)
-    assert told(scheduler.decide(3.0)) == [("Start", "train")]
+    assert summary(scheduler.decide(3.0)) == [("Start", "train")]
     assert len(racks_used(scheduler, "train")) == 1
     scheduler.check()
 
@@ -398,11 +398,11 @@ def test_a_node_without_devices_is_unhealthy_until_the_devices_know_it(slots):
     assert scheduler.summary().unhealthy == ("n0", "n2")
     for name in ("first", "second"):
         scheduler.submit(Job(name, "t", 4), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "first"), ("Wait", "second")]
-    scheduler.set_node("n0", True, 1.0)  # it is as it was: unknown to the devices
+    assert summary(scheduler.decide(0.0)) == [("Start", "first"), ("Wait", "second")]
+    scheduler.set_node("n0", True, 1.0)  # still unknown to the devices
     assert scheduler.decide(1.0) == []
     scheduler.add_node("n0", 2.0, inventory=NodeDevices.uniform(gpus=4))
-    assert told(scheduler.decide(2.0)) == [("Start", "second")]
+    assert summary(scheduler.decide(2.0)) == [("Start", "second")]
     scheduler.add_node("n2", 3.0, labels={}, free=slots)
     assert scheduler.summary().unhealthy == ()
     scheduler.check()
@@ -412,9 +412,11 @@ def test_a_gang_waits_for_devices_to_know_the_nodes_that_the_network_has():
     scheduler = Scheduler(
         topology=flat_network("n0", "n1", gpu=4), devices=machines("n1", "n2", gpus=4)
     )
-    assert told(decided(scheduler, Job("gang", "t", [Role("w", 2, gpus=4)]))) == [("Wait", "gang")]
+    assert summary(decided(scheduler, Job("gang", "t", [Role("w", 2, gpus=4)]))) == [
+        ("Wait", "gang")
+    ]
     scheduler.add_node("n0", 1.0, inventory=NodeDevices.uniform(gpus=4))
-    assert told(scheduler.decide(1.0)) == [("Start", "gang")]
+    assert summary(scheduler.decide(1.0)) == [("Start", "gang")]
 
 
 # --- errors inside a decision
@@ -450,7 +452,9 @@ def observed(scheduler):
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 @pytest.mark.parametrize("call", range(1, 4))
-@pytest.mark.parametrize(("part", "method"), METHODS, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(
+    ("part", "method"), METHODS, ids=lambda value: getattr(value, "__name__", value)
+)
 def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, method, call, error):
     place = PLACES["cells"]() if part is CellCluster else PLACES["network"]()
     quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
@@ -476,7 +480,7 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
             return
     scheduler.check()
     assert observed(scheduler) == before
-    assert told(scheduler.decide(0.0)) == [("Start", "train")]
+    assert summary(scheduler.decide(0.0)) == [("Start", "train")]
     scheduler.check()
 
 
@@ -485,7 +489,7 @@ def test_other_threads_wait_for_queues_and_parts_while_a_round_may_be_undone(mon
     scheduler.submit(Job("train", "t", 1), 0.0)
     right, free = QuotaTree.schedule, {}
 
-    def asked(tree, *arguments):
+    def noted(tree, *arguments):
         def look():
             for name in ("queues", "quotas"):
                 free[name] = getattr(scheduler._state, name, tree)._lock.acquire(blocking=False)
@@ -495,7 +499,7 @@ def test_other_threads_wait_for_queues_and_parts_while_a_round_may_be_undone(mon
         thread.join()
         return right(tree, *arguments)
 
-    monkeypatch.setattr(QuotaTree, "schedule", asked)
+    monkeypatch.setattr(QuotaTree, "schedule", noted)
     scheduler.decide(0.0)
     assert free == {"queues": False, "quotas": False}
 
@@ -542,7 +546,7 @@ def test_a_job_whose_name_a_part_knows_already_does_not_come_by_halves(tamper):
     assert "other" in scheduler
 
 
-# --- how often, and when, the parts are asked again
+# --- how often parts are asked again
 
 
 def cells(*nodes, gpus=8):
@@ -561,14 +565,14 @@ def test_a_gang_that_nodes_have_too_few_nics_for_starts_on_several_at_once(place
     scheduler = Scheduler(devices=devices, tries=2, **given)
     pod = DeviceRequest("any", gpus=1, nics=1, joint=("gpu", "rdma"))
     scheduler.submit(Job("train", "t", [Role("w", 3, devices=pod)], guaranteed=guaranteed), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "train")]
+    assert summary(scheduler.decide(0.0)) == [("Start", "train")]
     assert Counter(pod.node for pod in scheduler.status("train").pods).most_common(1)[0][1] == 2
     scheduler.check()
 
 
 @pytest.mark.parametrize("tries", [1, 2, 3])
 def test_a_placement_that_devices_refuse_is_asked_for_as_often_as_tries_says(monkeypatch, tries):
-    """The network takes the pods for equal, and no counts say that a node cannot have all three."""
+    """The network takes all pods as equal, and no counts say that a node cannot have all three."""
     nodes = ["n0", "n1"]
     devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8, nics=2)))
     started_on, right = [], NetworkTopology.schedule
@@ -592,31 +596,33 @@ def joint_role(rng, name):
     gpus, nics = rng.randint(1, 3), rng.choice([0, 0, 1, 1, 2])
     joint = ("gpu", "rdma") if nics else ()
     near = bool(nics) and rng.random() < 0.2
-    asked = DeviceRequest("any", gpus=gpus, nics=nics, joint=joint, same_pcie=near)
-    return Role(name, rng.randint(1, 4), devices=asked, resources={"cpu": rng.randint(0, 2)})
+    request = DeviceRequest("any", gpus=gpus, nics=nics, joint=joint, same_pcie=near)
+    return Role(name, rng.randint(1, 4), devices=request, resources={"cpu": rng.randint(0, 2)})
 
 
 def has_room(devices, free, node, roles, counts):
-    """Whether a node has room and devices for so many pods of each role, one after the other."""
+    """Whether a node has room and devices for these pods of each role, placed in turn."""
     taken = Counter()
     with devices.trial():
         for role, pods in zip(roles, counts, strict=True):
             taken.update(gpu=pods * role.gpus, cpu=pods * dict(role.resources).get("cpu", 0))
             for pod in range(pods):
-                asked = role.devices.replace(name=f"{role.name}/{pod}")
-                if devices.allocate(asked, node).outcome != "bind":
+                request = role.devices.replace(name=f"{role.name}/{pod}")
+                if devices.allocate(request, node).outcome != "bind":
                     return False
     return all(amount <= free[resource] for resource, amount in taken.items())
 
 
 def may_start(devices, free, roles, domains):
-    """Whether some domain has room for all pods, by all numbers of pods on its nodes."""
+    """Whether some domain has room for all pods, by trying all numbers of pods on its nodes."""
     wanted = tuple(role.pods for role in roles)
     for nodes in domains:
         sums = {(0,) * len(roles)}
         for node in nodes:
             vectors = product(*(range(pods + 1) for pods in wanted))
-            rooms = [one for one in vectors if has_room(devices, free[node], node, roles, one)]
+            rooms = [
+                vector for vector in vectors if has_room(devices, free[node], node, roles, vector)
+            ]
             sums = {tuple(map(sum, zip(*both, strict=True))) for both in product(sums, rooms)}
         if wanted in sums:
             return True
@@ -644,7 +650,7 @@ def test_a_gang_starts_on_an_empty_cluster_if_it_can_at_all_and_is_rejected_if_n
         free = {node: placed.free(node) for node in names}
         can = may_start(scheduler.devices, free, roles, domains)
         scheduler.submit(Job("gang", "t", roles, where=Where(must=must)), 0.0)
-        assert told(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
+        assert summary(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
         outcomes[can] += 1
         scheduler.check()
     assert len(outcomes) == 2
@@ -670,7 +676,7 @@ def test_a_gang_of_equal_pods_starts_on_empty_cells_if_it_can_at_all():
         can = may_start(devices, {node: {"gpu": 8, "cpu": 0} for node in nodes}, roles, [nodes])
         scheduler = Scheduler(cells=cells(*nodes), devices=devices)
         scheduler.submit(Job("gang", "t", roles, guaranteed=rng.random() < 0.5), 0.0)
-        assert told(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
+        assert summary(scheduler.decide(0.0)) == [("Start" if can else "Reject", "gang")], seed
         outcomes[can] += 1
         scheduler.check()
     assert len(outcomes) == 2
@@ -680,8 +686,8 @@ def test_a_gang_of_equal_pods_starts_on_empty_cells_if_it_can_at_all():
 
 
 def crowded_by_three_borrowers(nodes):
-    """On each node a job of 6 GPUs and an opportunistic job of 2, of three quotas in turn; quota d
-    may have an eighth of all GPUs back, a third of that from each.
+    """On each node a job of 6 GPUs and an opportunistic job of 2, of three quotas in turn. Quota d
+    may reclaim an eighth of all GPUs, a third of that from each.
     """
     gpus = 8 * nodes
     quotas = [Quota("d", min={"gpu": gpus // 8}, max={"gpu": gpus})]
@@ -707,8 +713,8 @@ def test_several_borrowers_each_lose_a_little_for_a_gang(nodes):
     pods = nodes // 8
     scheduler.submit(Job("gang", "d", [Role("w", pods, gpus=8)]), 1.0)
     actions = scheduler.decide(1.0, most=1)
-    assert ("Start", "gang") in told(actions)
-    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    assert ("Start", "gang") in summary(actions)
+    victims = [action.job for action in actions if isinstance(action, Preempt)]
     assert len(victims) == 2 * pods
     quotas = [scheduler.job(name).quota for name in victims if name.startswith("large")]
     borrowed = nodes // 3
@@ -725,7 +731,7 @@ def test_a_job_evicts_one_large_job_among_hundreds_of_small_ones():
         )
     started(scheduler, Job("large", "t", 8, guaranteed=False))
     scheduler.submit(Job("wanted", "t", 8), 1.0)
-    assert told(scheduler.decide(1.0, most=1)) == [("Preempt", "large"), ("Start", "wanted")]
+    assert summary(scheduler.decide(1.0, most=1)) == [("Preempt", "large"), ("Start", "wanted")]
 
 
 def test_few_jobs_leave_their_parts_while_a_place_is_searched(monkeypatch):
@@ -741,7 +747,7 @@ def test_few_jobs_leave_their_parts_while_a_place_is_searched(monkeypatch):
         started(scheduler, Job(f"j{i}", "t", 2, guaranteed=False, where=on(f"n{i % 100}")))
     scheduler.submit(Job("gang", "t", [Role("w", 4, gpus=8)]), 1.0)
     actions = scheduler.decide(1.0, most=1)
-    assert sum(isinstance(one, Preempt) for one in actions) == 16
+    assert sum(isinstance(action, Preempt) for action in actions) == 16
     assert len(left) < 200
 
 
@@ -758,7 +764,7 @@ def test_an_opportunistic_job_of_another_quota_leaves_where_the_total_is_full(pa
     )
     weak = Job("weak", "b", 4, guaranteed=False)
     started(scheduler, Job("large", "a", 8), weak, Job("small", "a", 4))
-    assert told(decided(scheduler, Job("more", "a", 4), now=1.0)) == [
+    assert summary(decided(scheduler, Job("more", "a", 4), now=1.0)) == [
         ("Preempt", "weak"),
         ("Start", "more"),
         ("Wait", "weak"),
@@ -786,7 +792,7 @@ def share(name, *, pods=1, quota="", priority=0, gpus=1, **amounts):
 
 
 def sharing_machines(*memories, nodes=("n0",)):
-    """Nodes of GPUs with so much memory each, 0: of which only percent are known."""
+    """Nodes of GPUs with so much memory each; 0: only percentages are known."""
     whole = {"core": 100, "memory_ratio": 100}
     gpus = [
         Device("gpu", i, whole | ({"memory": memory} if memory else {}))
@@ -820,14 +826,14 @@ def test_four_quarters_of_a_gpu_start_where_one_gpu_is_allowed_and_a_fifth_waits
     before = scheduler.copy()
     actions = scheduler.decide(0.0)
     verify_actions(actions, jobs, before)
-    assert told(actions) == [*(("Start", f"j{i}") for i in range(4)), ("Wait", "j4")]
+    assert summary(actions) == [*(("Start", f"j{i}") for i in range(4)), ("Wait", "j4")]
     assert "gpu" in actions[-1].refusal.reason or part == "network"
     scheduler.check()
     again = Scheduler.from_bytes(scheduler.to_bytes())
-    for one in (scheduler, again):
-        one.finish("j2", 1.0)
-        assert told(one.decide(1.0)) == [("Start", "j4")]
-        one.check()
+    for branch in (scheduler, again):
+        branch.finish("j2", 1.0)
+        assert summary(branch.decide(1.0)) == [("Start", "j4")]
+        branch.check()
     assert again.to_bytes() == scheduler.to_bytes()
 
 
@@ -836,16 +842,16 @@ def test_shares_of_one_job_add_up_and_whole_gpus_take_what_they_leave(part):
     scheduler = Scheduler(devices=sharing_machines(0, 0, 0, 0), **PARTS[part]())
     scheduler.submit(share("j", pods=2, gpus=2, memory_percent=25), 0.0)
     scheduler.submit(Job("whole", "t", 1), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "j"), ("Wait", "whole")]
+    assert summary(scheduler.decide(0.0)) == [("Start", "j"), ("Wait", "whole")]
     scheduler.finish("j", 1.0)
-    assert told(scheduler.decide(1.0)) == [("Start", "whole")]
+    assert summary(scheduler.decide(1.0)) == [("Start", "whole")]
 
 
 def test_a_share_of_bytes_counts_as_a_whole_gpu_where_gpus_differ():
     scheduler = Scheduler(devices=sharing_machines(8 * GIB, 16 * GIB), **PARTS["quota"]())
     for i in range(2):
         scheduler.submit(share(f"j{i}", memory=GIB), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
+    assert summary(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
 
 
 def test_what_a_share_of_bytes_counts_for_stays_when_other_gpus_come():
@@ -866,7 +872,7 @@ def test_cells_give_whole_gpus_which_quotas_count():
     scheduler = Scheduler(cells=cells, devices=sharing_machines(0, 0, 0, 0), **PARTS["quota"]())
     for i in range(2):
         scheduler.submit(share(f"j{i}"), 0.0)
-    assert told(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
+    assert summary(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
 
 
 @pytest.mark.parametrize("immediate", [False, True])
@@ -880,11 +886,11 @@ def test_a_quota_reclaims_as_many_shares_as_it_needs(place, immediate):
     scheduler = Scheduler(quotas=quotas, immediate=immediate, **places)
     started(scheduler, *(share(f"b{i}", quota="b") for i in range(4)))
     actions = decided(scheduler, share("a0", quota="a"), now=1.0)
-    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    victims = [action.job for action in actions if isinstance(action, Preempt)]
     assert len(victims) == 1
     for name in () if immediate else victims:
         scheduler.stopped(name, 2.0)
-    assert ("Start", "a0") in told([*actions, *scheduler.decide(2.0)])
+    assert ("Start", "a0") in summary([*actions, *scheduler.decide(2.0)])
     assert scheduler.quotas.status("a").used == {"gpu": 0.25}
     assert scheduler.quotas.status("b").used == {"gpu": 0.75}
     scheduler.check()
@@ -897,11 +903,11 @@ def test_a_whole_gpu_evicts_shares_of_lower_priority_in_a_network(immediate):
     scheduler = Scheduler(topology=topology, devices=devices, immediate=immediate)
     started(scheduler, *(share(f"j{i}") for i in range(7)))
     actions = decided(scheduler, Job("urgent", "t", 1, priority=1), now=1.0)
-    victims = [one.job for one in actions if isinstance(one, Preempt)]
+    victims = [action.job for action in actions if isinstance(action, Preempt)]
     assert len(victims) == 3
     for name in () if immediate else victims:
         scheduler.stopped(name, 2.0)
-    assert ("Start", "urgent") in told([*actions, *scheduler.decide(2.0)])
+    assert ("Start", "urgent") in summary([*actions, *scheduler.decide(2.0)])
     scheduler.check()
 
 
@@ -921,7 +927,7 @@ def test_an_order_counts_shares():
     for i in range(5):
         scheduler.submit(share(f"j{i}"), 0.0)
     scheduler.reorder([f"j{i}" for i in (4, 3, 2, 1, 0)], 0.0)
-    starts = [job for kind, job in told(scheduler.decide(0.0)) if kind == "Start"]
+    starts = [job for kind, job in summary(scheduler.decide(0.0)) if kind == "Start"]
     assert sorted(starts) == ["j1", "j2", "j3", "j4"]
     scheduler.check()
 

@@ -1,4 +1,4 @@
-"""Device claims in a scheduler: starts, evictions, gangs, saved states, and what the twin says.
+"""Device claims in a scheduler: starts, evictions, gangs, saved states, and the twin as oracle.
 
 The oracle tries all nodes for all pods with the readable twin, on the published objects.
 """
@@ -58,7 +58,7 @@ def slice_of(node, devices):
 
 
 def partitions(node):
-    """A GPU as a whole, as two halves, and as three smaller parts beside one another."""
+    """A GPU as a whole, as two halves, and as three smaller parts."""
     sizes = {"whole": 4, "half0": 2, "half1": 2, "small0": 1, "small1": 1, "small2": 1}
     parts = [
         device(name, {"model": name[:-1]}, counters={"gpu": {"memory": size}})
@@ -79,10 +79,10 @@ def plain_slices(count=4):
 
 
 def cluster(*slices):
-    made = DraCluster(KubernetesFeatures.of("1.36"))
-    made.update(*[object_of("ResourceSlice", one) for one in slices or plain_slices()])
-    made.update(object_of("DeviceClass", device_class()))
-    return made
+    dra = DraCluster(KubernetesFeatures.of("1.36"))
+    dra.update(*[object_of("ResourceSlice", slice) for slice in slices or plain_slices()])
+    dra.update(object_of("DeviceClass", device_class()))
+    return dra
 
 
 def gpus(count, name="gpu", **fields):
@@ -95,12 +95,12 @@ def job(name, count, pods=1, tenant="t", role=(), **arguments):
 
 
 def decided(scheduler, *jobs, now=0.0):
-    for one in jobs:
-        scheduler.submit(one, now)
+    for job in jobs:
+        scheduler.submit(job, now)
     before = scheduler.copy()
     actions = scheduler.decide(now)
     scheduler.check()
-    started = {one.job for one in actions if isinstance(one, Start)}
+    started = {action.job for action in actions if isinstance(action, Start)}
     verify_actions(actions, {name: scheduler.job(name) for name in started}, before)
     return actions
 
@@ -119,8 +119,8 @@ def test_a_job_starts_with_an_allocation_for_each_claim():
     (start,) = decided(scheduler, Job("train", "t", roles))
     assert [pod.node for pod in start.pods] == ["n0", "n1"]
     first = dict(start.pods[0].claims)
-    assert [one["device"] for one in first["gpu"]["devices"]["results"]] == ["d0", "d1", "d2"]
-    assert [one["device"] for one in first["spare"]["devices"]["results"]] == ["d3"]
+    assert [result["device"] for result in first["gpu"]["devices"]["results"]] == ["d0", "d1", "d2"]
+    assert [result["device"] for result in first["spare"]["devices"]["results"]] == ["d3"]
     assert scheduler.status("train").pods[0].claims == start.pods[0].claims
     assert scheduler.claims.claims[0] == "/train/w/0/gpu"
     assert "/train/w/1/spare" in scheduler.claims
@@ -169,8 +169,10 @@ def test_what_the_cluster_learns_counts_after_touch():
 
 
 def others(name, node, *devices):
-    """The claim of another scheduler."""
-    results = [{"request": "r", "driver": "gpu.x", "pool": node, "device": one} for one in devices]
+    """A claim of another scheduler."""
+    results = [
+        {"request": "r", "driver": "gpu.x", "pool": node, "device": device} for device in devices
+    ]
     status = {"allocation": {"devices": {"results": results}}}
     return {"kind": "ResourceClaim", "metadata": {"name": name, "uid": name}, "status": status}
 
@@ -236,13 +238,13 @@ def test_a_guaranteed_job_evicts_the_opportunistic_job_that_holds_the_devices(im
     assert actions[0] == Preempt("spare", "late", "opportunistic")
     if not immediate:
         scheduler = Scheduler.from_bytes(scheduler.to_bytes())
-        # The device that nobody has is held for the job.
+        # The device that no job holds is reserved.
         assert decided(scheduler, job("small", 1, guaranteed=False), now=2.0)[0].job == "small"
         assert scheduler.status("small").pods[0].node == "n0"
         assert decided(scheduler, job("one", 2, guaranteed=False), now=2.0)[0].job == "one"
         scheduler.stopped("spare", 3.0)
         actions = decided(scheduler, now=3.0)
-    start = next(one for one in actions if isinstance(one, Start))
+    start = next(action for action in actions if isinstance(action, Start))
     assert (start.job, start.pods[0].node, len(devices_of(start.pods[0]))) == ("late", "n2", 4)
     scheduler.finish("late", 4.0)
     scheduler.check()
@@ -260,14 +262,16 @@ def test_pods_of_a_gang_on_two_nodes_share_what_both_nodes_see():
         [("n1", "d"), ("common", "c1")],
     ]
     (wait,) = decided(scheduler, Job("more", "t", [Role("w", 3, claims=[both])]))
-    assert isinstance(wait, Wait)  # it is not rejected: nodes choose in turn, which is no proof
+    assert isinstance(
+        wait, Wait
+    )  # not rejected: nodes are chosen one after the other, which proves nothing
 
 
 def test_pods_join_later_one_by_one():
     scheduler = Scheduler(claims=cluster(), preemption=False)
     decided(scheduler, job("one", 4), job("two", 4))
     actions = decided(scheduler, job("train", 4, pods=2, role={"min_pods": 1}))
-    assert [len(one.pods) for one in actions if isinstance(one, Start)] == [1]
+    assert [len(action.pods) for action in actions if isinstance(action, Start)] == [1]
     scheduler.finish("two", 1.0)
     (start,) = decided(scheduler, now=1.0)
     assert [(pod.index, pod.node) for pod in start.pods] == [(1, "n1")]
@@ -289,7 +293,7 @@ def test_a_replayed_log_has_the_same_ids_of_shares(tmp_path):
     scheduler = Scheduler(claims=cluster(*sharing()), log=path, preemption=False)
     started = decided(scheduler, Job("j", "t", [Role("w", 2, claims=[shares()])]))
     (first,), (second,) = (
-        one["devices"]["results"] for pod in started[0].pods for _, one in pod.claims
+        claim["devices"]["results"] for pod in started[0].pods for _, claim in pod.claims
     )
     assert first["shareID"] != second["shareID"]
     decided(scheduler, Job("k", "t", [Role("w", claims=[shares()])]), now=1.0)
@@ -313,18 +317,18 @@ def test_a_job_is_written_with_its_claims_as_kubernetes_writes_them():
             config=config,
         )
     ]
-    made = Job("j", "t", [Role("w", claims=given)])
-    plain = json.loads(json.dumps(plain_record(made)))
+    with_claims = Job("j", "t", [Role("w", claims=given)])
+    plain = json.loads(json.dumps(plain_record(with_claims)))
     assert plain["roles"][0]["claims"][0]["metadata"] == {"name": "gpu"}
-    assert record_of_plain(Job, plain) == made
-    assert hash(record_of_plain(Job, plain)) == hash(made)
-    assert Role("w", claims=[ResourceClaim.of(given[0])]) == made.roles[0]
+    assert record_of_plain(Job, plain) == with_claims
+    assert hash(record_of_plain(Job, plain)) == hash(with_claims)
+    assert Role("w", claims=[ResourceClaim.of(given[0])]) == with_claims.roles[0]
 
 
 @pytest.mark.parametrize(
     ("claims", "says"),
     [
-        ([gpus(1), gpus(2)], "claims: a name is there twice"),
+        ([gpus(1), gpus(2)], "claims:"),
         ([gpus(1, "a/b")], "claims: 'a/b' has a uid, an allocation, or '/' in its name"),
         ([ResourceClaim("c", uid="u")], "claims: 'c' has a uid"),
     ],
@@ -398,7 +402,7 @@ def test_no_claims_on_unhealthy_nodes(others):
     scheduler.remove_node("n0", 2.0)
     scheduler.check()
     actions = decided(scheduler, now=2.0)
-    assert [type(one).__name__ for one in actions] == ["Stop", "Start"]
+    assert [type(action).__name__ for action in actions] == ["Stop", "Start"]
     assert actions[1].pods[0].node == "n2"
 
 
@@ -442,7 +446,7 @@ OF_CLASS = "any.deviceclass.resource.k8s.io/devices"
 
 
 @pytest.mark.parametrize(
-    ("asked", "counted"),
+    ("alternatives", "counted"),
     [
         (request("r"), {"any": 1}),
         (request("r", 3, deviceClassName="b"), {"b": 3}),
@@ -453,7 +457,7 @@ OF_CLASS = "any.deviceclass.resource.k8s.io/devices"
         ),
     ],
 )
-def test_alternatives_count_as_the_most_that_they_may_get(asked, counted):
+def test_alternatives_count_as_the_most_that_they_may_get(alternatives, counted):
     limits = {f"{name}.deviceclass.resource.k8s.io/devices": most for name, most in counted.items()}
     for less in ("", *limits):
         most = {name: amount * 2 - (name == less) for name, amount in limits.items()}
@@ -462,7 +466,7 @@ def test_alternatives_count_as_the_most_that_they_may_get(asked, counted):
         wide = slice_of("n5", [device(f"d{i}") for i in range(8)])
         given.update(object_of("ResourceSlice", wide))
         scheduler = Scheduler(claims=given, quotas=tree(**most), growing=True)
-        roles = [Role("w", 2, claims=[claim(asked, name="c")])]
+        roles = [Role("w", 2, claims=[claim(alternatives, name="c")])]
         (action,) = decided(scheduler, Job("j", "t", roles))
         assert (f"of '{less}', and max of" in getattr(action, "reason", "")) == bool(less)
 
@@ -479,7 +483,7 @@ def test_quotas_reclaim_devices():
     scheduler = Scheduler(claims=cluster(), quotas=quotas, topology=network(), immediate=True)
     decided(scheduler, *(job(f"b{i}", 4, tenant="b", role={"gpus": 4}) for i in range(3)))
     actions = decided(scheduler, job("a", 4, pods=2, tenant="a", role={"gpus": 4}), now=1.0)
-    assert [type(one).__name__ for one in actions][:3] == ["Preempt", "Preempt", "Start"]
+    assert [type(action).__name__ for action in actions][:3] == ["Preempt", "Preempt", "Start"]
 
 
 # --- quotas by capacity: known once devices are chosen
@@ -502,7 +506,7 @@ def used(scheduler, quota="t"):
 def test_quotas_count_the_capacity_of_the_devices_that_were_chosen():
     scheduler = Scheduler(claims=cluster(*sized()), quotas=tree(**{MEMORY: 50}), preemption=False)
     actions = decided(scheduler, job("one", 2), job("two", 2), job("three", 1))
-    assert [type(one).__name__ for one in actions] == ["Start", "Wait", "Start"]
+    assert [type(action).__name__ for action in actions] == ["Start", "Wait", "Start"]
     assert f"({MEMORY}: 30 used + 60 asked > 50)" in actions[1].reason
     assert used(scheduler) == 50
     scheduler = Scheduler.from_bytes(scheduler.to_bytes())
@@ -537,8 +541,8 @@ def test_quotas_count_shares_as_they_were_rounded():
     policy = {"default": "1", "validRange": {"min": "1", "step": "4"}}
     slices = [slice_of("n0", [shared("d", {"memory": {"value": "20", "requestPolicy": policy}})])]
     scheduler = Scheduler(claims=cluster(*slices), quotas=tree(**{MEMORY: 9}), preemption=False)
-    asked = Job("j", "t", [Role("w", 2, claims=[shares()])])
-    assert f"({MEMORY}: 0 used + 10 asked > 9)" in decided(scheduler, asked)[0].reason
+    requested = Job("j", "t", [Role("w", 2, claims=[shares()])])
+    assert f"({MEMORY}: 0 used + 10 asked > 9)" in decided(scheduler, requested)[0].reason
     (start,) = decided(scheduler, Job("k", "t", [Role("w", claims=[shares()])]))
     assert (start.job, used(scheduler)) == ("k", 5)
     most = claim(request("r", 5, capacity={"memory": "2"}), name="gpu")
@@ -550,7 +554,7 @@ COUNTER = "any.deviceclass.resource.k8s.io/counters/x"
 
 
 def mixed(node, sizes):
-    """Devices of these capacities, which take of a counter."""
+    """Devices of these capacities, which consume a counter."""
     where = {"pool": node, "nodeName": node, "count": 2}
     devices = [
         device(f"d{i}", {}, {"memory": f"{memory}m"}, counters={"of": {"x": str(x)}})
@@ -570,7 +574,7 @@ def test_a_job_starts_exactly_if_some_devices_are_within_its_quota(seed):
         for node in NODES[: rng.randint(1, 2)]
     }
     most = {MEMORY: rng.randint(1, 12), COUNTER: rng.randint(0, 5)}
-    slices = [one for node, of in sizes.items() for one in mixed(node, of)]
+    slices = [device for node, of in sizes.items() for device in mixed(node, of)]
     scheduler = Scheduler(claims=cluster(*slices), quotas=tree(**most), growing=True)
     for step in range(4):
         free = {(node, i) for node, of in sizes.items() for i in range(len(of))}
@@ -594,7 +598,7 @@ def test_a_job_starts_exactly_if_some_devices_are_within_its_quota(seed):
         is_possible = exists(counts, free, left[MEMORY] * 1000, left[COUNTER])
         roles = [Role(f"r{i}", claims=[gpus(n)]) for i, n in enumerate(counts)]
         actions = decided(scheduler, Job(f"j{step}", "t", roles), now=float(step))
-        assert any(isinstance(one, Start) for one in actions) == is_possible
+        assert any(isinstance(action, Start) for action in actions) == is_possible
         if not is_possible:
             scheduler.cancel(f"j{step}", step + 0.5)
         elif rng.random() < 0.3:
@@ -609,7 +613,7 @@ def test_a_quota_has_other_devices_tried_on_the_nodes_that_a_network_has_chosen(
         (action,) = decided(scheduler, job("j", 1, 2, role={"gpus": 4}))
         assert isinstance(action, Start) == starts
         if starts:
-            assert sorted(one for pod in action.pods for one in devices_of(pod)) == [
+            assert sorted(device for pod in action.pods for device in devices_of(pod)) == [
                 ("n0", "d1"), ("n0", "d2"),
             ]  # fmt: skip
 
@@ -624,7 +628,7 @@ def test_a_job_that_has_waited_for_victims_gets_no_more_than_it_is_charged():
         "weak", "late", "opportunistic"
     )
     scheduler.stopped("weak", 2.0)
-    (start,) = [one for one in decided(scheduler, now=2.0) if isinstance(one, Start)]
+    (start,) = [action for action in decided(scheduler, now=2.0) if isinstance(action, Start)]
     assert (devices_of(start.pods[0]), used(scheduler)) == ([("n0", "d1")], 10)
 
 
@@ -698,7 +702,7 @@ def test_jobs_that_share_gpus_share_claims_and_pass_them_on():
     scheduler = Scheduler(claims=cluster(), **parts)
     stages = [(1.0, 3.0), (3.0, 1.0), (1.0, 3.0), (3.0, 1.0)]
     jobs = [job(f"j{i}", 1, role={"gpus": 2}, stages=of) for i, of in enumerate(stages)]
-    started = {one.job: one for one in decided(scheduler, *jobs)}
+    started = {start.job: start for start in decided(scheduler, *jobs)}
     assert started["j3"].shares_with == ("j0",)
     assert started["j3"].pods[0].claims == started["j0"].pods[0].claims
     scheduler.finish("j0", 1.0)
@@ -709,13 +713,13 @@ def test_jobs_that_share_gpus_share_claims_and_pass_them_on():
 # --- random histories beside the twin
 
 
-class Told:
-    """What a caller knows from the actions, and what the twin says of it."""
+class Caller:
+    """What a caller knows from the actions, and what the twin says about it."""
 
     def __init__(self, slices, may_evict, most_pods=100):
         self.world = World(*slices, features=KubernetesFeatures.of("1.36"), evaluator=matches)
         self.jobs, self.running, self.may_evict = {}, {}, may_evict
-        self.most_pods = most_pods  # of a node
+        self.most_pods = most_pods  # on a node
 
     def claims(self, name):
         (role,) = self.jobs[name].roles
@@ -729,11 +733,13 @@ class Told:
         for pod in action.pods:
             by_node.setdefault(pod.node, []).append(pod)
         for node, pods in by_node.items():
-            asked = [one for pod in pods for one in self.claims(action.job)[pod.index]]
-            wanted = self.world.allocate(*asked, node=node)
+            requested = [claim for pod in pods for claim in self.claims(action.job)[pod.index]]
+            wanted = self.world.allocate(*requested, node=node)
             given = [allocation for pod in pods for _, allocation in pod.claims]
-            if not self.may_evict:  # else a job may have started, and left for another one, before
-                assert [named(one) for one in given] == [named(one) for one in wanted.allocations]
+            if not self.may_evict:  # otherwise a job may have started and left again
+                assert [named(allocation) for allocation in given] == [
+                    named(allocation) for allocation in wanted.allocations
+                ]
             for pod, allocation in zip(pods, given, strict=True):
                 self.world.commit(f"{action.job}/{pod.index}", allocation)
         self.running[action.job] = action.pods
@@ -745,13 +751,15 @@ class Told:
 
     def fits(self, name):
         """Whether all pods of a job can start now, on any nodes."""
-        asked = self.claims(name)
-        for nodes in product(NODES, repeat=len(asked)):
+        requested = self.claims(name)
+        for nodes in product(NODES, repeat=len(requested)):
             on = {node: [] for node in nodes}
-            for node, own in zip(nodes, asked, strict=True):
+            for node, own in zip(nodes, requested, strict=True):
                 on[node] += own
-            there = Counter([pod.node for pods in self.running.values() for pod in pods] + [*nodes])
-            if max(there.values()) <= self.most_pods and all(
+            counts = Counter(
+                [pod.node for pods in self.running.values() for pod in pods] + [*nodes]
+            )
+            if max(counts.values()) <= self.most_pods and all(
                 self.world.allocate(*own, node=node).outcome == "allocated"
                 for node, own in on.items()
             ):
@@ -770,7 +778,7 @@ class Told:
                 self.running[other] = of
 
     def obey(self, actions):
-        stopped = [one.job for one in actions if isinstance(one, Preempt)]
+        stopped = [action.job for action in actions if isinstance(action, Preempt)]
         for action in actions:
             if isinstance(action, Preempt):
                 self.stop(action.job)
@@ -783,7 +791,7 @@ class Told:
         return stopped
 
     def check(self):
-        """No job waits that could start."""
+        """Check that no waiting job could start."""
         for name, waiting in self.jobs.items():
             if name in self.running:
                 continue
@@ -797,8 +805,8 @@ class Told:
 
 def named(allocation):
     return [
-        (one["request"], one["pool"], one["device"], one.get("consumedCapacity"))
-        for one in allocation["devices"]["results"]
+        (result["request"], result["pool"], result["device"], result.get("consumedCapacity"))
+        for result in allocation["devices"]["results"]
     ]
 
 
@@ -831,7 +839,7 @@ def test_in_any_history_no_job_waits_that_could_start(seed, kind, may_evict, par
     policy = {"value": "8", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
     slices = {
         "plain": plain_slices(),
-        "parts": [one for node in NODES for one in partitions(node)],
+        "parts": [device for node in NODES for device in partitions(node)],
         "shares": [
             slice_of(node, [shared(f"d{i}", {"memory": policy}) for i in range(1 + (node == "n1"))])
             for node in NODES
@@ -839,34 +847,34 @@ def test_in_any_history_no_job_waits_that_could_start(seed, kind, may_evict, par
     }[kind]
     others, gpus = BY_SIDE[parts](), {} if parts == "alone" else {"gpus": 2}
     scheduler = Scheduler(claims=cluster(*slices), preemption=may_evict, immediate=True, **others)
-    told = Told(slices, may_evict, 2 if others else 100)
+    caller = Caller(slices, may_evict, 2 if others else 100)
     held = scheduler.claims.to_bytes()
     for step in range(40):
         now, name = float(step), f"j{step}"
-        running = sorted(told.running)
+        running = sorted(caller.running)
         if running and rng.random() < 0.4:
             name = rng.choice(running)
             scheduler.finish(name, now)
-            told.stop(name)
-            del told.jobs[name]
+            caller.stop(name)
+            del caller.jobs[name]
         else:
             role = Role("w", rng.choice([1, 1, 2]), claims=[some_claim(rng, kind)], **gpus)
             # Cells wait for opportunistic jobs to leave guaranteed cells.
             is_guaranteed = rng.random() < 0.6 or (parts == "cells" and not may_evict)
-            told.jobs[name] = Job(name, "t", [role], guaranteed=is_guaranteed)
-            scheduler.submit(told.jobs[name], now)
+            caller.jobs[name] = Job(name, "t", [role], guaranteed=is_guaranteed)
+            scheduler.submit(caller.jobs[name], now)
         with scheduler.what_if() as branch:
             expected = branch.decide(now)
         actions = scheduler.decide(now)
         assert actions == expected
-        told.obey(actions)
-        told.check()
+        caller.obey(actions)
+        caller.check()
         scheduler.check()
         if step % 10 == 5:
             again = Scheduler.from_bytes(scheduler.to_bytes())
             assert again.to_bytes() == scheduler.to_bytes()
-            assert [again.status(one).pods for one in again] == [
-                scheduler.status(one).pods for one in scheduler
+            assert [again.status(name).pods for name in again] == [
+                scheduler.status(name).pods for name in scheduler
             ]
     for name in list(scheduler):
         scheduler.cancel(name, 100.0) if scheduler.state(name) == "pending" else None
@@ -897,7 +905,7 @@ COMPOSED = {
 
 
 def happen(scheduler, rng, step, tenants, now):
-    """One event."""
+    """Cause one event."""
     by_state = {"pending": [], "running": [], "reserved": [], "leaving": [], "lent": []}
     for name in scheduler:
         status = scheduler.status(name)
@@ -924,9 +932,7 @@ def happen(scheduler, rng, step, tenants, now):
 
 
 def charged(scheduler):
-    """What quotas have to be charged for the devices of running jobs, and of those that wait for
-    victims.
-    """
+    """What quotas must charge for the devices of running and of reserved jobs."""
     expected = Counter()
     for owner, held in scheduler.claims.facts().held.items():
         name, _, rest = owner[1:].partition("/")
@@ -943,13 +949,15 @@ def charged(scheduler):
 @pytest.mark.parametrize("seed", seeds(8))
 def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, tmp_path):
     rng = random.Random(f"{seed}{parts}")
-    made = COMPOSED[parts]()
-    has_capacities = "quotas" not in made and rng.random() < 0.7
+    composition = COMPOSED[parts]()
+    has_capacities = "quotas" not in composition and rng.random() < 0.7
     if has_capacities:
-        made["quotas"] = capacity_tree(limit=rng.choice(["max", "runtime"]))
-    tenants = ["t"] if "cells" in made or "quotas" not in made else ["a", "t"]
+        composition["quotas"] = capacity_tree(limit=rng.choice(["max", "runtime"]))
+    tenants = ["t"] if "cells" in composition or "quotas" not in composition else ["a", "t"]
     path, slices = tmp_path / "log", sized()
-    scheduler = Scheduler(claims=cluster(*slices), immediate=rng.random() < 0.4, log=path, **made)
+    scheduler = Scheduler(
+        claims=cluster(*slices), immediate=rng.random() < 0.4, log=path, **composition
+    )
     for step in range(50):
         now = float(step)
         happen(scheduler, rng, step, tenants, now)
@@ -957,7 +965,7 @@ def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, t
         before = scheduler.copy()
         actions = scheduler.decide(now)
         scheduler.check()
-        started = {one.job for one in actions if isinstance(one, Start | Promote)}
+        started = {action.job for action in actions if isinstance(action, Start | Promote)}
         verify_actions(actions, {name: scheduler.job(name) for name in started}, before)
         if has_capacities:
             assert {quota: used(scheduler, quota) for quota in "at"} == charged(scheduler)
@@ -973,7 +981,7 @@ def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, t
     again.check()
     assert [again.status(name) for name in again] == [scheduler.status(name) for name in scheduler]
     assert again.claims.to_bytes() == scheduler.claims.to_bytes()
-    if "quotas" in made:
+    if "quotas" in composition:
         assert again.quotas.to_bytes() == scheduler.quotas.to_bytes()
     for _ in range(3):
         for name in list(scheduler):
@@ -991,11 +999,11 @@ def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, t
 
 @pytest.mark.parametrize("parts", ["claims", "network", "network and devices"])
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_of_many_candidates_only_those_of_a_node_leave(parts, gpus):
+def test_of_many_candidates_only_those_of_a_node_are_evicted(parts, gpus):
     scheduler = Scheduler(claims=cluster(), immediate=True, **COMPOSED[parts]())
     role = {"gpus": gpus}
     decided(scheduler, *(job(f"w{i:02}", 1, role=role, guaranteed=False) for i in range(12)))
     actions = decided(scheduler, job("late", 4, role=role), now=1.0)
-    victims = [one.job for one in actions if isinstance(one, Preempt)]
-    start = next(one for one in actions if isinstance(one, Start))
+    victims = [action.job for action in actions if isinstance(action, Preempt)]
+    start = next(action for action in actions if isinstance(action, Start))
     assert (len(victims), start.job) == (4, "late")

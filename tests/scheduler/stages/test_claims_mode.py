@@ -1,4 +1,4 @@
-"""Which devices claims get: the first ones, or those on as few cards as possible."""
+"""How claims choose devices: the first ones, or those on as few cards as possible."""
 
 import random
 
@@ -29,7 +29,7 @@ def slices(profile, start):
 
 
 def taken(cluster, node):
-    """By card, the memory slices that are in use."""
+    """The memory slices in use, by card."""
     return [
         set().union(*(slices(instance.profile, instance.start) for instance in instances))
         for _, instances in sorted(mig_instances(cluster, node).items())
@@ -37,7 +37,7 @@ def taken(cluster, node):
 
 
 def fewest(of_cards, profiles):
-    """How many idle cards some instances begin at least, tried one by one; None: no room."""
+    """The fewest idle cards that some instances start to use, by trying all; None: no room."""
 
     def tries(now, left):
         if not left:
@@ -63,7 +63,9 @@ def begun(before, after):
 
 
 def live(seed, mode):
-    """Jobs come and end; by start, how many cards it began, and how many at least on any node."""
+    """Jobs come and end. For each start, how many cards it started to use, and the fewest on any
+    node.
+    """
     rng = random.Random(seed)
     scheduler = Scheduler(claims=cards(), claims_mode=mode)
     for number in range(25):

@@ -1,6 +1,6 @@
-"""What every stage keeps of `hivecore.decisions.Stage`: the same cases for all of them.
+"""The protocol `hivecore.decisions.Stage`: the same cases for every stage.
 
-A case names a stage that serves one of two requests, and not both together.
+A case is a stage that can serve either of two requests, but not both.
 """
 
 import copy
@@ -31,7 +31,7 @@ def cells():
         CellCluster(ClusterSpec({"c": chain}, {"A": {"c": {"node": 1}}})),
         AffinityGroup("first", "A", [(1, 3)]),
         AffinityGroup("second", "A", [(1, 2)]),
-        AffinityGroup("third", "nobody", [(1, 1)]),
+        AffinityGroup("third", "unknown", [(1, 1)]),
     )
 
 
@@ -51,12 +51,12 @@ def quotas():
         QuotaTree([Quota("all", max={"gpu": 4}), entitled, other], total={"gpu": 4}),
         QuotaRequest("first", "first", {"gpu": 3}),
         QuotaRequest("second", "second", {"gpu": 2}),
-        QuotaRequest("third", "nobody", {"gpu": 1}),
+        QuotaRequest("third", "unknown", {"gpu": 1}),
     )
 
 
 def raise_limit(tree, limit):
-    """On a tree of quotas, which alone has limits."""
+    """Only trees of quotas have limits."""
     if limit.limit == "total":
         tree.set_total({limit.dimension: limit.amount})
     else:
@@ -71,7 +71,7 @@ def topology():
         network,
         TopologyRequest("first", 3),
         TopologyRequest("second", 2),
-        TopologyRequest("third", 1, must="nobody"),
+        TopologyRequest("third", 1, must="unknown"),
     )
 
 
@@ -119,16 +119,16 @@ def test_what_waits_is_refused_with_a_code_and_a_reason(make):
 
 
 @every_stage
-def test_a_decision_that_another_one_has_overtaken_is_stale(make):
+def test_a_decision_is_stale_after_another_was_committed(make):
     stage, first, second, _ = make()
-    one, other = stage.schedule(first), stage.schedule(second)
-    stage.commit(one)
+    decision, other = stage.schedule(first), stage.schedule(second)
+    stage.commit(decision)
     before = stage.to_bytes()
     for _ in range(2):
         with pytest.raises(StaleDecisionError):
             stage.commit(other)
     with pytest.raises(StaleDecisionError):
-        stage.commit(one)
+        stage.commit(decision)
     assert stage.to_bytes() == before
 
 
@@ -149,11 +149,11 @@ def test_a_release_takes_all_back_and_unknown_names_are_key_errors(make):
     stage.commit(stage.schedule(first))
     stage.release(first.name)
     assert stage.to_bytes() == before
-    for name in (first.name, second.name, "", "nobody"):
+    for name in (first.name, second.name, "", "unknown"):
         with pytest.raises(KeyError):
             stage.release(name)
     for call in (stage.schedule, stage.fits, stage.explain) if never is not None else ():
-        with pytest.raises(KeyError, match="nobody"):
+        with pytest.raises(KeyError, match="unknown"):
             call(never)
     assert stage.to_bytes() == before
 

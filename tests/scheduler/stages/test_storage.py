@@ -1,4 +1,4 @@
-"""Storage in the scheduler: objectives that ask how much jobs have yet to read."""
+"""Storage in the scheduler: objectives that depend on how much jobs have yet to read."""
 
 from math import inf
 
@@ -29,7 +29,7 @@ def reader(name, total_gb, dataset="images", rate_mbps=100.0):
 
 
 def remote_io(actions):
-    return {one.job: one.rate_mbps for one in actions if isinstance(one, SetRemoteIO)}
+    return {action.job: action.rate_mbps for action in actions if isinstance(action, SetRemoteIO)}
 
 
 def with_jobs(objective, *jobs, cache_gb=0.0):
@@ -57,37 +57,37 @@ def test_what_was_read_by_now_is_not_left():
 
 
 def test_the_cache_counts_for_what_was_read():
-    # Half of what it reads is cached, so that 50 MB/s of remote IO are enough for 100 MB/s.
+    # Half of its data is cached, so 50 MB/s of remote IO give 100 MB/s.
     scheduler, actions = with_jobs("sjf", reader("first", 60.0), cache_gb=500.0)
     assert remote_io(actions) == {"first": 50.0}
     assert SetCache("images", 500_000_000_000) in actions
     again = scheduler.copy()
-    # The first has 10 GB left, which are 100 s; the second 24 GB, which are 120 s.
+    # The first has 10 GB (100 s) left, the second 24 GB (120 s).
     scheduler.submit(reader("second", 24.0, rate_mbps=200.0), 500.0)
     assert remote_io(scheduler.decide(500.0)) == {"second": 50.0}
-    # The first has 20 GB left, which are 200 s.
+    # The first has 20 GB (200 s) left.
     again.submit(reader("second", 24.0, rate_mbps=200.0), 400.0)
     assert remote_io(again.decide(400.0)) == {"first": 0.0, "second": 100.0}
 
 
-def test_who_has_read_more_than_he_was_to_has_nothing_left():
+def test_a_job_that_has_read_too_much_has_nothing_left():
     scheduler, _ = with_jobs("sjf", reader("late", 10.0))
     assert remote_io(decided(scheduler, reader("new", 1.0, "text"), now=1e6)) == {}
 
 
 @pytest.mark.parametrize("objective", ["sjf", "finish_time"])
-def test_who_does_not_say_how_much_he_reads_has_the_most_left(objective):
+def test_a_job_of_unknown_length_has_the_most_left(objective):
     _, actions = with_jobs(objective, reader("unknown", inf), reader("known", 1e6, "text"))
-    found = remote_io(actions)
+    rates = remote_io(actions)
     if objective == "sjf":
-        assert found == {"known": 100.0}
+        assert rates == {"known": 100.0}
     else:
-        assert sum(found.values()) == pytest.approx(100.0)
-        assert min(found.values()) > 0.0
+        assert sum(rates.values()) == pytest.approx(100.0)
+        assert min(rates.values()) > 0.0
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_who_begins_again_has_read_nothing(fails):
+def test_a_restarted_job_has_read_nothing(fails):
     scheduler, _ = with_jobs("sjf", reader("first", 60.0))
     decided(scheduler, reader("other", 100.0), now=450.0)
     scheduler.cancel("other", 460.0)
@@ -95,17 +95,17 @@ def test_who_begins_again_has_read_nothing(fails):
     if fails:
         scheduler.fail("first", 500.0)
         scheduler.decide(500.0)
-    found = remote_io(decided(scheduler, reader("second", 20.0, "text"), now=500.0))
-    assert found == ({"first": 0.0, "second": 100.0} if fails else {})
+    rates = remote_io(decided(scheduler, reader("second", 20.0, "text"), now=500.0))
+    assert rates == ({"first": 0.0, "second": 100.0} if fails else {})
 
 
-def test_who_had_more_than_an_equal_share_gets_less_for_it():
-    # Two jobs of 100 GB, of which the first has run alone for 500 s: of its 100 GB 50 are left.
+def test_a_job_that_had_more_than_an_equal_share_gets_less():
+    # Two jobs of 100 GB. The first has run alone for 500 s, and has 50 GB left.
     scheduler, _ = with_jobs("finish_time", reader("first", 100.0))
-    found = remote_io(decided(scheduler, reader("second", 100.0, "text"), now=500.0))
-    first, second = found["first"], found["second"]
+    rates = remote_io(decided(scheduler, reader("second", 100.0, "text"), now=500.0))
+    first, second = rates["first"], rates["second"]
     assert first + second == pytest.approx(100.0)
-    # With 50 MB/s each would have needed 2,000 s in all.
+    # At 50 MB/s each would need 2,000 s in all.
     assert 500.0 + 50_000.0 / first == pytest.approx(100_000.0 / second)
 
 
@@ -114,12 +114,12 @@ def test_copies_and_saved_schedulers_know_how_far_jobs_are(objective):
     scheduler, _ = with_jobs(objective, reader("first", 60.0))
     decided(scheduler, reader("other", 100.0), now=100.0)
     others = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
-    found = []
-    for one in (scheduler, *others):
-        found.append(remote_io(decided(one, reader("second", 40.0, "text"), now=300.0)))
-    assert found[1] == found[2] == found[0]
+    results = []
+    for branch in (scheduler, *others):
+        results.append(remote_io(decided(branch, reader("second", 40.0, "text"), now=300.0)))
+    assert results[1] == results[2] == results[0]
     if objective == "sjf":  # 30 to 40 GB of the first are left
-        assert "first" not in found[0]
+        assert "first" not in results[0]
 
 
 def test_a_log_with_progress_is_run_again(tmp_path):
@@ -134,15 +134,15 @@ def test_a_log_with_progress_is_run_again(tmp_path):
     assert again.decide(301.0) == scheduler.decide(301.0)
 
 
-# --- what is observed
+# --- observations
 
 
 def caches(actions):
-    return {one.dataset: one.size / 1e9 for one in actions if isinstance(one, SetCache)}
+    return {action.dataset: action.size / 1e9 for action in actions if isinstance(action, SetCache)}
 
 
 def two_readers(**options):
-    """Images fit into the cache, and text does not."""
+    """Images fit into the cache, text does not."""
     storage = StoragePool({"images": 100.0, "text": 1000.0}, 100.0, 90.0, **options)
     scheduler = Scheduler(storage=storage, immediate=True)
     scheduler.submit(reader("one", inf, rate_mbps=80.0), 0.0)
@@ -150,14 +150,14 @@ def two_readers(**options):
     return scheduler, scheduler.decide(0.0)
 
 
-def test_who_finds_its_cache_empty_has_remote_io_to_fill_it():
+def test_a_job_with_an_empty_cache_gets_remote_io_to_fill_it():
     scheduler, actions = two_readers(threshold=0.0)
     assert caches(actions) == {"images": 100.0} and remote_io(actions) == {"two": 50.0}
-    found = []
+    results = []
     for cached in (0.0, 50.0, 75.0, 100.0):
         scheduler.observe(10.0, cached_gb={"images": cached})
-        found.append(remote_io(scheduler.decide(10.0)))
-    assert found == [
+        results.append(remote_io(scheduler.decide(10.0)))
+    assert results == [
         {"one": 80.0, "two": 10.0},
         {"one": 40.0, "two": 50.0},
         {"one": 20.0},
@@ -173,26 +173,26 @@ def test_what_a_job_finds_in_its_epoch_may_be_less_than_what_is_cached():
     assert remote_io(scheduler.decide(20.0)) == {"one": 0.0}
 
 
-def test_who_reads_less_for_now_saves_less_remote_io():
+def test_a_job_that_reads_less_now_saves_less_remote_io():
     storage = StoragePool({"images": 100.0, "text": 100.0}, 100.0, None)
     scheduler = Scheduler(storage=storage, immediate=True)
     scheduler.submit(reader("one", inf, rate_mbps=80.0), 0.0)
     scheduler.submit(reader("two", inf, "text", 50.0), 0.0)
     assert scheduler.decide(0.0)[2:] == [SetCache("images", 100 * 10**9)]
     scheduler.observe(10.0, rate_mbps={"one": 46.0})
-    assert scheduler.decide(10.0) == []  # what is there saves a tenth more
+    assert scheduler.decide(10.0) == []  # the cached data saves a tenth more
     scheduler.observe(20.0, rate_mbps={"one": 40.0})
     assert caches(scheduler.decide(20.0)) == {"images": 0.0, "text": 100.0}
 
 
 def test_what_was_read_is_what_was_observed():
     scheduler, _ = with_jobs("sjf", reader("first", 60.0))
-    scheduler.observe(500.0, read_gb={"first": 10.0})  # and not 50, as it was told
+    scheduler.observe(500.0, read_gb={"first": 10.0})  # and not 50, as allocated
     scheduler.submit(reader("second", 40.0, "text"), 500.0)
     assert remote_io(scheduler.decide(500.0)) == {"first": 0.0, "second": 100.0}
 
 
-def test_cache_that_is_left_over_is_for_those_who_wait():
+def test_unused_cache_is_for_waiting_jobs():
     storage = StoragePool({"images": 40.0, "text": 100.0}, 100.0, None, ahead=True)
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), storage=storage, immediate=True)
     assert caches(decided(scheduler, reader("runs", inf))) == {"images": 40.0}
@@ -209,8 +209,8 @@ def test_whole_bytes_are_never_more_than_there_are():
     for name in "abc":
         scheduler.submit(reader(name, inf, name), 0.0)
     scheduler.observe(0.0, cached_gb=dict.fromkeys("abc", 0.7e-9))
-    told = [one.size for one in scheduler.decide(0.0) if isinstance(one, SetCache)]
-    assert sum(told) <= 2
+    sizes = [action.size for action in scheduler.decide(0.0) if isinstance(action, SetCache)]
+    assert sum(sizes) <= 2
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_nothing_is_observed_without_storage():
 
 
 def test_a_pool_without_remote_io_is_for_the_least_of_it():
-    with pytest.raises(ValueError, match="bandwidth_mbps is missing: objective 'max_min' shares"):
+    with pytest.raises(ValueError, match="bandwidth_mbps"):
         StoragePool(SIZES, 1.0, None, "max_min")
 
 
@@ -261,11 +261,11 @@ def test_copies_saved_schedulers_and_logs_know_what_was_observed(objective, tmp_
     others = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
     scheduler.close()
     others.append(recover(log))
-    told = []
-    for one in (scheduler, *others):
-        one.check()
-        told.append(decided(one, reader("third", 40.0, "text"), now=300.0))
-    assert told[1:] == [told[0]] * 3
+    results = []
+    for branch in (scheduler, *others):
+        branch.check()
+        results.append(decided(branch, reader("third", 40.0, "text"), now=300.0))
+    assert results[1:] == [results[0]] * 3
 
 
 def test_an_observation_is_an_event_of_the_log():

@@ -1,7 +1,7 @@
-"""The cheapest victims of one job by trying all sets of running jobs on the parts themselves.
+"""The cheapest victims of a job, by trying all sets of running jobs on the parts.
 
-It shares no code with the scheduler: it calls copies of the parts as a user would who composes
-them by hand, and knows the rules of who may leave as the documentation states them.
+It shares no code with the scheduler: it calls copies of the parts, as a user would, and has its own
+version of the documented rules for evictions.
 """
 
 from collections import Counter
@@ -34,10 +34,11 @@ COMPOSITIONS = {
 
 
 class Answer(NamedTuple):
-    """What a scheduler does for the last job, and what is the least that would do.
+    """What a scheduler does for the last job, and the cheapest possible victims.
 
     :param victims: ``None``: the job waits; empty: it starts.
-    :param least: guaranteed victims and victims of the cheapest set; ``None``: no set is enough.
+    :param least: guaranteed victims and all victims of the cheapest set; ``None``: no set is
+        enough.
     """
 
     victims: frozenset | None
@@ -47,8 +48,8 @@ class Answer(NamedTuple):
 
 
 def instance(parts, rng, limits=()):
-    """A scheduler with some running jobs, and one that waits for its first decision; and the
-    evictions until then, as pairs of quota and time.
+    """A scheduler with running jobs, and a job that waits for its first decision; and the past
+    evictions, as pairs of quota and time.
     """
     scheduler = make_scheduler(parts, immediate=True, eviction_limits=limits)
     evictions = []
@@ -79,7 +80,7 @@ def instance(parts, rng, limits=()):
 
 
 def random_limits(rng):
-    """Limits of the evictions of each quota, or of both."""
+    """Limits on evictions for each quota, or for both."""
     return [
         EvictionLimit(
             quota,
@@ -91,14 +92,16 @@ def random_limits(rng):
 
 
 def answer(scheduler, job, evictions=(), now=11.0):
-    """What the scheduler does, beside the best."""
+    """What the scheduler does, and the best rank."""
     oracle = Oracle(scheduler, job, evictions, now)
     actions = scheduler.decide(now)
     victims = frozenset(
-        one.job for one in actions if isinstance(one, Preempt) and one.for_job == job.name
+        action.job
+        for action in actions
+        if isinstance(action, Preempt) and action.for_job == job.name
     )
     least = oracle.least()
-    if not any(isinstance(one, Start) and one.job == job.name for one in actions):
+    if not any(isinstance(action, Start) and action.job == job.name for action in actions):
         return Answer(None, None, least, True)
     smaller = (victims - {name} for name in victims)
     return Answer(
@@ -107,7 +110,7 @@ def answer(scheduler, job, evictions=(), now=11.0):
 
 
 class Oracle:
-    """The parts as they are before the job is decided on."""
+    """The parts before the decision on the job."""
 
     def __init__(self, scheduler, job, evictions=(), now=11.0):
         self.job, self.now = job, now
@@ -125,7 +128,7 @@ class Oracle:
         return sum(self.running[name].guaranteed for name in names), len(names)
 
     def least(self):
-        """The rank of the cheapest set after which the job starts."""
+        """The rank of the cheapest set whose eviction lets the job start."""
         names = [name for name in self.running if self.may_leave(name)]
         sets = (some for count in range(len(names) + 1) for some in combinations(names, count))
         for some in sorted(sets, key=self.rank):
@@ -163,7 +166,7 @@ class Oracle:
         )
 
     def is_fair(self, names):
-        """Whether each quota that gives something back still uses too much before it does."""
+        """Whether each quota that returns something is still over-used before it does."""
         if self.quotas is None:
             return True
         quotas = self.quotas.copy()
@@ -222,7 +225,7 @@ class Oracle:
         return () if place is None else place.nodes
 
     def places(self, place, role, nodes):
-        """Node and GPUs of each pod; None: there is no place."""
+        """Node and GPUs of each pod; None: no place."""
         if place is None:
             return [(None, None)] * role.pods
         if place is self.topology or self.topology is not None:

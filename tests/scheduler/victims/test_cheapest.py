@@ -1,4 +1,4 @@
-"""A job evicts the cheapest set of jobs there is, beside trying all sets on the parts."""
+"""A job evicts the cheapest set of jobs, found by trying all sets on the parts."""
 
 import random
 
@@ -15,17 +15,17 @@ def test_victims_are_a_cheapest_set_and_no_job_waits_that_could_evict(name):
         scheduler, job, _ = instance(COMPOSITIONS[name], rng)
         if job.name not in scheduler:  # it could never start
             continue
-        found = answer(scheduler, job)
-        assert found.rank == found.least, f"instance {number}: {found}"
-        assert found.is_irreducible, f"instance {number}: {found}"
-        evictions += bool(found.victims)
+        result = answer(scheduler, job)
+        assert result.rank == result.least, f"instance {number}: {result}"
+        assert result.is_irreducible, f"instance {number}: {result}"
+        evictions += bool(result.victims)
         scheduler.check()
     assert evictions > (2 if SCALE >= 1 else 1)
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_limits_of_evictions_leave_the_cheapest_set_that_keeps_to_them(name):
-    """As soon as there is such a set; the scheduler decides at each time at which a limit ends."""
+    """As soon as there is such a set; the scheduler decides whenever a limit ends."""
     rng = random.Random(f"limits {name}")
     evictions = waits = 0
     for number in range(max(10, int(100 * SCALE))):

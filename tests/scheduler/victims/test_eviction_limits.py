@@ -1,4 +1,4 @@
-"""Jobs of a quota are evicted neither too soon nor too often, and who waits for that is woken."""
+"""Limits on how soon and how often jobs are evicted, and how waiting jobs are woken."""
 
 import copy
 
@@ -31,9 +31,9 @@ def decide(scheduler, now):
     assert branch.decide(now) == actions
     scheduler.check()
     return [
-        (type(one).__name__, one.job)
-        for one in actions
-        if isinstance(one, Start | Preempt | Shrink)
+        (type(action).__name__, action.job)
+        for action in actions
+        if isinstance(action, Start | Preempt | Shrink)
     ]
 
 
@@ -78,13 +78,13 @@ def test_pods_above_the_least_are_not_protected_by_their_run_time():
 def test_at_most_so_many_leave_in_any_hour():
     scheduler = make_scheduler(EvictionLimit("b", per_hour=2))
     fill(scheduler)
-    told = []
+    preempts = []
     for i, now in enumerate((0.0, 100.0, 200.0, 3599.0, 3600.0, 3700.0)):
         if i < 3:
             scheduler.submit(Job(f"mine{i}", "a", 1, priority=1), now)
         scheduler = copy.copy(scheduler)
-        told += [(now, name) for kind, name in decide(scheduler, now) if kind == "Preempt"]
-    assert [now for now, _ in told] == [0.0, 100.0, 3600.0]
+        preempts += [(now, name) for kind, name in decide(scheduler, now) if kind == "Preempt"]
+    assert [now for now, _ in preempts] == [0.0, 100.0, 3600.0]
 
 
 def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room():
@@ -106,7 +106,7 @@ def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room()
 
 @pytest.mark.parametrize("part", ["quotas", "quotas and devices", "quotas and topology"])
 def test_of_many_jobs_those_leave_that_keep_to_the_budget(part):
-    """Two of the least important jobs are too many, and the large job is enough by itself."""
+    """Two of the least important jobs are too many; the large job alone is enough."""
     tree = QuotaTree([Quota("q", max={"gpu": 16})], total={"gpu": 16})
     parts = {
         "devices": DeviceCluster({"n": NodeDevices.uniform(gpus=16)}),

@@ -1,11 +1,11 @@
-"""Evictions end: every history of few jobs on four GPUs, after every event.
+"""Evictions end: all histories of a few jobs on four GPUs.
 
-Between two events from outside no set of running jobs comes twice. There are 2**n sets of n jobs,
-3**n where some may run on idle cells, so whatever happens ends after so many starts at most. Nobody
-leaves for a job that then waits.
+Between two external events no set of running jobs occurs twice. There are 2**n sets of n jobs, or
+3**n with idle cells, so the number of starts is bounded. No job is evicted for a job that then
+waits.
 
-So too where victims take their time: whenever somebody has stopped or ended that is an event, and
-still no set of running jobs comes twice before a job comes or ends, whoever stops first.
+Where victims take time to stop, each stop is an event. Still no set of running jobs occurs twice
+before a job comes or ends, whichever victim stops first.
 """
 
 import pytest
@@ -17,11 +17,11 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Sharing, Start
 from hivecore.topology import NetworkTopology
 
-#: A long run tries more of them, of more sizes.
+#: a long run tries more jobs of more sizes
 JOBS = 3 if SCALE < 10 else 4
 SIZES = (1, 2, 4) if SCALE < 5 else (1, 2, 3, 4)
 NODES = "n0", "n1"
-#: Tenant, GPUs, priority, whether it is guaranteed.
+#: tenant, GPUs, priority, guaranteed
 CHOICES = [
     (tenant, gpus, priority, guaranteed)
     for tenant in "ab"
@@ -47,10 +47,10 @@ def quotas(limit):
 
 
 def network():
-    made = NetworkTopology([], {node: {} for node in NODES})
+    topology = NetworkTopology([], {node: {} for node in NODES})
     for node in NODES:
-        made.set_free(node, {"gpu": 2})
-    return made
+        topology.set_free(node, {"gpu": 2})
+    return topology
 
 
 def machines():
@@ -75,13 +75,13 @@ WORLDS = {
 
 
 class History:
-    """A scheduler, and who runs by what it has said.
+    """A scheduler, and the running jobs according to its actions.
 
-    :param across: whether every other job asks the quota of the other tenant.
+    :param across: every other job requests the quota of the other tenant.
     """
 
     def __init__(self, scheduler, jobs, running, across):
-        #: who runs -> whether on idle cells
+        #: running job -> whether it runs on idle cells
         self.scheduler, self.jobs, self.running = scheduler, jobs, running
         self.across = across
         self.preempted = 0
@@ -123,9 +123,9 @@ class History:
                 assert winner in ("", action.job), "they have left for another one"
                 winner = ""
                 self.runs(action, seen)
-        assert not winner, "they have left for nobody"
+        assert not winner, "they have left for no job"
         won = {action.for_job for action in actions if isinstance(action, Preempt)}
-        assert won <= self.running.keys(), "who made others leave waits"
+        assert won <= self.running.keys(), "a job that evicted others waits"
         self.preempted += len(won)
         assert self.scheduler.decide(0.0) == [], "it is not quiet"
 
@@ -135,17 +135,17 @@ class History:
         seen.add(frozenset(self.running.items()))
 
     def end(self):
-        """Who runs ends, the first one first, until nobody is left."""
+        """End the running jobs in turn, until none is left."""
         while self.running:
             first = min(self.running)
             self.scheduler.finish(first, 0.0)
             del self.running[first]
             self.settle()
-        assert len(self.scheduler) == 0, "somebody waits for ever"
+        assert len(self.scheduler) == 0, "a job waits forever"
 
 
 def after(history, jobs):
-    """All histories of so many more jobs; how often somebody had to leave."""
+    """All histories with so many more jobs; how often a job was evicted."""
     count = 0
     for choice in CHOICES:
         branch = history.branch()
@@ -159,23 +159,23 @@ def after(history, jobs):
 
 
 class SlowHistory(History):
-    """One whose victims stop one after the other, when they are told to."""
+    """A history in which victims stop one after the other."""
 
     def __init__(self, scheduler, jobs, running, across, first):
         super().__init__(scheduler, jobs, running, across)
-        #: whether who was told first stops first, or last
+        #: whether the first victim stops first, or last
         self.first = first
 
     def branch(self):
-        told = self.scheduler.copy(), dict(self.jobs), dict(self.running)
-        made = SlowHistory(*told, self.across, self.first)
+        copied = self.scheduler.copy(), dict(self.jobs), dict(self.running)
+        branch = SlowHistory(*copied, self.across, self.first)
         assert not any(self.scheduler.status(name).for_job for name in self.running)
-        return made
+        return branch
 
     def settle(self):
-        """Decide and let victims stop until nothing happens any more."""
+        """Decide and let victims stop, until nothing happens any more."""
         seen = {frozenset(self.running.items())}
-        stopping = {}  # who has to stop -> for whom
+        stopping = {}  # victim -> the job that it stops for
         while True:
             waiting = set(stopping.values())
             for action in self.scheduler.decide(0.0):
@@ -195,8 +195,8 @@ class SlowHistory(History):
             self.scheduler.stopped(victim, 0.0)
             if winner not in stopping.values():
                 branch = self.scheduler.copy()
-                starts = [one.job for one in branch.decide(0.0) if isinstance(one, Start)]
-                assert winner in starts, "who made others leave waits"
+                starts = [action.job for action in branch.decide(0.0) if isinstance(action, Start)]
+                assert winner in starts, "a job that evicted others waits"
         assert self.scheduler.decide(0.0) == [], "it is not quiet"
 
 

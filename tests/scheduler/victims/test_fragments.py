@@ -1,4 +1,4 @@
-"""Of sets of victims that cost as much, those that leave the fewest fragments."""
+"""Among sets of victims with the same cost, those that leave the fewest fragments."""
 
 import random
 from itertools import combinations
@@ -11,12 +11,14 @@ from hivecore.scheduler import Fragments, Job, Preempt, Scheduler, Start
 
 
 def victims(scheduler, job, now=9.0):
-    return {one.job for one in decided(scheduler, job, now=now) if isinstance(one, Preempt)}
+    return {
+        action.job for action in decided(scheduler, job, now=now) if isinstance(action, Preempt)
+    }
 
 
 @pytest.mark.parametrize("goal", [None, Fragments(), Fragments([2, 4])])
-def test_who_leaves_a_whole_hole_is_preferred(goal):
-    """By GPU-seconds "b" leaves, beside which a GPU would stay idle."""
+def test_a_victim_that_leaves_no_fragment_is_preferred(goal):
+    """By GPU-seconds "b" would leave, which would keep a GPU idle."""
     scheduler = make_scheduler(("topology",), immediate=True, fragments=goal)
     for name, gpus, node in (("a", 3, "n0"), ("c", 1, "n0"), ("b", 2, "n1"), ("d", 2, "n1")):
         for other in NODES:
@@ -46,7 +48,7 @@ def test_no_other_set_of_as_many_leaves_fewer(parts, seed):
     scheduler = make_scheduler(COMPOSITIONS[parts], immediate=True, fragments=goal)
     for i in range(12):
         job = Job(f"j{i}", "a", rng.choice([1, 1, 2, 3]), guaranteed=False)
-        if not any(isinstance(one, Start) for one in decided(scheduler, job, now=float(i))):
+        if not any(isinstance(action, Start) for action in decided(scheduler, job, now=float(i))):
             scheduler.cancel(job.name, float(i))
     new = Job("new", "a", rng.choice([2, 3, 4]))
     before, running = scheduler.copy(), list(scheduler)
@@ -57,12 +59,12 @@ def test_no_other_set_of_as_many_leaves_fewer(parts, seed):
         branch = before.copy()
         for name in names:
             branch.cancel(name, 20.0)
-        if {type(one) for one in decided(branch, new, now=20.0)} == {Start}:
+        if {type(action) for action in decided(branch, new, now=20.0)} == {Start}:
             left[frozenset(names)] = fragments(branch, goal)
     assert not gone or left[frozenset(gone)] == min(left.values())
 
 
-def test_a_file_says_it():
+def test_a_cluster_file_sets_the_goal():
     cluster = "cluster:\n  models: {m: {gpus: 8}}\n  nodes: {n1: m}\n"
     text = cluster + "devices:\nscheduler: {fragments: %s}"
     spec = SchedulerSpec.of_yaml(text % "[1, 8]")

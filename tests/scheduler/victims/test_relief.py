@@ -1,4 +1,4 @@
-"""No branch is made for a job that could not start if all others left who might have to."""
+"""No victims are searched for a job that could not start even if all candidates left."""
 
 import pytest
 from scheduler.lives import decided, flat_network, machines, make_scheduler, running
@@ -15,19 +15,19 @@ PARTS = pytest.mark.parametrize(
 
 @pytest.fixture
 def searched(monkeypatch):
-    """For whom victims are searched."""
-    found, search = [], module.find_victims
+    """The jobs that victims are searched for."""
+    names, search = [], module.find_victims
 
     def noted(state, unit, refused):
-        found.append(unit.name)
+        names.append(unit.name)
         return search(state, unit, refused)
 
     monkeypatch.setattr(module, "find_victims", noted)
-    return found
+    return names
 
 
 def crowded(parts, firm=3, **settings):
-    """On each node something that stays, and small opportunistic jobs."""
+    """On each node a job that stays, and small opportunistic jobs."""
     scheduler = make_scheduler(parts, immediate=True, **settings)
     nodes = [Where(nodes=[f"n{i}"]) for i in range(4)]
     stay = [Job(f"f{i}", "b", firm, preemptible=False, where=nodes[i]) for i in range(4)]
@@ -38,7 +38,7 @@ def crowded(parts, firm=3, **settings):
 
 
 @PARTS
-def test_nobody_is_searched_where_too_little_would_be_left(parts, searched):
+def test_no_victims_are_searched_where_too_little_would_be_left(parts, searched):
     scheduler = crowded(parts)
     for name in ("whole", "many"):
         roles = {"whole": [Role("w", 1, gpus=2)], "many": [Role("w", 5, gpus=1)]}[name]
@@ -50,11 +50,11 @@ def test_nobody_is_searched_where_too_little_would_be_left(parts, searched):
 
 
 @PARTS
-def test_they_are_searched_where_enough_would_be_left(parts, searched):
+def test_victims_are_searched_where_enough_would_be_left(parts, searched):
     scheduler = crowded(parts, firm=2)
     actions = decided(scheduler, Job("needs", "a", [Role("w", 4, gpus=2)]), now=1.0)
     assert searched == ["needs"]
-    assert sum(isinstance(one, Preempt) for one in actions) == 8
+    assert sum(isinstance(action, Preempt) for action in actions) == 8
     assert scheduler.state("needs") == "running"
 
 
@@ -83,7 +83,7 @@ def test_only_nodes_where_the_job_may_be_count(searched):
 
 
 def test_shares_of_gpus_take_no_whole_ones(searched):
-    """Two that stay are on one GPU: with two taken off, too little would be left."""
+    """Two jobs that stay are on one GPU; if they counted twice, too little would be left."""
     half = DeviceRequest("any", gpus=1, core=50, memory_percent=50)
     scheduler, here = Scheduler(devices=machines(), immediate=True), Where(nodes=["n0"])
     roles = [Role("w", 1, devices=half)]
@@ -100,14 +100,14 @@ def test_what_a_victim_has_too_much_of_counts_in_the_same_round(searched):
     running(scheduler, *stay, Job("low", "a", 3), Job("weak", "b", 1, guaranteed=False))
     scheduler.submit(Job("first", "b", 2, priority=2), 1.0)
     scheduler.submit(Job("second", "a", 2, priority=1), 1.0)
-    actions = [(type(one).__name__, one.job) for one in scheduler.decide(1.0)]
+    actions = [(type(action).__name__, action.job) for action in scheduler.decide(1.0)]
     assert ("Preempt", "low") in actions and ("Preempt", "weak") in actions
     assert searched == ["second", "first"]
     assert scheduler.state("first") == scheduler.state("second") == "running"
 
 
-def test_who_shares_gpus_is_counted_once(searched):
-    """With the GPUs of both that share taken off, too little would be left beside them."""
+def test_jobs_that_share_gpus_are_counted_once(searched):
+    """If the GPUs of jobs that share counted twice, too little would be left beside them."""
     scheduler = make_scheduler(("devices", "sharing"), immediate=True)
     here, stages = Where(nodes=["n0"]), [(4.0, 1.0, 1.0), (1.0, 4.0, 1.0)]
     stay = Job("stays", "b", 1, preemptible=False, where=here)
@@ -128,7 +128,7 @@ def test_amounts_of_any_size_are_counted():
     running(scheduler, Job("small", "t", 8))
     roles = [Role("w", 1, gpus=1, resources={"memory": 2**36})]
     scheduler.submit(Job("large", "t", roles, priority=1), 1.0)
-    assert [type(one) for one in scheduler.decide(1.0)[:2]] == [Preempt, Start]
+    assert [type(action) for action in scheduler.decide(1.0)[:2]] == [Preempt, Start]
 
 
 def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
@@ -144,7 +144,7 @@ def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
     ]
     running(scheduler, *weak)
     actions = decided(scheduler, Job("whole", "t", 4, priority=1), now=1.0)
-    assert sum(isinstance(one, Preempt) for one in actions) == 4 and searched
+    assert sum(isinstance(action, Preempt) for action in actions) == 4 and searched
     assert scheduler.state("whole") == "running"
     scheduler.check()
 
@@ -166,7 +166,7 @@ def test_what_jobs_would_leave_follows_them(change, searched):
         scheduler.move(Move("elastic", after, before), 2.0)
     else:
         scheduler.submit(Job("large", "a", [Role("w", 3, gpus=4)]), 2.0)
-        assert any(isinstance(one, Preempt) for one in scheduler.decide(2.0))
+        assert any(isinstance(action, Preempt) for action in scheduler.decide(2.0))
         scheduler.check()
         for name in ("elastic", "other"):
             scheduler.stopped(name, 3.0)
@@ -186,4 +186,4 @@ def test_a_job_that_started_after_the_count_may_have_to_leave(parts, searched):
     scheduler.submit(Job("late", "b", 4), 1.0)
     actions = scheduler.decide(1.0)
     assert searched == ["late"]
-    assert [one.job for one in actions if isinstance(one, Start)] == ["late"]
+    assert [action.job for action in actions if isinstance(action, Start)] == ["late"]

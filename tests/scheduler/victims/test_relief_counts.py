@@ -1,4 +1,4 @@
-"""A job for which no victims are searched has none: counting first changes no decision."""
+"""A job that no victims are searched for has none: the count changes no decision."""
 
 from contextlib import ExitStack
 from unittest.mock import patch
@@ -43,7 +43,7 @@ EVENTS = st.one_of(
 
 
 def searching(scheduler):
-    """Decide with a search for victims whenever a job is refused."""
+    """Search for victims whenever a job is refused."""
     with ExitStack() as patches:
         for module in (offers, waking):
             patches.enter_context(patch.object(module, "might_help", lambda *_: True))
@@ -57,8 +57,8 @@ def test_counting_first_changes_nothing(immediate, parts, events):
     scheduler = make_scheduler(COMPOSITIONS[parts], immediate=immediate)
     other = make_scheduler(COMPOSITIONS[parts], immediate=immediate)
     for number, event in enumerate(events):
-        for one in (scheduler, other):
-            happen(one, f"j{number}", event)
+        for branch in (scheduler, other):
+            happen(branch, f"j{number}", event)
         said = scheduler.decide(0.0), searching(other)
         mine, theirs = ([a for a in actions if not isinstance(a, Wait)] for actions in said)
         assert mine == theirs
@@ -70,12 +70,12 @@ def happen(scheduler, name, event):
         job = make_job(name, **{**event, "stages": stages})
         scheduler.submit(enforced(scheduler, job), 0.0)
     elif event[0] == "finish":
-        running = [one for one in scheduler if scheduler.state(one) == "running"]
-        stopping = [one for one in running if scheduler.status(one).for_job]
+        running = [name for name in scheduler if scheduler.state(name) == "running"]
+        stopping = [name for name in running if scheduler.status(name).for_job]
         if stopping:
-            for one in stopping:
-                if not scheduler.status(one).has_stopped:
-                    scheduler.stopped(one, 0.0)
+            for victim in stopping:
+                if not scheduler.status(victim).has_stopped:
+                    scheduler.stopped(victim, 0.0)
         elif running:
             scheduler.finish(running[event[1] % len(running)], 0.0)
     else:

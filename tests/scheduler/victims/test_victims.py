@@ -1,4 +1,4 @@
-"""Who has to leave: as few as can be, of those who lose least, and whenever it would help."""
+"""Which jobs are evicted: as few as possible, those that lose least, whenever it helps."""
 
 import pytest
 from scheduler.lives import decided, flat_network
@@ -13,7 +13,7 @@ from hivecore.topology import NetworkTopology
 
 
 def said(actions, kind):
-    return [one.job for one in actions if isinstance(one, kind)]
+    return [action.job for action in actions if isinstance(action, kind)]
 
 
 def machines(nodes):
@@ -21,10 +21,10 @@ def machines(nodes):
 
 
 def network(nodes):
-    found = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
+    topology = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
     for node in nodes:
-        found.set_free(node, {"gpu": 8})
-    return found
+        topology.set_free(node, {"gpu": 8})
+    return topology
 
 
 @pytest.mark.parametrize("immediate", [False, True])
@@ -46,7 +46,7 @@ def test_as_many_leave_as_are_needed(part, immediate):
         assert said(scheduler.decide(11.0), Start) == ["gang"]
 
 
-def test_those_leave_who_lose_least():
+def test_jobs_that_lose_least_are_evicted():
     scheduler = Scheduler(devices=machines(["n0"]), immediate=True)
     for now, name in enumerate(["oldest", "old", "young", "youngest"]):
         decided(scheduler, Job(name, "t", 2, guaranteed=False), now=10.0 * now)
@@ -61,12 +61,12 @@ def test_of_jobs_whose_pods_are_named_no_more_leave_than_have_to():
         scheduler.submit(Job(name, "q", [Role("w", 4, gpus=1, min_pods=1)]), 0.0)
     scheduler.decide(0.0)
     scheduler.submit(Job("urgent", "q", 4, priority=5), 1.0)
-    assert len({one.partition("/")[0] for one in tree.preempt_within("urgent").victims}) == 2
+    assert len({victim.partition("/")[0] for victim in tree.preempt_within("urgent").victims}) == 2
     assert len(said(scheduler.decide(1.0), Preempt)) == 1
 
 
 def full_quota(log=None):
-    """Of 8 GPUs 4 are used by somebody important, 4 by somebody who is not; 6 are asked for."""
+    """Of 8 GPUs an important job uses 4 and another job 4; a third requests 6."""
     full = Quota("q", max={"gpu": 8})
     tree = QuotaTree([full, Quota("other", max={"gpu": 100})], total={"gpu": 100})
     scheduler = Scheduler(quotas=tree, immediate=True, log=log)
@@ -83,7 +83,7 @@ def test_a_limit_that_is_raised_lets_others_leave():
     assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
 
 
-def test_what_was_saved_says_who_leaves_as_well(tmp_path):
+def test_a_saved_scheduler_chooses_the_same_victims(tmp_path):
     _, scheduler = full_quota(tmp_path / "log")
     scheduler.finish("important", 1.0)
     saved = scheduler.to_bytes()
@@ -106,7 +106,7 @@ def test_others_leave_when_what_else_was_missing_is_there():
         scheduler.submit(Job(name, quota, gpus, where=Where(nodes=[node])), 0.0)
     scheduler.decide(0.0)
     assert said(decided(scheduler, Job("urgent", "q", 8, priority=5), now=1.0), Preempt) == []
-    for name in ("a", "b"):  # quotas move, which is no use
+    for name in ("a", "b"):  # quotas change, which does not help
         scheduler.submit(Job(name, "other", [Role("w", 1, gpus=0)]), 1.0)
         assert said(scheduler.decide(1.0), Preempt) == []
     scheduler.finish("blocks", 2.0)
@@ -114,7 +114,7 @@ def test_others_leave_when_what_else_was_missing_is_there():
     assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
 
 
-def test_what_nobody_is_promised_is_not_taken_by_pods_that_join():
+def test_joining_pods_do_not_take_what_no_tenant_is_guaranteed():
     chain = Chain(["gpu", "node"], [4], 2)
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {}, "b": {"c": {"node": 2}}}))
     scheduler = Scheduler(cells=cells)
@@ -123,8 +123,8 @@ def test_what_nobody_is_promised_is_not_taken_by_pods_that_join():
     assert "cells know 0 to 1000" in rejected.reason
 
 
-def test_a_victim_that_quotas_name_but_that_need_not_leave_stays():
-    """Without both the job is within the runtimes of its path; without the first it borrows."""
+def test_an_unnecessary_victim_that_quotas_propose_stays():
+    """Without both, the job is within the runtimes of its path; without the first, it borrows."""
     quotas = [
         Quota("p", max={"gpu": 12}, min={"gpu": 4}),
         Quota("c", parent="p", max={"gpu": 12}, min={"gpu": 4}),
@@ -143,16 +143,16 @@ def test_a_victim_that_quotas_name_but_that_need_not_leave_stays():
 
 
 def quiet(scheduler, now):
-    """Whoever has to stop does, and it ends: the actions until then."""
-    found = scheduler.decide(now, 100)
-    while leaving := [one for one in scheduler if scheduler.status(one).for_job]:
-        assert len(found) < 40, "it goes on and on"
+    """Let victims stop and end; return all actions."""
+    actions = scheduler.decide(now, 100)
+    while leaving := [name for name in scheduler if scheduler.status(name).for_job]:
+        assert len(actions) < 40, "it goes on and on"
         for name in leaving:
             scheduler.stopped(name, now)
-        found += scheduler.decide(now, 100)
-    assert len(found) < 40 and scheduler.decide(now) == []
+        actions += scheduler.decide(now, 100)
+    assert len(actions) < 40 and scheduler.decide(now) == []
     scheduler.check()
-    return found
+    return actions
 
 
 ELASTIC = [Role("w", 3, gpus=2, min_pods=1)]
@@ -170,7 +170,7 @@ def test_jobs_of_one_tenant_in_several_quotas_do_not_evict_one_another_for_ever(
     scheduler.submit(Job("j2", "a", 4, quota="b", priority=2), 0.0)
     scheduler.submit(Job("j3", "b", 5, quota="a"), 0.0)
     quiet(scheduler, 1.0)
-    assert scheduler.state("j3") == "running"  # which its quota is entitled to
+    assert scheduler.state("j3") == "running"  # its quota is entitled to this
 
 
 @pytest.mark.parametrize("immediate", [False, True])
@@ -185,12 +185,14 @@ def test_priority_does_not_take_what_another_quota_is_entitled_to(immediate):
     scheduler.submit(Job("x", "a", elastic, quota="b", priority=1), 0.0)
     assert len(quiet(scheduler, 0.0)) == 2
     scheduler.submit(Job("y", "a", 2), 1.0)
-    told = quiet(scheduler, 1.0)
-    assert [one for one in told if isinstance(one, Preempt)] == [Preempt("x", "y", "reclaim")]
+    actions = quiet(scheduler, 1.0)
+    assert [action for action in actions if isinstance(action, Preempt)] == [
+        Preempt("x", "y", "reclaim")
+    ]
     assert (scheduler.state("x"), scheduler.state("y")) == ("pending", "running")
 
 
-def test_nobody_makes_those_leave_for_whom_he_had_to():
+def test_no_job_evicts_a_job_that_it_was_evicted_for():
     order = Precedence(UndoLog())
     order.note("high", ["middle"])
     order.note("middle", ["low"])
@@ -220,7 +222,7 @@ def test_a_quota_takes_nothing_back_from_one_that_took_from_it():
 
 @pytest.mark.parametrize("evictions", ["packing", "least", "private"])
 @pytest.mark.parametrize("order", ["firm first", "firm last"])
-def test_others_leave_where_cells_name_one_who_may_not(evictions, order):
+def test_other_jobs_leave_where_cells_propose_a_protected_job(evictions, order):
     chain = Chain(["gpu", "node"], [4], 3)
     spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 3}}})
     scheduler = Scheduler(cells=CellCluster(spec, evictions=evictions), immediate=True)
@@ -233,13 +235,13 @@ def test_others_leave_where_cells_name_one_who_may_not(evictions, order):
     scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
     assert scheduler.decide(1.0)[0] == Preempt("soft", "high", "priority")
     scheduler.submit(Job("wide", "a", [Role("w", 2, gpus=4)], priority=2), 2.0)
-    victims = [one.job for one in scheduler.decide(2.0) if isinstance(one, Preempt)]
+    victims = [action.job for action in scheduler.decide(2.0) if isinstance(action, Preempt)]
     assert sorted(victims) == ["high", "other"]
     assert scheduler.state("wide") == scheduler.state("firm") == "running"
     scheduler.check()
 
 
-def test_who_waits_for_another_one_has_somebody_else_leave():
+def test_a_job_that_waits_for_another_evicts_a_third_job():
     chain = Chain(["gpu", "node"], [2], 2)
     spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})
     scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
@@ -249,12 +251,12 @@ def test_who_waits_for_another_one_has_somebody_else_leave():
     first, other = (("x", "y"), ("y", "x"))[scheduler.status("x").pods[0].node > "c/0"]
     for needed, leaves in ((first, other), (other, first)):
         branch = scheduler.copy()
-        found = decided(branch, Job("high", "a", 2, priority=1, after=[needed]), now=1.0)
-        assert found[0] == Preempt(leaves, "high", "priority")
+        actions = decided(branch, Job("high", "a", 2, priority=1, after=[needed]), now=1.0)
+        assert actions[0] == Preempt(leaves, "high", "priority")
         assert branch.state("high") == "running"
 
 
-def test_who_made_nobody_leave_for_that_is_tried_again_when_something_happens_outside():
+def test_a_job_that_must_not_evict_is_tried_again_after_an_external_event():
     nodes = ["n0", "n1", "n2", "n3"]
     racks = Chain(["gpu", "pair", "node", "rack"], [2, 2, 2], 2, nodes=nodes)
     flat = Chain(["gpu", "node"], [4], 4, nodes=nodes)
@@ -267,7 +269,7 @@ def test_who_made_nobody_leave_for_that_is_tried_again_when_something_happens_ou
     scheduler.decide(1.0)
     two = {"c": {"node": 2}}
     scheduler.reconfigure(ClusterSpec({"c": flat}, {"a": two, "b": two}), 2.0)
-    # It has lost its guarantee, and leaves; so low is not its victim in turn, for now.
+    # It has lost its guarantee, and leaves; so low is not its victim in turn for now.
     assert scheduler.decide(2.0)[0] == Preempt("high", "low", "opportunistic")
     assert scheduler.state("high") == "pending"
     scheduler.submit(Job("other", "b", 1), 3.0)
@@ -277,7 +279,7 @@ def test_who_made_nobody_leave_for_that_is_tried_again_when_something_happens_ou
 
 @pytest.mark.parametrize("part", ["topology", "devices"])
 @pytest.mark.parametrize("immediate", [False, True])
-def test_what_was_lent_is_taken_back_when_others_ask_so_that_it_is_too_much(part, immediate):
+def test_lent_quota_is_reclaimed_when_others_request_it(part, immediate):
     parts = {"topology": lambda: flat_network("n0", gpu=4), "devices": lambda: one_machine(4)}
     quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 4}), Quota("b", max={"gpu": 8})]
     scheduler = Scheduler(
@@ -287,10 +289,12 @@ def test_what_was_lent_is_taken_back_when_others_ask_so_that_it_is_too_much(part
     [wait] = decided(scheduler, Job("first", "a", 2), now=1.0)
     assert wait.refusal.stage == part
     restored = Scheduler.from_bytes(scheduler.to_bytes())
-    for one in (scheduler, restored):
-        one.submit(Job("more", "a", 4, guaranteed=False), 2.0)  # b is to have two only now
-        assert one.decide(2.0)[0] == Preempt("lent", "first", "reclaim")
-        one.check()
+    for branch in (scheduler, restored):
+        branch.submit(
+            Job("more", "a", 4, guaranteed=False), 2.0
+        )  # b shall have only two from now on
+        assert branch.decide(2.0)[0] == Preempt("lent", "first", "reclaim")
+        branch.check()
 
 
 def one_machine(gpus):
