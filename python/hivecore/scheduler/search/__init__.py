@@ -1,3 +1,3 @@
-"""Which jobs have to leave for others, and what is held for these until they have left."""
+"""The search for victims, and for what is reserved until they have left."""
 
 __all__: list[str] = []

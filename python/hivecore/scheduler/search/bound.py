@@ -1,9 +1,9 @@
-"""What would be idle at most if every job that may have to leave left, counted by node.
+"""An upper bound, node by node, of the room that evictions can make.
 
-If the nodes together then lack room for the pods of a job, no eviction helps, and none is tried
-(`hivecore.scheduler.stages._counting`). A job that starts takes what was idle, and may have to
-leave itself: the sum stays an upper bound until a job gives something back. Then what is idle is
-counted again, and the jobs that have changed since are read.
+If even that room is too small for a job, no search for victims is tried
+(`hivecore.scheduler.stages._counting`). A job that starts only moves resources from idle to
+evictable, so the bound holds until a job releases something. Then idle resources are counted again,
+and changed jobs are read again.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 class _Standing(NamedTuple):
-    """What decides for which jobs a running job may have to leave."""
+    """The fields of a running job that decide for which jobs it may be evicted."""
 
     is_evictable: bool
     is_weak: bool
@@ -37,42 +37,42 @@ class _Standing(NamedTuple):
     priority: int
 
     def may_leave_for(self, job: Job, stages: Stages, lending: frozenset[str]) -> bool:
-        """Whether it may have to leave for a guaranteed job."""
+        """Whether it may be evicted for a guaranteed job."""
         if not self.is_evictable or self.is_weak:
             return self.is_evictable
         is_lower = self.priority < job.priority
         if is_lower and self.tenant == job.tenant and stages.places_by_cells:
-            return True  # cells propose jobs of any quota
+            return True  # cells propose victims of any quota
         if stages.reclaims and self.quota != job.quota:
             return self.quota in lending
         return is_lower and (stages.reclaims or self.tenant == job.tenant)
 
 
 class Relief:
-    """What running jobs would leave; what is known of them follows when it is read.
+    """How much running jobs would free. Changes are noted, and read at the next query.
 
-    :param running: the jobs that run, by name.
+    :param running: running jobs by name.
     """
 
     def __init__(self, stages: Stages, running: Mapping[str, Live]) -> None:
         self._stages, self._running = stages, running
-        #: the jobs that have started, stopped or got other pods, or have to stop, since last read
+        #: jobs that started, stopped, changed their pods or became victims since the last query
         self.changed = set(running)
-        #: whether a job has given something back since idle resources were last counted
+        #: whether resources were released since idle resources were last counted
         self.is_stale = True
         self._numbers: dict[_Standing, int] = {}
-        #: by job, the number of its standing
+        #: number of each job's standing
         self._of_job: dict[str, int] = {}
-        #: by standing, its jobs
+        #: number of jobs by standing
         self._jobs: list[int] = []
-        #: the jobs whose pods have to be read again
+        #: jobs whose pods must be read again
         self._unread: set[str] = set()
         self._dimensions: list[Dimension] = []
         self._forget_pods()
 
     def _forget_pods(self) -> None:
-        """Read the pods of all jobs again."""
-        #: the nodes of each dimension
+        """Discard all pods, so that they are read again."""
+        #: nodes of each dimension
         self._names: list[list[str]] = [[*dimension.idle] for dimension in self._dimensions]
         self._node_numbers = {
             node: i for i, node in enumerate(dict.fromkeys(chain.from_iterable(self._names)))
@@ -81,19 +81,19 @@ class Relief:
             np.array([self._node_numbers[node] for node in nodes], np.int64)
             for nodes in self._names
         ]
-        #: idle by dimension and node
+        #: idle amount by dimension and node
         self._idle = np.zeros((len(self._dimensions), len(self._node_numbers)), np.int64)
-        #: by row: the standing of its job, its node, and what it gives back of each dimension
+        #: by column, for each pod: standing of its job, node, then what it frees of each dimension
         self._pods = np.zeros((2 + len(self._dimensions), 16), np.int64)
-        #: by job, the rows of its pods
+        #: columns of each job's pods
         self._rows: dict[str, list[int]] = {}
         self._unused: list[int] = []
         self._end = 0
         self._unread |= self._running.keys()
 
     def is_too_little(self, kind: Kind) -> bool:
-        """Whether a unit of a guaranteed kind could not start even if every job left that may have
-        to leave for it.
+        """Whether a guaranteed unit could not start even if all jobs left that may be evicted for
+        it.
         """
         job = kind.job
         self._read_jobs()
@@ -125,7 +125,6 @@ class Relief:
         return False
 
     def _read_jobs(self) -> None:
-        """Read the standings of the jobs that have changed."""
         for name in self.changed:
             before, live = self._of_job.pop(name, None), self._running.get(name)
             if before is not None:
@@ -142,7 +141,7 @@ class Relief:
         self.changed.clear()
 
     def _read_pods(self) -> None:
-        """Read what is idle, and the pods of the jobs that have changed."""
+        """Count idle resources, and read the pods of changed jobs."""
         dimensions = self._dimensions = self._stages.dimensions()
         if self._stages.by_stages or [[*dimension.idle] for dimension in dimensions] != self._names:
             self._forget_pods()
@@ -172,7 +171,7 @@ class Relief:
             self._pods[:, rows] = np.array(pods, np.int64).T
 
     def _pods_of(self, live: Live) -> Iterator[tuple[int, ...]]:
-        """By pod of a job that holds resources: its node, and what it gives back."""
+        """Node and freed amounts of each pod of a job that holds resources."""
         dimensions, numbers = self._dimensions, self._node_numbers
         if self._stages.by_stages and not self._stages.holds(live.job.name):
             return
@@ -189,7 +188,7 @@ class Relief:
                     )
 
     def check(self) -> None:
-        """Compare what is known with another count, or `InvariantError`."""
+        """Raise `InvariantError` if the counts differ from a new count."""
         if (self.changed or self._unread) and not self.is_stale:
             return
         if self._known() != Relief(self._stages, self._running)._known():

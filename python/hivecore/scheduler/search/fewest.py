@@ -1,4 +1,4 @@
-"""A small set of jobs without which a unit starts, by trials."""
+"""Small sets of victims, found by trials."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,32 +12,33 @@ from hivecore.scheduler.stages.units import Refused, Unit
 __all__ = ["Fewest"]
 
 _MOST_TRIES = 64
-_MANY = 32  # jobs that so many trials may not reduce
+_MANY = 32  # more jobs than the trials can reduce
 _Leave = Callable[[Stages, Sequence[str]], None]
 
 
 class Fewest:
-    """Searches for sets of jobs without which a unit starts.
+    """Searches for small sets of jobs whose eviction lets a unit start.
 
     :param leave: evicts jobs.
-    :param jobs: all jobs that there are.
+    :param jobs: all jobs by name.
     """
 
     def __init__(self, unit: Unit, leave: _Leave, jobs: Mapping[str, Live]) -> None:
         self._unit, self._leave, self._jobs = unit, leave, jobs
-        #: the placement of the unit in the last trial in which it started
+        #: the unit's placement in the last trial that succeeded
         self.placed: tuple[PlacedPod, ...] = ()
         self._tries = 0
 
     def starts_without(self, stages: Stages, names: Sequence[str]) -> bool:
-        """Whether the unit starts without these jobs; nothing changes."""
+        """Whether the unit starts once these jobs are evicted. Changes nothing."""
         with self._without(stages, names):
             return self._starts(stages)
 
     def first(self, stages: Stages, names: Iterable[str], guess: int = 1) -> list[str]:
-        """The shortest prefix of these jobs without which the unit starts; empty: none is.
+        """The shortest prefix of these jobs whose eviction lets the unit start; empty if there is
+        none.
 
-        :param guess: how many these may be.
+        :param guess: expected length of the prefix.
         """
         needed: list[str] = []
         rest = iter(names)
@@ -59,8 +60,8 @@ class Fewest:
         return [*needed, *some]
 
     def on_its_nodes(self, stages: Stages, names: Sequence[str]) -> Sequence[str]:
-        """Those of these jobs that run where the unit was placed last, if they are enough, as all
-        of these jobs are.
+        """The jobs on the nodes of the last placement, if evicting these is enough; else all given
+        jobs.
         """
         nodes = {pod.node for pod in self.placed}
         fewer = [name for name in names if nodes & self._nodes(name)]
@@ -70,17 +71,17 @@ class Fewest:
         return {pod.node for unit in self._jobs[name].placed for pod in unit.placed}
 
     def needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """An irreducible subset without which the unit starts, when it starts without all of these
-        jobs; the first jobs are preferred. With too many trials it may be reducible.
+        """A minimal subset whose eviction lets the unit start; evicting all given jobs must be
+        enough. Earlier jobs are preferred. After `_MOST_TRIES` trials it need not be minimal.
         """
         return self._search(stages, lambda parts: self._needed(parts, names)) or list(names)
 
     def least(
         self, stages: Stages, names: Callable[[], Iterable[str]], guess: int = 1
     ) -> list[str]:
-        """The same of the shortest prefix that is enough; empty: none is.
+        """A minimal subset of the shortest sufficient prefix; empty if no prefix is enough.
 
-        :param guess: how many jobs may be enough.
+        :param guess: expected length of the prefix.
         """
 
         def find(parts: Stages) -> list[str]:
@@ -92,7 +93,9 @@ class Fewest:
         return self._search(stages, find)
 
     def _search(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
-        """A set that is enough without devices, which cost most to try, if it is with them too."""
+        """Run a search without the device stage, which is the slowest to try; repeat it with
+        devices if the result is not enough for them.
+        """
         for parts in (stages.without_devices(), stages):
             if parts is None or self.starts_without(parts, ()):
                 continue
@@ -103,19 +106,19 @@ class Fewest:
         return []
 
     def _needed(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """An irreducible subset, where the unit does not start while all of these jobs stay."""
+        """A minimal sufficient subset, where evicting no job is not enough."""
         if len(names) < 2:
             return list(names)
         kind = self._unit.kind
         gpus = {name: self._jobs[name].job.gpus for name in names}
         spare = stages.available(kind) + sum(gpus.values()) - kind.gpus
-        sure = [name for name in names if gpus[name] > spare >= 0]  # the others free too little
+        sure = [name for name in names if gpus[name] > spare >= 0]  # the rest frees too little
         rest = [name for name in names if name not in sure]
         needed = self._needed_beside(stages, sure, rest) if rest else []
         return [name for name in names if name in sure or name in needed]
 
     def _least(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """The same by trials alone.
+        """A minimal sufficient subset, by trials alone.
 
         Source: QuickXplain, U. Junker, AAAI 2004.
         """
@@ -128,7 +131,7 @@ class Fewest:
     def _needed_beside(
         self, stages: Stages, gone: Sequence[str], names: Sequence[str]
     ) -> list[str]:
-        """The same when other jobs have left."""
+        """A minimal sufficient subset once the jobs in ``gone`` are evicted."""
         if not gone:
             return self._least(stages, names)
         self._tries += 1
@@ -137,13 +140,15 @@ class Fewest:
 
     @contextmanager
     def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:
-        """A trial without these jobs."""
+        """A trial in which these jobs are evicted."""
         with stages.trial():
             self._leave(stages, names)
             yield
 
     def _starts_unless_kept(self, stages: Stages, names: Sequence[str], undone: ExitStack) -> bool:
-        """Whether the unit starts without these jobs; if not, the trial lasts until ``undone``."""
+        """Whether the unit starts once these jobs are evicted. If not, they stay evicted until
+        ``undone`` is closed.
+        """
         with ExitStack() as trial:
             trial.enter_context(self._without(stages, names))
             if self._starts(stages):
@@ -152,7 +157,7 @@ class Fewest:
         return False
 
     def _starts(self, stages: Stages) -> bool:
-        """Whether the unit starts; if so it has its devices until the trial ends."""
+        """Whether the unit starts. If so, it holds its devices until the trial ends."""
         offer = stages.propose(self._unit.trial())
         if isinstance(offer, Refused):
             return False

@@ -1,13 +1,12 @@
-"""Cheap sets of jobs whose leaving makes room, by counting node by node.
+"""Proposes cheap sets of victims, by counting room on each node.
 
-Of few candidates all sets are proposed that leave enough. Of many, a set grows step by step: each
-step is the cheapest set of jobs of a node by which the node has room for further pods, per pod.
-Some jobs also count against a budget, as jobs that a quota takes back count against what another
-quota has borrowed; a step that exceeds a budget is replaced by the next best step of its node.
-Further sets come from weights, by which what a budget loses counts as cost, and from banning the
-nodes of earlier sets.
+Of up to ten candidates, all sufficient sets are proposed. Of more, a set grows in steps. A step
+evicts some jobs of one node, and is chosen by its cost for each pod that fits afterwards. Budgets
+limit the steps: a quota, for instance, takes back no more than other quotas have borrowed. A step
+that exceeds a budget gives way to the next best step of its node. Variants come from weights, which
+add budget use to the cost, and from excluding nodes of earlier sets.
 
-Counting does not know everything that the stages ask for: a proposal is tried before it is used.
+Counting ignores some constraints of the stages, so callers try each proposal.
 """
 
 from collections import Counter
@@ -22,30 +21,30 @@ from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["FEW", "Candidate", "Proposals"]
 
-FEW = 10  # candidates of which all sets are proposed
-_MOST_STATES = 256  # sums of a node that are kept
-_MOST_VARIANTS = 8  # of equal weights, or domains
+FEW = 10  # up to so many candidates, all sets are proposed
+_MOST_STATES = 256  # sums kept for each node
+_MOST_VARIANTS = 8  # sets for each weight
 _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
-_LESS = 1 - 1e-9  # bounds are less than what they bound, however that is rounded
+_LESS = 1 - 1e-9  # for rounding: a lower bound must not exceed what it bounds
 _NONE: dict[str, Held] = {}
 _ANY: dict[str, int] = {}
 _Cost = tuple[float, ...]
 
 
 class Candidate(NamedTuple):
-    """What it takes that a job leaves."""
+    """The price of evicting a job."""
 
-    #: less is better, in this order; costs of several jobs add up
+    #: compared in order, less is better; costs of several jobs add up
     cost: _Cost
-    #: a share of 1 that the job takes of a budget, and the name of the budget; "": it has no limit
+    #: the fraction of its budget that the job uses, and the budget's name; "": no budget
     load: float = 0.0
     budget: str = ""
-    #: by quota, how many evictions of `allowed` it takes
+    #: how many of the `allowed` evictions of each quota it uses
     evictions: Mapping[str, int] = _ANY
 
 
 class _Step(NamedTuple):
-    """Some jobs of a node, and for how many more pods it has room without them."""
+    """Victims on a node, and how many more pods fit without them."""
 
     rate: _Cost
     node: str
@@ -54,13 +53,13 @@ class _Step(NamedTuple):
 
 
 class Proposals:
-    """Sets of candidates for units that start together.
+    """Sets of victims for units that start together.
 
-    :param closed: the nodes that the units cannot use.
-    :param within: sets of nodes of which one has to hold the units; none: all nodes together.
-    :param gone: jobs that have left already.
-    :param taken: by dimension and node, what others have taken since.
-    :param allowed: by quota, how many evictions there may be; of other quotas any number.
+    :param closed: nodes that the units cannot use.
+    :param within: domains, one of which must hold all units; empty: all nodes are one domain.
+    :param gone: jobs that are evicted already.
+    :param taken: by dimension and node, the amount that other units have taken since.
+    :param allowed: by quota, how many jobs may be evicted; other quotas have no limit.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Proposals:
         nodes = frozenset(node for dimension in room.dimensions for node in dimension.idle)
         self._places = [place - closed for place in within] or [nodes - closed]
         self._zero: _Cost = (0.0,) * len(next(iter(candidates.values()), Candidate(())).cost)
-        # What a unit of load costs on average.
+        # average cost of a whole budget
         load = sum(of.load for of in candidates.values())
         cost = sum(of.cost[0] for of in candidates.values() if of.load)
         self._unit = cost / load if load else 0.0
@@ -91,7 +90,7 @@ class Proposals:
         self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
 
     def sets(self) -> Iterator[tuple[str, ...]]:
-        """The sets, of few candidates the cheapest first; of many roughly so."""
+        """The sets: the cheapest first for few candidates, roughly so for many."""
         if len(self._left) <= FEW:
             for _, names in sorted(self._all()):
                 yield names
@@ -110,10 +109,12 @@ class Proposals:
                     costs = [self._candidates[name].cost for name in some]
                     yield tuple(map(sum, zip(self._zero, *costs, strict=True))), some
 
-    # --- whether some jobs are enough
+    # --- enough room?
 
     def may_do(self, names: Iterable[str]) -> bool:
-        """Whether some place has enough room when these jobs have left, as far as counting says."""
+        """Whether some domain has enough room once these jobs are evicted. Only resources are
+        counted.
+        """
         leaving = frozenset(names)
         return any(
             all(
@@ -125,7 +126,7 @@ class Proposals:
         )
 
     def may_do_with_all(self) -> bool:
-        """The same when all jobs of the room have left."""
+        """Whether some domain has enough room once all jobs of ``room`` are evicted."""
         return any(
             all(
                 self._pods(at, size) <= self._most(at, size, place)
@@ -136,11 +137,11 @@ class Proposals:
         )
 
     def _pods(self, at: int, size: int) -> int:
-        """How many pods need so much or more."""
+        """The number of pods that need this size or more."""
         return sum(other >= size for other in self._needs[at])
 
     def _most(self, at: int, size: int, place: frozenset[str]) -> int:
-        """For how many pods of a size a place has room when all jobs of the room have left."""
+        """How many pods of a size fit into a domain once all jobs of ``room`` are evicted."""
         idle, held = self._room.dimensions[at].idle, self._room.held[at]
         most = {node: idle.get(node, 0) + held.get(node, 0) for node in place}
         if self._taken:
@@ -149,7 +150,7 @@ class Proposals:
         return sum([count // size for count in most.values()])
 
     def _slots(self, at: int, size: int) -> dict[str, int]:
-        """For how many pods of a size each node has room, if any."""
+        """How many pods of a size fit on each node; nodes without room are left out."""
         known = self._known_slots.get((at, size))
         if known is None:
             nodes = frozenset[str]().union(*self._places)
@@ -159,7 +160,7 @@ class Proposals:
         return known
 
     def _lack(self, at: int, size: int, place: frozenset[str], names: Collection[str]) -> int:
-        """For how many pods of a size or more a place has no room when jobs have left."""
+        """How many pods of a size or more do not fit into a domain once these jobs are evicted."""
         slots = self._slots(at, size)
         pods = self._pods(at, size) - sum(slots[node] for node in slots.keys() & place)
         on = self._room.nodes
@@ -182,7 +183,7 @@ class Proposals:
         if not pods:
             return
         places = self._places
-        if pods == 1:  # a pod is on a node, whatever the places are
+        if pods == 1:  # a pod fits on one node, so domains do not matter
             places = [frozenset().union(*places)]
         weights = _WEIGHTS if self._unit else _WEIGHTS[:1]
         if len(places) > 1:
@@ -204,7 +205,7 @@ class Proposals:
                     nodes.add(grown[2])
 
     def _singles(self, weight: float, place: frozenset[str]) -> Iterator[frozenset[str]]:
-        """Sets for a single pod that one dimension counts, the cheapest first."""
+        """Sets for a single pod with one dimension, the cheapest first."""
         at, size = next((at, sizes[0]) for at, sizes in enumerate(self._needs) if sizes)
         lacks = self._lack(at, size, place, ()) > 0
         steps = self._known_steps(at, size, weight, place) if lacks else []
@@ -219,13 +220,16 @@ class Proposals:
         self, weight: float, places: Iterable[frozenset[str]]
     ) -> Iterator[frozenset[str]]:
         likely = sorted(places, key=lambda place: self._guess(weight, place))[: 2 * _MOST_VARIANTS]
-        grown = [found for place in likely if (found := self._grown(weight, place)) is not None]
+        sets = (self._grown(weight, place) for place in likely)
+        grown = [grow for grow in sets if grow is not None]
         grown.sort(key=lambda of_place: (of_place[0], sorted(of_place[1])))
         for _, names, _ in grown[:_MOST_VARIANTS]:
             yield names
 
     def _guess(self, weight: float, place: frozenset[str]) -> tuple[int, _Cost]:
-        """For how many pods a place never has room, and about what room for all costs."""
+        """How many pods never fit into a domain, and an estimate of the cost of room for the
+        others.
+        """
         at = next(i for i, sizes in enumerate(self._needs) if sizes)
         size = max(self._needs[at])
         nodes = self._bounds(at, size).keys() & place
@@ -238,8 +242,8 @@ class Proposals:
     def _grown(
         self, weight: float, place: frozenset[str]
     ) -> tuple[_Cost, frozenset[str], str] | None:
-        """What a set costs by which a place has room, the set, and the node of its first step;
-        ``None``: no set was found.
+        """A set that makes room in a domain: its cost, the set, and the node of its first step;
+        ``None`` if no set is enough.
         """
         names: dict[str, None] = {}
         first = ""
@@ -257,8 +261,8 @@ class Proposals:
     def _grow(
         self, at: int, size: int, place: frozenset[str], weight: float, names: dict[str, None]
     ) -> str | None:
-        """Add jobs until a place has room for all pods of a size; the node of the first step, ""
-        if there was room; ``None``: there is not enough.
+        """Add victims until all pods of a size fit into a domain. Returns the node of the first
+        step, "" if no step was needed, or ``None`` if all victims are not enough.
         """
         lack = self._lack(at, size, place, names)
         if lack <= 0:
@@ -266,13 +270,13 @@ class Proposals:
         steps, first = self._known_steps(at, size, weight, place), ""
         while lack > 0 and steps:
             step = heappop(steps)
-            if not step.pods:  # a bound
+            if not step.pods:  # only a lower bound
                 exact = self._first_step(at, size, weight, step.node)
                 if exact is not None:
                     heappush(steps, exact)
                 continue
             again = self._step(at, size, step.node, lack, weight, names)
-            if again != step:  # other steps have changed it since
+            if again != step:  # outdated by other steps
                 if again is not None:
                     heappush(steps, again)
                 continue
@@ -287,7 +291,7 @@ class Proposals:
         return first if lack <= 0 else None
 
     def _known_steps(self, at: int, size: int, weight: float, place: frozenset[str]) -> list[_Step]:
-        """The first step of each node, or its bound, as a heap."""
+        """A heap of each node's first step, or of a lower bound for it."""
         bounds, known = self._bounds(at, size), self._first_steps.get((at, size, weight), {})
         nodes = bounds.keys() & place
         steps = [step for node in nodes if (step := known.get(node, bounds[node])) is not None]
@@ -295,14 +299,14 @@ class Proposals:
         return steps
 
     def _first_step(self, at: int, size: int, weight: float, node: str) -> _Step | None:
-        """The first step of a node; ``None``: there is none."""
+        """The first step of a node; ``None`` if it has none."""
         known = self._first_steps.setdefault((at, size, weight), {})
         if node not in known:
             known[node] = self._step(at, size, node, len(self._needs[at]), weight, ())
         return known[node]
 
     def _bounds(self, at: int, size: int) -> dict[str, _Step]:
-        """What the first step of each node costs at least, without names."""
+        """Lower bounds for the cost of each node's first step; their steps have no names."""
         bounds = self._known_bounds.get((at, size))
         if bounds is None:
             bounds = self._known_bounds[at, size] = {}
@@ -321,7 +325,7 @@ class Proposals:
                 wanted, largest = size - idle, max([held for held, _ in jobs])
                 count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
                 least = [*map(min, zip(*[cost for _, cost in jobs], strict=True))]
-                # Rounding matters to parts of whole numbers, and to fractions.
+                # parts of integers, and floats, are rounded
                 rate = [
                     part * count * (_LESS if most > 1 or isinstance(part, float) else 1)
                     for part in least
@@ -338,7 +342,7 @@ class Proposals:
     def _step(
         self, at: int, size: int, node: str, lack: int, weight: float, names: Collection[str]
     ) -> _Step | None:
-        """The step of a node that costs least for each pod; ``None``: there is none."""
+        """The step of a node with the least cost per pod; ``None`` if it has none."""
         idle = self._idle(at, node, names)
         jobs = [
             (name, held)
@@ -365,7 +369,7 @@ class Proposals:
         weight: float,
         jobs: tuple[tuple[str, int], ...],
     ) -> _Step:
-        """The same without budgets, where some jobs are enough for a pod."""
+        """The cheapest step without budgets, where all jobs together make room for a pod."""
         key = size, node, idle, lack, weight, jobs
         best: _Step | None = self._room.steps.get(key)
         if best is None:
@@ -381,7 +385,7 @@ class Proposals:
     def _sums(
         self, jobs: Iterable[tuple[str, int]], most: int, weight: float
     ) -> dict[int, tuple[_Cost, tuple[str, ...]]]:
-        """By what some of these jobs hold together, the cheapest such jobs."""
+        """For each amount that some of the jobs hold together, the cheapest such jobs."""
         sums: dict[int, tuple[_Cost, tuple[str, ...]]] = {0: (self._zero, ())}
         for name, held in sorted(jobs):
             cost, load = self._candidates[name][:2]
@@ -389,7 +393,7 @@ class Proposals:
                 cost = (cost[0] + weight * self._unit * load, *cost[1:])
             states = list(sums.items())
             if len(states) > _MOST_STATES:
-                states = [max(states)]  # all jobs are enough, in any case
+                states = [max(states)]  # evicting all jobs is always enough
             for freed, (before, names) in states:
                 if freed < most:
                     after = tuple(map(add, before, cost)), (*names, name)
@@ -399,8 +403,8 @@ class Proposals:
         return sums
 
     def _over_budget(self, names: Iterable[str], more: Sequence[str]) -> str | None:
-        """Of the jobs that come last, one that exceeds its budget; ``None``: none does. A budget
-        covers jobs as long as something of it is left for the largest of them.
+        """The job among ``more`` that exceeds its budget by most; ``None`` if none does. The last
+        job may exceed a budget in part.
         """
         if not self._has_budgets:
             return None
@@ -414,8 +418,8 @@ class Proposals:
         return max(excess, key=lambda name: (self._candidates[name].load, name), default=None)
 
     def _over_limit(self, names: Iterable[str], jobs: Iterable[tuple[str, int]]) -> str | None:
-        """Of the jobs of a node and what they hold, the one of a quota with too many evictions that
-        holds least; ``None``: no quota has too many.
+        """The smallest job on a node whose quota would lose too many jobs; ``None`` if no limit is
+        exceeded.
         """
         if not self._allowed:
             return None

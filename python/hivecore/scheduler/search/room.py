@@ -1,4 +1,4 @@
-"""Room by node: what is idle, and what would be if jobs left."""
+"""Room on each node: what is idle now, and once jobs are evicted."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from math import gcd
@@ -11,36 +11,38 @@ from hivecore.scheduler.stages.units import Kind, Unit
 
 __all__ = ["Held", "Room", "needs_by_role"]
 
-#: What the pods of a job on a node give back at most, and what each needs at its next place.
+#: What the pods of a job on a node free at most, and what each needs elsewhere.
 Held = tuple[int, tuple[int, ...]]
 
 
 def needs_by_role(dimensions: Sequence[Dimension], kind: Kind) -> dict[str, tuple[int, ...]]:
-    """What a pod of each role of a kind needs in each dimension."""
+    """The need of a pod in each dimension, for each role of a kind."""
     return {
         role.name: tuple(dimension.need(role) for dimension in dimensions) for role, _ in kind.sizes
     }
 
 
 class Room:
-    """What is idle, and what would be if jobs left.
+    """What is idle on each node, now and once jobs are evicted.
 
-    :param jobs: all jobs that there are.
-    :param names: the jobs that may leave.
+    :param jobs: all jobs by name.
+    :param names: the jobs that may be evicted.
     """
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], names: Iterable[str]) -> None:
         self.dimensions = stages.dimensions()
         #: by dimension, node and job
         self.on: list[dict[str, dict[str, Held]]] = [{} for _ in self.dimensions]
-        #: by dimension and node, what all these jobs hold
+        #: by dimension and node, the amount that all these jobs hold
         self.held: list[dict[str, int]] = [{} for _ in self.dimensions]
-        #: by job, the nodes on which it has pods
+        #: the nodes of each job's pods
         self.nodes: dict[str, tuple[str, ...]] = {}
-        #: what proposals have found before
+        #: a cache of proposals
         self.steps: dict[Hashable, Any] = {}
         known: dict[Kind, dict[str, tuple[int, ...]]] = {}
-        counts = [*zip([one.held for one in self.dimensions], self.on, self.held, strict=True)]
+        counts = [
+            *zip([dimension.held for dimension in self.dimensions], self.on, self.held, strict=True)
+        ]
         for name in names:
             nodes: dict[str, None] = {}
             for unit in jobs[name].placed:
@@ -61,20 +63,20 @@ class Room:
                         before, needs = by_name.get(name, (0, ()))
                         by_name[name] = before + more, (*needs, need) if need else needs
             self.nodes[name] = tuple(nodes)
-        #: by dimension, what divides all that pods need that may leave
+        #: by dimension, the common divisor of the needs of all pods that may be evicted
         self.units = [
             gcd(*(needs[at] for of in known.values() for needs in of.values()))
             for at in range(len(self.dimensions))
         ]
 
     def needs(self, at: int, units: Iterable[Unit]) -> list[int]:
-        """What each pod of units needs, of those that need something."""
+        """The need of each pod of the units; zeros are left out."""
         need = self.dimensions[at].need
         sizes = (role for unit in units for role, pods in unit.kind.sizes for _ in range(pods))
         return [amount for role in sizes if (amount := need(role))]
 
     def idle(self, at: int, node: str, gone: Collection[str]) -> int:
-        """What is idle on a node when jobs have left."""
+        """The idle amount of a node once the jobs in ``gone`` are evicted."""
         idle = self.dimensions[at].idle.get(node, 0)
         held = self.on[at].get(node)
         if held and gone:

@@ -1,10 +1,9 @@
-"""Which jobs to evict for a unit that is refused: sets of jobs, tried on the parts and undone.
+"""Chooses the jobs to evict for a unit that was refused. Sets are tried on the stages and undone.
 
-Quotas and cells propose victims. These leave in a trial until the unit starts or no stage proposes
-more. Where that is not enough, sets of candidates are proposed by counting
-(`hivecore.scheduler.search.proposals`), and if no trial with these succeeds, all candidates are
-tried, the least important first. A set is reduced until every victim is needed, and replaced by a
-cheaper set if a few trials find one.
+The search tries in turn: (1) the victims that quotas and cells propose, until the unit starts or no
+more are proposed; (2) sets that leave enough room by counting
+(`hivecore.scheduler.search.proposals`); (3) all candidates, the least important first. Unnecessary
+victims are dropped, and a few trials look for a cheaper set.
 """
 
 from collections import Counter
@@ -31,26 +30,26 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "needs_other_nodes", "where_placed"]
 
-#: The stages that refuse because too little is idle, and propose no victims.
+#: Stages that refuse for lack of room and propose no victims.
 NAME_NO_VICTIMS = ("topology", "devices", "claims")
 _QUOTAS = "quotas"
-_PRIORITIES = 10_000  # more than priorities differ
-#: The reasons to evict a job, the first of which is preferred.
+_PRIORITIES = 10_000  # exceeds every difference of priorities
+#: The reasons to evict a job, the preferred reason first.
 _REASONS = ("opportunistic", "reclaim", "priority")
 _PLACING = ("cells", *NAME_NO_VICTIMS)
-_MANY = 64  # candidates of which the first ones are tried before room is counted
+_MANY = 64  # with more candidates, the first ones are tried before room is counted
 _FIRST = 15
-_MOST_PROPOSALS = 64  # that are tried
-_MOST_SETS = 256  # that are tried for fewer fragments,
-_MOST_LOOKS = 20_000  # of so many that are looked at
+_MOST_PROPOSALS = 64  # trials of proposed sets
+_MOST_SETS = 256  # trials of sets with fewer fragments,
+_MOST_LOOKS = 20_000  # out of so many that are compared
 
 
 def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims, tuple[Key, ...]]:
-    """The victims with which the unit starts, and why each is one, in order; empty: there are none.
+    """The victims that let the unit start, in order and with reasons; empty if there are none.
 
-    A job that shares its GPUs leaves together with the jobs that share them.
+    Jobs that share GPUs leave together.
 
-    :returns: also the keys of what has to happen before another search can succeed.
+    :returns: also the keys of events that have to happen before another search can succeed.
     """
     stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
@@ -59,7 +58,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
         victims = search.chosen(refused)
     else:
         with stages.trial():
-            # Quotas count both these and the jobs that they stop for, which is too much.
+            # Quotas count both the stopping jobs and the jobs that replace them: too much.
             stages.uncharge(stopping)
             if refused.refusal.stage == _QUOTAS:
                 with stages.trial():
@@ -74,33 +73,35 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     if not whole:
         state.wake_at = min(state.wake_at, search.limits.wake_at)
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
-    if state.reserved:  # which may be evicted once they run
+    if state.reserved:  # reserved jobs may be evicted once they run
         keys += (BEGUN,)
     return whole, (*search.hindered_by, *keys)
 
 
 def where_placed(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Those of these keys that say where there is room."""
+    """The keys of stages that place pods."""
     return tuple(key for key in keys if key[0] in _PLACING)
 
 
 def needs_other_nodes(stages: Stages, job: Job, refusal: Refusal) -> bool:
-    """Whether jobs may be in the way of one on nodes where cells that refused it do not look."""
+    """Whether victims may be on nodes that the refusing cells did not consider."""
     return refusal.code == "mapping" or not stages.is_whole or bool(job.where.nodes)
 
 
 def _changes_of(names: Iterable[str]) -> list[Key]:
-    """The keys that are touched when one of these jobs starts, ends or has stopped."""
+    """The keys of the start and the end of these jobs."""
     return [(event, name) for name in names for event in ("started", "stopped")]
 
 
 def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
-    """Whether priorities count between jobs: of one quota, or without quotas of one tenant."""
+    """Whether priorities may decide between two jobs: they share a quota, or without quotas a
+    tenant.
+    """
     return job.quota == other.quota if by_quota else job.tenant == other.tenant
 
 
 def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
-    """A job, and those that have to run for it and for all that start with it."""
+    """The job, and all jobs that have to run so that it can start."""
     names = {job.name, *job.after}
     for linked in (known := [job]):
         for name in linked.together:
@@ -123,28 +124,28 @@ class _Search:
     def __init__(self, state: "State", unit: Unit) -> None:
         self.stages, self.jobs, self.running = state.stages, state.jobs, state.running
         self.unit, self.now, self.goal = unit, state.now, state.fragments
-        self._leave = partial(_leave, self.jobs)  # no method, which would be a cycle
+        self._leave = partial(_leave, self.jobs)  # a bound method would make a reference cycle
         self.fewest = Fewest(unit, self._leave, self.jobs)
         self.job = self.jobs[unit.owner].job
         self.above = state.precedence.above(self.job.name)
-        #: the quotas that took something from the quota of the job, as `of_quota` names them
+        #: quotas that lost a job to the quota of this job, as `of_quota` names them
         self.above_quota = state.precedence.above(of_quota(self.job.quota))
-        #: the job itself, and those without which it does not start
+        #: the job, and the jobs that it cannot start without
         self.needed = _needed(self.job, self.jobs)
-        #: what has to happen before the victims that quotas propose are enough
+        #: keys of events that would make the victims proposed by stages sufficient
         self.hindered_by: tuple[Key, ...] = ()
-        #: whether nodes lack room even if all candidates leave
+        #: whether nodes lack room even without all candidates
         self.has_no_room = False
         self._costs: dict[str, tuple[int, int, int, float]] = {}
         self.limits = Limits(state)
 
     def chosen(self, refused: Refused) -> Victims:
-        """The victims with which the unit starts, in order; none: there are none."""
+        """The victims that let the unit start, in order; empty if there are none."""
         victims = self.victims(refused, self.of_quotas(self.stages, refused))
         return _leaving_few_fragments(self, self.newest(victims))
 
     def newest(self, victims: Victims) -> Victims:
-        """The same with the newest extra pods of each job, if these are enough as well."""
+        """Replace extra pods among the victims by the newest of their role, if these are enough."""
         numbers = Counter(map(self._role_of, filter(self._role_of, victims)))
         newest = {name: why for name, why in victims.items() if not self._role_of(name)}
         for role, number in numbers.items():
@@ -158,15 +159,15 @@ class _Search:
         return newest
 
     def _role_of(self, name: str) -> str:
-        """The job and role of an extra pod; "": it is no such pod."""
+        """Job and role of an extra pod; "" for other jobs."""
         return name.rpartition("/")[0] if self.jobs[name].extra_of else ""
 
     def _owner(self, unit: str) -> str:
-        """The job of a unit, or the extra pod that it is."""
+        """The job of a unit, or the extra pod that the unit is."""
         return owner_of(unit, self.jobs)
 
     def stopping(self) -> list[str]:
-        """The units that have to stop for other jobs already, by the names that quotas have."""
+        """The units that are being stopped already, by their names in quotas."""
         if not self.stages.reclaims:
             return []
         return [
@@ -177,7 +178,7 @@ class _Search:
         ]
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
-        """The victims that quotas propose."""
+        """The victims that quotas propose, with reasons."""
         reclaimed = dict.fromkeys(map(self._owner, refused.quota_victims), "reclaim")
         if reclaimed or refused.refusal.stage != _QUOTAS:
             return reclaimed
@@ -186,13 +187,13 @@ class _Search:
         return {name: "opportunistic" if name in weak else "priority" for name in owners}
 
     def victims(self, refused: Refused, named: Victims) -> Victims:
-        """See `find_victims`.
+        """The victims that `find_victims` returns, before they are improved by fragments and age.
 
-        :param named: by quotas.
+        :param named: victims that quotas propose.
         """
         victims: Victims = {}
         stay = self._add_named(victims, refused, named)
-        # No stage decides after the one that is sure of its victims: they are enough.
+        # The last stage is sure of its victims, so they are enough.
         is_enough = refused.is_sure and self.stages.names[-1] == refused.refusal.stage
         if victims and not stay and is_enough:
             tried: Refused | bool = not self._may_be_too_many(victims, named)
@@ -219,7 +220,7 @@ class _Search:
         return searched
 
     def _may_help(self, refused: Refused) -> bool:
-        """Whether evicting other candidates than the stages propose might help, at a glance."""
+        """Whether evicting jobs that no stage proposed might help. A quick check."""
         stage = refused.refusal.stage
         if stage == "cells":
             needs_nodes = needs_other_nodes(self.stages, self.job, refused.refusal)
@@ -227,7 +228,7 @@ class _Search:
                 return False
             reasons = self._candidates.values()
             return "reclaim" in reasons or (needs_nodes and "priority" in reasons)
-        if stage == _QUOTAS:  # others may leave instead of proposed jobs that must stay
+        if stage == _QUOTAS:  # other jobs may leave in place of protected victims
             return (
                 bool(refused.quota_victims)
                 or self.stages.has_less_important(self.unit)
@@ -238,11 +239,11 @@ class _Search:
     def _tried(
         self, refused: Refused, victims: Victims, stay: list[str], named: Victims
     ) -> Refused | bool:
-        """Evict all jobs that stages propose until the unit starts.
+        """Evict the jobs that stages propose, in a trial, until the unit starts.
 
-        :param victims: the jobs that are proposed; more are added.
-        :param stay: at the end, the jobs that are proposed and must not be evicted.
-        :returns: whether all of them are needed; or the last refusal.
+        :param victims: the proposed jobs; more are added.
+        :param stay: replaced by the proposed jobs that must not be evicted.
+        :returns: whether all victims are needed; or the last refusal.
         """
         gone: list[str] = []
         others = self._instead_of_those_of_cells()
@@ -271,13 +272,13 @@ class _Search:
         return refused
 
     def _may_be_too_many(self, victims: Victims, named: Victims) -> bool:
-        """Whether some of the proposed jobs may be unnecessary: quotas propose the jobs beyond an
-        entitlement one after the other, and a job leaves with all of its units.
+        """Whether some victims may be unnecessary. Quotas propose one job after the other, and a
+        job may free more than is needed, as all of its units leave.
         """
         return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in victims)
 
     def _add_named(self, victims: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
-        """Add the proposed jobs that may be evicted; return those that may not."""
+        """Add the proposed jobs that may be evicted; return the others."""
         for name, why in of_quotas.items():
             victims.setdefault(name, why)
         for name in refused.cell_victims:
@@ -291,8 +292,8 @@ class _Search:
         return stay
 
     def _instead_of_those_of_cells(self) -> Iterator[list[str]]:
-        """Less important jobs of the same tenant, where cells propose jobs that must not be
-        evicted: the least important first, twice as many each time.
+        """Substitutes where cells propose protected jobs: jobs of the same tenant with lower
+        priority, the least important first, in batches that double.
         """
         weaker = [
             name
@@ -312,7 +313,7 @@ class _Search:
             candidates, count = candidates[count:], 2 * count
 
     def _may_leave(self, name: str) -> bool:
-        """Whether a job may be evicted, with all jobs that share its GPUs."""
+        """Whether a job may be evicted with all jobs that share its GPUs."""
         return all(map(self._may_go, self.stages.members(name)))
 
     def _may_go(self, name: str) -> bool:
@@ -323,7 +324,7 @@ class _Search:
         return may and not self.limits.is_protected(live)
 
     def _may_lose(self, live: "Live") -> bool:
-        """Whether the quota of a job may lose it to that of the job that waits."""
+        """Whether the waiting job's quota may take a job from this one's quota."""
         above = self.above_quota
         return not above or live.is_weak or of_quota(live.job.quota) not in above
 
@@ -331,7 +332,7 @@ class _Search:
 
     @cached_property
     def _candidates(self) -> Victims:
-        """The jobs that may be evicted, and why, the least important first."""
+        """The jobs that may be evicted and the reason for each, the least important first."""
         stages = self.stages
         borrowed = self._borrowed if self.job.guaranteed else {}
         shares, now, needed, above = stages.by_stages, self.now, self.needed, self.above
@@ -361,8 +362,8 @@ class _Search:
         return {name: why for _, _, name, why in ranks}
 
     def _standing(self, live: "Live") -> tuple[str, int, int, int]:
-        """Why jobs of a kind may be evicted that quotas do not take back, how important they are
-        for that reason, and for the other if quotas may take them back; and their GPUs.
+        """For jobs of a kind: the reason to evict them without reclaim, their importance for that
+        reason, their importance for reclaim (0 if it is not possible), and their GPUs.
         """
         job, other, why = self.job, live.job, ""
         if not (other.preemptible and self._may_lose(live)):
@@ -378,31 +379,33 @@ class _Search:
         return why, importance, reclaimed if is_other else 0, other.gpus
 
     def _may_leave_first(self, name: str, why: str) -> bool:
-        """Whether a job that holds GPUs may be evicted with all that share them."""
+        """Whether a job holds GPUs and may be evicted with all jobs that share them."""
         if not self.stages.holds(name) or not self._may_leave(name):
             return False
         return why != "priority" or self._priorities_count_with(name)
 
     def _by_importance(self, victims: Victims) -> list[str]:
-        """The same, the least important first; of equally important jobs those that lose least."""
+        """The names, the least important first; among equals the jobs that lose the fewest
+        GPU-seconds.
+        """
         ranks = [
             (self._importance(name, why), self._lost(name), name) for name, why in victims.items()
         ]
         return [name for _, _, name in sorted(ranks)]
 
     def _importance(self, name: str, why: str) -> int:
-        """The rank of a victim by its reason and priority."""
+        """The rank of a victim by reason and priority; higher is more important."""
         is_last = why == "reclaim" and not self._borrowed.get(name, True)
         reason = 2 * _REASONS.index(why) + is_last
         return _PRIORITIES * reason + self.jobs[name].job.priority
 
     def _lost(self, name: str) -> float:
-        """The GPU-seconds that a job loses when it leaves."""
+        """The GPU-seconds that a job loses if it is evicted."""
         live = self.jobs[name]
         return (self.now - live.since) * live.job.gpus
 
     def _priorities_count_with(self, name: str) -> bool:
-        """Whether priorities count between the job and all that share the GPUs of another job."""
+        """Whether priorities may decide between this job and all that share GPUs with another."""
         by_quota = self.stages.reclaims
         if not self.stages.by_stages:
             return _priorities_count(self.jobs[name].job, self.job, by_quota)
@@ -411,8 +414,8 @@ class _Search:
 
     @cached_property
     def _borrowed(self) -> dict[str, bool]:
-        """The jobs of quotas that use more than they are entitled to, unless this job would borrow
-        itself; and whether the quotas would evict each of them first.
+        """Jobs of over-used quotas, and whether the quota itself would evict each first; empty if
+        the waiting job would borrow, too.
         """
         if not self.stages.reclaims or self._borrows():
             return {}
@@ -420,7 +423,7 @@ class _Search:
         return self.stages.overusers(jobs, self.jobs)
 
     def _borrows(self) -> bool:
-        """Whether this job would borrow itself, even without less important ones of its quota."""
+        """Whether this job would borrow even if less important jobs of its quota were evicted."""
         stages, job = self.stages, self.job
         if not stages.borrows(self.unit) or not stages.has_less_important(self.unit):
             return stages.borrows(self.unit)
@@ -434,15 +437,17 @@ class _Search:
             return stages.borrows(self.unit)
 
     def _requests(self, name: str) -> list[str]:
-        """The names by which quotas know the units of a job."""
+        """The names of a job's units in quotas."""
         return [unit.request for unit in self.jobs[name].placed]
 
     def _is_allowed(self, names: Collection[str]) -> bool:
-        """Whether these may be evicted together."""
+        """Whether these jobs may be evicted together."""
         return self.limits.keep(names) and self._is_fair(names)
 
     def _is_fair(self, names: Iterable[str]) -> bool:
-        """Whether no quota loses more than it has borrowed, up to a part of one job."""
+        """Whether no quota loses more than it borrowed. The last job of a quota may exceed that in
+        part.
+        """
         stages, candidates = self.stages, self._candidates
         reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
         if not reclaimed:
@@ -457,7 +462,7 @@ class _Search:
             return self.unit.has_quota or not stages.borrows(self.unit)
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
-        """Victims among the candidates, where those that stages propose are not enough."""
+        """Victims among the candidates, where those that the stages propose are not enough."""
         names = [name for name in candidates if name not in named]
         victims: Victims = {}
         if len(names) > _MANY:
@@ -465,7 +470,7 @@ class _Search:
             if victims and self._rank(victims) <= self._best:
                 return victims
             victims = {}
-        if len(candidates) > _MANY:  # without guaranteed ones a set is the best
+        if len(candidates) > _MANY:  # a set without guaranteed jobs is best
             victims = self._first_of(self._proposals(named, self._weak()).sets())
             if victims and not self._rank(victims)[0]:
                 return victims
@@ -476,13 +481,13 @@ class _Search:
         victims = self._first_of(proposals.sets()) or victims
         if victims or len(candidates) <= FEW:
             return victims
-        victims = self._by_turns(named, names)  # counting does not know all that the stages ask for
+        victims = self._by_turns(named, names)  # counting ignores some constraints
         if victims or not self.limits.allowed:
             return victims
         return self._by_turns({}, self.limits.largest(candidates))
 
     def _by_turns(self, named: Victims, names: Sequence[str]) -> Victims:
-        """An irreducible subset of the shortest prefix of these jobs that is enough."""
+        """A minimal subset of the shortest sufficient prefix of these jobs."""
         with self.stages.trial():
             self._leave(self.stages, named)
             gone = self.fewest.first(self.stages, names)
@@ -494,7 +499,7 @@ class _Search:
         return victims if self._is_allowed(victims) else {}
 
     def _improved(self, victims: Victims) -> Victims:
-        """A set that costs less, if one is found within a few tries."""
+        """A cheaper set of victims, if a few trials find one."""
         rank = self._rank(victims)
         if rank <= self._best:
             return victims
@@ -511,11 +516,11 @@ class _Search:
         return victims
 
     def _weak(self) -> list[str]:
-        """The opportunistic candidates."""
+        """Opportunistic candidates."""
         return [name for name, why in self._candidates.items() if why == "opportunistic"]
 
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
-        """The first of these sets without which the unit starts."""
+        """The first of these sets that lets the unit start and may be evicted."""
         candidates = self._candidates
         for names in islice(filter(self.limits.keep, proposals), _MOST_PROPOSALS):
             if self._is_fair(names) and self.fewest.starts_without(self.stages, names):
@@ -523,7 +528,7 @@ class _Search:
         return {}
 
     def _proposals(self, named: Victims, names: Collection[str]) -> Proposals:
-        """Sets of these candidates that may be enough."""
+        """Sets of these candidates that are enough by counting."""
         stages, loads = self.stages, self._loads(names)
         evictions = (
             {name: self.limits.evictions(name) for name in names} if self.limits.allowed else {}
@@ -537,8 +542,8 @@ class _Search:
         return Proposals(room, [self.unit], costs, closed, within, allowed=self.limits.allowed)
 
     def _loads(self, names: Iterable[str]) -> dict[str, tuple[float, str]]:
-        """Of jobs that a quota takes back: which part each is of all that their quota has borrowed,
-        and the quota.
+        """For each job to reclaim, its quota, and the fraction of what the quota borrowed that the
+        job holds.
         """
         loads: dict[str, tuple[float, str]] = {}
         candidates = self._candidates
@@ -561,22 +566,22 @@ class _Search:
         return loads
 
     def _rank(self, names: Iterable[str]) -> tuple[int, int]:
-        """The guaranteed jobs among these, and all."""
+        """The number of guaranteed jobs, and of all jobs, that leave with these."""
         jobs = [self.jobs[member] for name in names for member in self.stages.members(name)]
         return sum(not live.is_weak for live in jobs), sum(not live.extra_of for live in jobs)
 
     def _counts(self, name: str) -> int:
-        """As how many jobs a candidate counts; an extra pod of a job as none."""
+        """How many jobs a candidate counts as: 0 for an extra pod, else 1."""
         return int(not self.jobs[name].extra_of)
 
     @cached_property
     def _best(self) -> tuple[int, int]:
-        """The rank than which none is better."""
+        """The best possible rank."""
         return 0, int(not any(self.jobs[name].extra_of for name in self._candidates))
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
-        """What it costs that a candidate leaves, with all that share its GPUs: guaranteed jobs,
-        jobs, how important they are, and GPU-seconds.
+        """The cost of evicting a candidate and all jobs that share its GPUs: guaranteed jobs, jobs,
+        importance, GPU-seconds.
         """
         cost = self._costs.get(name)
         if cost is None:
@@ -589,12 +594,11 @@ class _Search:
         return cost
 
     def _least(self, victims: Victims) -> Victims:
-        """The same without the jobs that need not leave, which include the most important: what one
-        stage proposes may not help with another.
-        """
+        """The victims without the unnecessary ones. The most important are dropped first."""
         order = self._by_importance(victims)
         fewer = _only(victims, self.fewest.needed(self.stages, order))
-        # It would borrow what others have to give back, while less important ones of its own stay.
+        # The job would borrow quota that others must return, while less important jobs of its own
+        # quota stay.
         own = {name for name, why in victims.items() if why != "reclaim"}
         more = _only(victims, fewer.keys() | own)
         if len(more) == len(fewer) or self._is_fair(fewer) or not self._is_fair(more):
@@ -607,13 +611,13 @@ class _Search:
 
 
 def _only(victims: Victims, names: Iterable[str]) -> Victims:
-    """The victims with these names, in the same order."""
+    """The victims with these names, in order."""
     kept = set(names)
     return {name: why for name, why in victims.items() if name in kept}
 
 
 def _leaving_few_fragments(search: _Search, victims: Victims) -> Victims:
-    """Of sets of as many and as important jobs the one that leaves the fewest fragments."""
+    """Among sets of as many and as important jobs, the one that leaves the fewest fragments."""
     if not victims or search.goal is None or any(search.jobs[name].extra_of for name in victims):
         return victims
     rank, best, tries = _ranks(search, victims), _fragments(search, victims), _MOST_SETS
@@ -630,12 +634,14 @@ def _leaving_few_fragments(search: _Search, victims: Victims) -> Victims:
 
 
 def _ranks(search: _Search, names: Iterable[str]) -> tuple[int, ...]:
-    """The guaranteed jobs of these, all, and how important they are."""
+    """The sums of the candidates' guaranteed jobs, jobs and importance."""
     return tuple(map(sum, zip(*(search._cost(name)[:3] for name in names), strict=True)))
 
 
 def _fragments(search: _Search, names: Collection[str]) -> float:
-    """How many fragments these leave when the unit has started; inf: it does not start."""
+    """The fragments that are left once these jobs are evicted and the unit has started; inf if it
+    does not start.
+    """
     assert search.goal is not None
     unit, stages = search.unit.trial(), search.stages
     gone = {member for name in names for member in stages.members(name)}
