@@ -1,3 +1,3 @@
-"""Which running jobs to move, so that nodes get free or a job fits."""
+"""Chooses running jobs to move, so that nodes become free or a job fits."""
 
 __all__: list[str] = []

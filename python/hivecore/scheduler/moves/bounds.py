@@ -1,12 +1,12 @@
-"""What moves cost at least, and which sets of moves are not enough, by counting alone.
+"""Lower bounds for the cost of moves, and a quick test that a set of moves is not enough.
 
-See `hivecore.scheduler.stages._counting` for what is counted. The bound: jobs that must move, and a
-job that waits, need so many times g units; beyond what is idle others have to move. On each node
-the cheapest jobs that give back g units once more, twice more, ..., less what they need themselves
-at their next place, are found exactly; a job on several nodes counts with an equal part
-of its cost on each. No set of moves costs less than the cheapest such steps of all nodes together,
-since its own gain on each node costs at least what the steps say, and the parts add up to its cost.
-Steps are made convex, which only lowers them, so the cheapest can be taken one by one.
+`hivecore.scheduler.stages._counting` says what is counted. Pods of size g and more need a number of
+slots of g units each. If the idle slots are too few, other jobs must move. For each node, the
+cheapest way to gain one slot, two slots, ... is computed exactly, less the slots that its jobs need
+elsewhere. A job on several nodes contributes an equal part of its cost to each. The sum over the
+cheapest gains of all nodes is a lower bound, since any set of moves pays at least that on each
+node. The gains of a node are made convex, which only lowers them, so that they can be taken one by
+one.
 """
 
 from collections import Counter
@@ -21,31 +21,31 @@ from hivecore.scheduler.stages.units import Unit
 
 __all__ = ["Counting", "Problem"]
 
-#: Costs are whole numbers; parts of them are rounded down to parts of this.
+#: Parts of a cost are integers: this many make 1, rounded down.
 _PARTS = 2**20
 _MOST_STATES = 4096
-_MOST_PODS = 64  # of which it is tried whether they find room together
+_MOST_PODS = 64  # more pods are not packed exactly
 _MOST_STEPS = 500
 _Steps = list[int]
 
 
 class Problem(NamedTuple):
-    """What is to be reached by moving jobs."""
+    """A goal, and the jobs that must move for it."""
 
-    #: the jobs that have to move
+    #: jobs that must move
     forced: frozenset[str]
-    #: the nodes that are to be empty afterwards
+    #: nodes that must be empty afterwards
     closed: frozenset[str]
-    #: what is to start afterwards
+    #: the unit that must start afterwards
     target: Unit | None = None
-    #: sets of nodes, of which one has to hold the target; none: all nodes together
+    #: domains, one of which must hold the target; empty: all nodes are one domain
     within: tuple[frozenset[str], ...] = ()
 
 
 class Counting:
-    """Bounds of one problem.
+    """Bounds for one problem.
 
-    :param costs: of each job that may move, a whole number.
+    :param costs: integer cost of each job that may move.
     """
 
     def __init__(self, room: Room, problem: Problem, costs: Mapping[str, int]) -> None:
@@ -56,10 +56,10 @@ class Counting:
         self._steps: dict[object, _Steps] = {}
         self._sizes: dict[int, Counter[int]] = {}
 
-    # --- whether a set of jobs can do
+    # --- is a set of jobs enough?
 
     def refuted(self, gone: Collection[str]) -> bool:
-        """Whether not all can have a place again if just these jobs move."""
+        """Whether moving just these jobs is surely not enough."""
         for at, dimension in enumerate(self._room.dimensions):
             mine, again, sizes = self._needs(at, gone)
             changed = self._changed(at, gone)
@@ -79,20 +79,22 @@ class Counting:
         return False
 
     def _needs(self, at: int, gone: Iterable[str]) -> tuple[list[int], list[int], set[int]]:
-        """What pods of the target and of jobs that move need, and the sizes to count by."""
+        """What pods of the target need, what pods of moving jobs need, and the sizes of slots to
+        count.
+        """
         room, on = self._room, self._room.on[at]
         mine = [] if self._target is None else room.needs(at, [self._target])
         again = [need for name in gone for node in room.nodes[name] for need in on[node][name][1]]
         return mine, again, {gcd(room.units[at], *mine) or 1, *mine, *again}
 
     def _changed(self, at: int, gone: Collection[str]) -> list[tuple[str, int, int]]:
-        """The nodes that jobs leave, what is idle there, and what would be without them."""
+        """Nodes that jobs leave, each with its idle amount before and after."""
         room, idle = self._room, self._room.dimensions[at].idle
         nodes = {node for name in gone for node in room.nodes[name]} - self._closed
         return [(node, idle.get(node, 0), room.idle(at, node, gone)) for node in nodes]
 
     def _slots(self, at: int, g: int, changed: Iterable[tuple[str, int, int]]) -> tuple[int, int]:
-        """How often g units are idle in all, and in the best place for the target."""
+        """Slots of size g in all nodes, and in the best domain for the target."""
         total, by_domain = self._total(at, g)
         more: dict[int, int] = {}
         for node, before, now in changed:
@@ -112,10 +114,10 @@ class Counting:
             totals = self._totals[at, g] = total, by_domain
         return totals
 
-    # --- what others cost at least
+    # --- the cost of other jobs
 
     def least_extra(self) -> float:
-        """What jobs that need not move cost at least, if they have to; inf: it cannot be."""
+        """A lower bound for the cost of further jobs that must move; inf if none are enough."""
         least: float = 0
         for at in range(len(self._room.dimensions)):
             mine, again, sizes = self._needs(at, self._forced)
@@ -129,7 +131,7 @@ class Counting:
         return least
 
     def _cheapest_within(self, at: int, g: int, wanted: int) -> float:
-        """What the cheapest domain costs at least; jobs that move may leave it."""
+        """A lower bound for the cheapest domain. Jobs that move may leave the domain."""
         least = inf
         _, idle = self._total(at, g)
         for domain in sorted(range(len(idle)), key=lambda place: -idle[place]):
@@ -141,10 +143,10 @@ class Counting:
         return least
 
     def _cheapest(self, at: int, g: int, lack: int, nodes: frozenset[str] | None) -> float:
-        """What it costs at least to have so many slots more.
+        """A lower bound for the cost of ``lack`` more slots.
 
-        :param nodes: on these nodes, which jobs may leave; None: in all, and jobs need a place
-            again.
+        :param nodes: count slots here, and jobs may go elsewhere; None: all nodes, where they must
+            fit.
         """
         steps: _Steps = []
         on = self._room.on[at]
@@ -156,7 +158,7 @@ class Counting:
         return -(-sum(nsmallest(lack, steps)) // _PARTS)
 
     def _steps_of(self, at: int, g: int, node: str, nodes: frozenset[str] | None) -> _Steps:
-        """What each further slot of a node costs at least, in parts."""
+        """Lower bounds for the cost of each further slot of a node, in parts."""
         jobs = []
         for name, (held, needs) in self._room.on[at][node].items():
             if held and name not in self._forced:
@@ -177,14 +179,14 @@ def _times(sizes: Iterable[int], g: int) -> int:
 
 
 def _may_pack(pods: Sequence[int], rooms: Counter[int]) -> bool:
-    """Whether pods find room, or it takes too long to find out that they do not.
+    """Whether pods can be packed; true if that takes too long to decide.
 
-    :param rooms: by size, how many there are; it is used up.
+    :param rooms: number of rooms by size; changed.
     """
     sizes, steps = sorted(pods, reverse=True), count()
 
     def fit(i: int) -> bool:
-        """Place the pods from the i-th on, the largest first, in tight rooms first."""
+        """Place the pods from the i-th on, the largest first, in the tightest rooms first."""
         if next(steps) >= _MOST_STEPS or i == len(sizes):
             return True
         size = sizes[i]
@@ -201,7 +203,7 @@ def _may_pack(pods: Sequence[int], rooms: Counter[int]) -> bool:
 
 
 def _gains(g: int, idle: int, jobs: list[tuple[int, int, int]]) -> dict[int, int]:
-    """What each number of slots more costs on a node, at least."""
+    """A lower bound for the cost of each number of further slots on a node."""
     states = {(0, 0): 0}
     for cost, held, again in jobs:
         for (freed, needed), spent in list(states.items()):
@@ -219,7 +221,7 @@ def _gains(g: int, idle: int, jobs: list[tuple[int, int, int]]) -> dict[int, int
 
 
 def _convex(gains: Mapping[int, int]) -> _Steps:
-    """The steps of the greatest convex function below, rounded down."""
+    """The steps of the greatest convex function below the gains, rounded down."""
     corners = [(0, 0)]
     for more, cost in sorted(gains.items()):
         corners.append((more, cost))

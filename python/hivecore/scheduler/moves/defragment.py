@@ -1,9 +1,9 @@
-"""Running jobs moved, so that more idle GPUs are of use to the pods to come.
+"""Moves running jobs, so that future pods can use more idle GPUs.
 
-A set of jobs is one that shares a node, or a single job. Each is tried and undone: its jobs leave,
-and start again, the largest first, each on the fullest node that takes it; one set alone is also
-tried on each kind of node, and where it is, with other devices. The set that brings most beyond its
-cost moves, and the search begins again, until none brings more than it costs or the budget is used.
+The search tries single jobs and sets of jobs that share a node. In a trial, the jobs leave and
+start again, the largest first, each on the fullest node with room. A single job is also tried on
+each kind of node, including its own with other devices. The set with the largest benefit beyond its
+cost is moved, until no set pays or the budget is used up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,19 +22,19 @@ from hivecore.scheduler.moves.moving import land, leave, may_move, placed_pods
 __all__ = ["defragment"]
 
 _MOST_TRIES = 512  # for each set that moves
-_FEW = 5  # jobs of a node of which all sets are tried
+_FEW = 5  # up to so many jobs of a node, all sets are tried
 _Names = tuple[str, ...]
 
 
 class _Try(NamedTuple):
-    """Jobs that leave, and the groups of nodes on which they start again, the first that does."""
+    """Jobs to move, and groups of nodes to try in turn."""
 
     names: _Names
     nodes: tuple[_Names, ...]
 
 
 def defragment(state: State, terms: Defragmentation) -> list[Move]:
-    """Move jobs, and return the moves, all of which happen together."""
+    """Move jobs, and return the moves, which all happen together."""
     return _Pass(state, terms).carried_out()
 
 
@@ -52,7 +52,7 @@ class _Pass:
         self.nodes = [node for node in self.stages.common_nodes() if node not in bad]
 
     def _cost(self, live: Live) -> float:
-        """The GPU-seconds that are lost when a job moves."""
+        """The GPU-seconds that moving a job loses."""
         lost = 0.0 if self.terms.saves else self.state.now - live.since
         return sum(unit.gpus for unit in live.placed) * (self.terms.restart_cost + lost)
 
@@ -76,19 +76,19 @@ class _Pass:
         return moved
 
     def _best(self) -> _Try | None:
-        """The set that brings most beyond its cost; None: none brings more."""
+        """The set with the largest benefit beyond its cost; None if none pays."""
         usable = self._usable({})
         best, most = None, 0.0
-        for one in islice(self._tries(), _MOST_TRIES):
-            cost = self._extra_cost(one.names)
+        for attempt in islice(self._tries(), _MOST_TRIES):
+            cost = self._extra_cost(attempt.names)
             if cost < inf:
-                worth = (self._tried(one) - usable) * self.terms.seconds - cost
+                worth = (self._tried(attempt) - usable) * self.terms.seconds - cost
                 if worth > most + 1e-6:
-                    best, most = one, worth
+                    best, most = attempt, worth
         return best
 
     def _extra_cost(self, names: _Names) -> float:
-        """What moving these costs beside what has moved; inf: it is beyond the budget."""
+        """The cost of moving these jobs beside earlier ones; inf if it exceeds the budget."""
         moved = self.before.keys() | set(names)
         budget = self.terms.most_gpu_seconds
         if len(moved) > self.terms.most_moves or (
@@ -98,21 +98,21 @@ class _Pass:
         return sum(self.costs[name] for name in names if name not in self.before)
 
     def _usable(self, lives: dict[str, Live]) -> float:
-        """How many idle GPUs are of use now that these have moved."""
+        """Usable idle GPUs once these jobs have moved."""
         pods = [pod for live in lives.values() for pod in placed_pods(live)]
         return idle_and_usable(self.terms.goal, self.stages, self.state.jobs, lives, pods)[1]
 
-    def _tried(self, one: _Try) -> float:
-        """How many idle GPUs would be of use after it; -inf: some job finds no place."""
-        lives = {name: self.state.jobs[name].copy() for name in one.names}
+    def _tried(self, attempt: _Try) -> float:
+        """Usable idle GPUs after a set has moved; -inf if a job finds no place."""
+        lives = {name: self.state.jobs[name].copy() for name in attempt.names}
         with self.stages.trial():
-            return self._usable(lives) if self._again([*lives.values()], one) else -inf
+            return self._usable(lives) if self._again([*lives.values()], attempt) else -inf
 
-    def _again(self, lives: Sequence[Live], one: _Try) -> bool:
-        """Stop jobs, and start them again; whether all have a place."""
+    def _again(self, lives: Sequence[Live], attempt: _Try) -> bool:
+        """Stop jobs and start them again. Returns whether all have a place."""
         for live in lives:
             leave(self.stages, live)
-        return all(self._lands(live, one.nodes) for live in lives)
+        return all(self._lands(live, attempt.nodes) for live in lives)
 
     def _lands(self, live: Live, groups: Sequence[_Names]) -> bool:
         allowed, least = live.job.where.nodes, 0
@@ -136,7 +136,7 @@ class _Pass:
         return False
 
     def _tries(self) -> Iterator[_Try]:
-        """The sets to try, those of nodes that are cheap to empty first."""
+        """The sets to try; nodes that are cheap to empty come first."""
         idle = self.stages.idle_gpus()
         on: dict[str, list[str]] = {}
         stay = {pod.node for live in self.state.jobs.values() for pod in self._stays(live)}
@@ -160,13 +160,13 @@ class _Pass:
                     yield _Try((name,), (kind,))
 
     def _stays(self, live: Live) -> Sequence[PlacedPod]:
-        """The pods of a job that may not move."""
+        """The pods of a job that must not move."""
         return () if live.job.name in self.costs else placed_pods(live)
 
     def _sets(self, names: Sequence[str]) -> Iterator[_Names]:
-        """Sets of the jobs of a node, each with the largest first."""
+        """Sets of the jobs of a node, the largest job first."""
         order = sorted(names, key=lambda name: (-self.state.jobs[name].job.gpus, name))
-        if not self.terms.goal.sizes:  # the node has to get free
+        if not self.terms.goal.sizes:  # only an empty node counts
             yield tuple(order)
             return
         counts = range(1, len(order) + 1) if len(order) <= _FEW else ()
@@ -179,7 +179,7 @@ class _Pass:
 
     @staticmethod
     def _kinds(full: Sequence[str], used: set[str], idle: dict[str, int]) -> list[_Names]:
-        """Nodes that are alike as far as is counted."""
+        """Nodes grouped by idle GPUs, and by whether they are used."""
         kinds: dict[tuple[bool, int], list[str]] = {}
         for node in full:
             kinds.setdefault((node in used, idle.get(node, 0)), []).append(node)

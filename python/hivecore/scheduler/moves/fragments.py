@@ -1,4 +1,4 @@
-"""Which idle GPUs are of use to the pods to come, and what is asked of moves that make more so."""
+"""Which idle GPUs future pods can use, and the terms of `Scheduler.defragment`."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -18,20 +18,20 @@ _MOST_GPUS = 2**20
 
 
 def _sizes(value: object, name: str) -> tuple[int, ...]:
-    return tuple([as_int(one, name, 1, _MOST_GPUS) for one in as_tuple(value, name)])
+    return tuple([as_int(size, name, 1, _MOST_GPUS) for size in as_tuple(value, name)])
 
 
 class Fragments(Record, frozen=True):
-    """The goal that few idle GPUs are fragments: of no use to the pods to come, since too few are
-    idle on their node.
+    """The goal that few idle GPUs are fragments. A fragment is idle, but future pods cannot use it,
+    as too few GPUs are idle on its node.
 
-    :param sizes: the GPUs of each pod of a sample of those to come, so that a frequent size stands
-        there more often; none: all come for whole nodes.
+    :param sizes: GPUs per pod, for a sample of future pods; a frequent size appears several times.
+        Empty: all pods need whole nodes.
     :raises ValueError: a size is not positive.
     :raises TypeError: an argument is of a wrong type.
 
-    GPUs of which some pod has a share are not idle.
-    Source: FGD (USENIX ATC'23, section 3), whose measure this is where pods need whole GPUs.
+    A GPU that is shared is not idle. Source: FGD (USENIX ATC'23, section 3), for pods with whole
+    GPUs.
 
     >>> from hivecore.scheduler import Fragments
     >>> idle, empty = {"n1": 4, "n2": 8}, {"n2"}
@@ -49,10 +49,10 @@ class Fragments(Record, frozen=True):
         self._check()
 
     def usable(self, idle: Mapping[str, int], empty: Iterable[str]) -> float:
-        """How many idle GPUs are of use, the mean over the sample.
+        """The number of idle GPUs that pods can use, averaged over the sample.
 
-        :param idle: by node.
-        :param empty: the nodes on which no pod is.
+        :param idle: GPUs by node.
+        :param empty: nodes without pods.
         """
         if not self.sizes:
             return float(sum(idle.get(node, 0) for node in empty))
@@ -61,7 +61,7 @@ class Fragments(Record, frozen=True):
 
 
 class Defragmentation(Record, frozen=True, kw_only=True):
-    """What `Scheduler.defragment` was told, see there."""
+    """The arguments of `Scheduler.defragment`."""
 
     goal: Fragments
     seconds: Annotated[float, positive(_LATEST)]
@@ -75,9 +75,9 @@ class Defragmentation(Record, frozen=True, kw_only=True):
 
 
 def used_nodes(jobs: "Mapping[str, Live]", without: Collection[str] = ()) -> set[str]:
-    """The nodes on which jobs have pods, or places are held for them.
+    """Nodes on which jobs have pods or reserved places.
 
-    :param without: jobs that do not count.
+    :param without: jobs to ignore.
     """
     lives = (live for name, live in jobs.items() if name not in without)
     return {pod.node for live in lives for unit in live.all_units for pod in unit.placed}
@@ -90,10 +90,10 @@ def idle_and_usable(
     gone: Collection[str],
     placed: "Iterable[PlacedPod]",
 ) -> tuple[int, float]:
-    """The idle GPUs of healthy nodes, and how many of them are of use.
+    """Idle GPUs of healthy nodes, and how many of them are usable.
 
-    :param gone: the jobs that have left in a trial.
-    :param placed: the pods that have come in it.
+    :param gone: jobs that have left in this trial.
+    :param placed: pods that were placed in this trial.
     """
     bad = frozenset(stages.unhealthy())
     idle = {node: n for node, n in stages.idle_gpus().items() if node not in bad}

@@ -1,8 +1,8 @@
-"""Moves carried out: jobs stop where they are and start again on the nodes that were found.
+"""Carries out moves: stops jobs, and starts them again on other nodes.
 
-A job that moves stays admitted by its quota, so only placement and devices decide. On the same
-state the stages choose the same GPUs of the same nodes again, which is how a move that was found in
-a trial is carried out.
+Quotas take no part, as a job keeps its admission while it moves. The stages are deterministic: in
+the same state they choose the GPUs of the trial again, so a move that a trial has shown can be
+repeated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ __all__ = ["carry_out", "land", "leave", "may_move", "nodes_of", "placed_pods", 
 
 
 def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
-    """All pods of a job that run."""
+    """All running pods of a job."""
     return tuple(pod for unit in live.placed for pod in unit.placed)
 
 
 def may_move(stages: Stages, live: Live) -> bool:
-    """Whether a job may be moved: it runs with all pods, shares with no job, and is preemptible."""
+    """Whether a job may move: all its pods run, it is preemptible, and shares no GPUs."""
     if live.state != "running" or live.for_job or live.lost or not live.job.preemptible:
         return False
     if live.extras or live.extra_of:
@@ -32,16 +32,15 @@ def may_move(stages: Stages, live: Live) -> bool:
 
 
 def leave(stages: Stages, live: Live) -> None:
-    """A job gives back what placement and devices gave it; what it knows of itself stays."""
+    """Release the placement and devices of a job. Its own record keeps them."""
     for unit in reversed(live.placed):
         stages.give_back(unit, end=False)
 
 
 def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Refused | None:
-    """A job that has left starts again, all pods that ran; None: it does. What had started before
-    one that is refused has what it asked for.
+    """Start a job that has left again. Returns the first refusal; units before it stay started.
 
-    :param nodes: by unit the only ones to use; none: those that the job allows.
+    :param nodes: allowed nodes by unit; others use all nodes that the job allows.
     """
     landed: list[PlacedPod] = []
     for unit in live.placed:
@@ -59,7 +58,7 @@ def start_beside(
     placed: Sequence[PlacedPod] | None = None,
     nodes: tuple[str, ...] = (),
 ) -> Started | Refused:
-    """Start a unit near other pods of its job, and beside them; by default all that run."""
+    """Start a unit near the other pods of its job."""
     running = (pod for of in live.all_placed for pod in of.placed)
     others = tuple(running) if placed is None else placed
     allowed = stages.nodes_beside(live.job, others, nodes) if others else nodes
@@ -70,7 +69,7 @@ def start_beside(
 
 
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:
-    """By unit the nodes on which these pods have its own."""
+    """For each unit, the nodes of its pods among ``pods``."""
     node_of = {(pod.role, pod.index): pod.node for pod in pods}
     return {
         unit.name: tuple(sorted({node_of[pod] for pod in unit.pods if node_of.get(pod)}))
@@ -79,15 +78,15 @@ def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]
 
 
 def carry_out(stages: Stages, lives: Sequence[Live], moves: Sequence[Move]) -> None:
-    """Stop these jobs together, and start them again, one after the other, where their moves say.
+    """Stop jobs together, then start each where its move says.
 
     :param stages: without quotas.
-    :raises StaleDecisionError: a job would be elsewhere; then ``stages`` and ``lives`` are of no
-        use any more.
+    :raises StaleDecisionError: a job would get another place. ``stages`` and ``lives`` must not be
+        used afterwards.
     """
     for live, move in zip(lives, moves, strict=True):
         if placed_pods(live) != move.before:
-            raise StaleDecisionError(f"job {live.job.name!r} has started or moved since")
+            raise StaleDecisionError(f"job {live.job.name!r} has started or moved since then")
         leave(stages, live)
     for live, move in zip(lives, moves, strict=True):
         refused = land(stages, live, nodes_of(live, move.pods))

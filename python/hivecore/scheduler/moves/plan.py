@@ -1,10 +1,9 @@
-"""Making room by moving: which running jobs to move so that nodes get free, or a job fits.
+"""Plans moves of running jobs, so that nodes become free or a job fits.
 
-Each set of jobs is tried and undone. First the jobs that have to move are tried alone. For a job
-that then finds no place, sets of other jobs are proposed that make room for it, as for an eviction
-(`hivecore.scheduler.search.proposals`); the first proposals, those after few others, and those that
-counting does not refute come first. Then all sets of jobs are tried by cost until none can be
-cheaper than the best plan, as far as there are tries: sets that counting refutes cost none.
+Each set of jobs is tried and undone. The jobs that must move are tried first. If one of them finds
+no place, sets of further jobs are proposed as victims are (`hivecore.scheduler.search.proposals`).
+Then all sets are tried in order of cost, until no set can be cheaper than the best plan or the
+tries are used up. Sets that counting refutes use no try.
 """
 
 from collections import Counter
@@ -27,21 +26,21 @@ from hivecore.scheduler.search.room import Room
 __all__ = ["Fit", "FreeDomain", "FreeNodes", "Goal", "MoveCost", "MovePlan", "plan_moves"]
 
 _MICRO = 1_000_000
-#: To at least so many domains the tries are shared out.
+#: The tries are divided among up to so many domains.
 _DOMAINS = 8
-_LOOKS = 100  # sets that are looked at for each that may be tried
-_MOST = 8  # sets that may make room for a job
+_LOOKS = 100  # sets considered for each try
+_MOST = 8  # proposed sets for each job without a place
 _Names = frozenset[str]
 
-#: What is to be little.
+#: What a plan minimizes.
 MoveCost = Literal["jobs", "gpu_seconds"]
 
 
 class FreeNodes(Record, frozen=True):
-    """No job is on these nodes any more, as before their maintenance.
+    """The goal that nodes are free of jobs, for instance before maintenance.
 
-    :param nodes: their names, at least one; of a rack or a cell all of its nodes.
-    :raises ValueError: there is none.
+    :param nodes: their names, at least one.
+    :raises ValueError: ``nodes`` is empty.
     :raises TypeError: an argument is of a wrong type.
     """
 
@@ -58,12 +57,12 @@ class FreeNodes(Record, frozen=True):
 
 
 class FreeDomain(Record, frozen=True):
-    """No job is on any node of a domain any more.
+    """The goal that all nodes of a domain are free of jobs.
 
-    :param layer: "node", a layer of the network, or a level of the cells, not below nodes.
-    :param name: the domain; of a cell its chain and its number in it, as "H100/0"; of a network
-        with its name twice also those around it, as "row1/rack1". "": the one of which the jobs
-        cost least to move, among those whose nodes are all healthy.
+    :param layer: "node", a layer of the network, or a level of cells from the node up.
+    :param name: the domain. A cell is its chain and number, such as "H100/0". Where a name occurs
+        twice in a network, add the domains around it: "row1/rack1". "": the cheapest domain among
+        those whose nodes are all healthy.
     :raises ValueError: ``layer`` is empty.
     :raises TypeError: an argument is of a wrong type.
     """
@@ -76,11 +75,11 @@ class FreeDomain(Record, frozen=True):
 
 
 class Fit(Record, frozen=True):
-    """A job that waits could start: there is room for all that it starts with.
+    """The goal that a waiting job can start, with all jobs that start together with it.
 
     :param job: its name.
-    :raises ValueError: it is empty.
-    :raises TypeError: it is no string.
+    :raises ValueError: the name is empty.
+    :raises TypeError: the name is not a string.
     """
 
     job: Name
@@ -93,15 +92,17 @@ Goal = FreeNodes | FreeDomain | Fit
 
 
 class MovePlan(Record, frozen=True):
-    """Which jobs to move, in which order.
+    """A plan of moves.
 
-    :param goal: what for.
-    :param steps: one after the other; the jobs of a step stop together before the first of them
-        starts again, since they go where others of them are. Each step is for `Scheduler.move`.
-    :param cost: jobs, or the GPU-seconds since they started; inf: no plan was found.
-    :param lower_bound: what every plan costs at least; inf: it is proved that there is none.
-    :param nodes: those that get free; of `Fit` none.
-    :param reason: why no plan was found, in a line; "": one was.
+    :param goal: the goal.
+    :param steps: in order; pass each step to `Scheduler.move`. The jobs of a step stop together
+        before any of them starts again, as they take each other's places.
+    :param cost: the number of jobs, or their GPU-seconds since they started; inf if there is no
+        plan.
+    :param lower_bound: a lower bound for the cost of every plan; inf if it is proved that none
+        exists.
+    :param nodes: the nodes that become free; empty for `Fit`.
+    :param reason: why there is no plan, in a line; "" if there is one.
     """
 
     goal: Goal
@@ -113,17 +114,17 @@ class MovePlan(Record, frozen=True):
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """Those of all steps, in their order."""
+        """The moves of all steps, in order."""
         return tuple(move for step in self.steps for move in step)
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proved that nothing is cheaper, or that there is no plan."""
+        """Whether it is proved that no plan is cheaper, or that none exists."""
         return self.cost == self.lower_bound
 
 
 def plan_moves(state: State, goal: Goal, cost: MoveCost, most_tries: int) -> MovePlan:
-    """See `Scheduler.plan_moves`; it is the caller's turn."""
+    """See `Scheduler.plan_moves`; the caller holds the lock."""
     as_choice(cost, "cost", get_args(MoveCost))
     planning = _Planning(state, cost, as_int(most_tries, "most_tries", 1, 1_000_000))
     if isinstance(goal, FreeNodes):
@@ -135,22 +136,22 @@ def plan_moves(state: State, goal: Goal, cost: MoveCost, most_tries: int) -> Mov
     raise TypeError(f"goal must be FreeNodes, FreeDomain or Fit, not {type(goal).__name__}")
 
 
-class _Found(NamedTuple):
+class _Result(NamedTuple):
     """The best plan of a problem."""
 
-    #: inf: none was found
+    #: inf: there is no plan
     cost: float
-    #: what every plan costs at least; inf: there is none
+    #: lower bound for the cost of every plan; inf: none exists
     least: float
     steps: Steps
-    #: how many more sets might have been tried
+    #: tries that are left
     left: int
-    #: why the jobs that have to move are not enough, or why there is no plan
+    #: why more jobs than those that must move are needed, or why there is no plan
     reason: str
 
 
 class _Planning:
-    """Plans for one scheduler as it is now."""
+    """Plans moves for the present state of a scheduler."""
 
     def __init__(self, state: State, cost: MoveCost, tries: int) -> None:
         self.state, self.tries, self.cost_of = state, tries, cost
@@ -173,7 +174,6 @@ class _Planning:
         }
 
     def cost(self, names: _Names) -> int:
-        """Of moving these jobs."""
         return sum(self.costs[name] for name in names)
 
     def free(self, goal: Goal, nodes: tuple[str, ...]) -> MovePlan:
@@ -186,7 +186,7 @@ class _Planning:
         for name in sorted(occupants - self.costs.keys()):
             return self._never(goal, f"job {name!r} is there and has to stay")
         problem = Problem(occupants, frozenset(nodes))
-        return self._plan(goal, _Solving(self, problem, self.tries).found(), nodes)
+        return self._plan(goal, _Solving(self, problem, self.tries).solve(), nodes)
 
     def _on(self, nodes: tuple[str, ...]) -> frozenset[str]:
         return frozenset(name for node in nodes for name in self.on.get(node, ()))
@@ -198,7 +198,7 @@ class _Planning:
             if goal.name not in known:
                 raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
             return self.free(goal, known[goal.name])
-        best = _Found(inf, inf, (), self.tries, "every domain has a job that must stay")
+        best = _Result(inf, inf, (), self.tries, "every domain has a job that must stay")
         chosen, left, each = "", self.tries, max(1, self.tries // _DOMAINS)
         for cost, _, name in self._by_cost(known):
             if cost >= best.cost or not left:
@@ -206,7 +206,7 @@ class _Planning:
                 break
             problem = Problem(self._on(known[name]), frozenset(known[name]))
             tries = min(each, left)
-            result = _Solving(self, problem, tries, best.cost).found()
+            result = _Solving(self, problem, tries, best.cost).solve()
             left -= tries - result.left
             least = min(best.least, result.least)
             if result.cost < best.cost or not chosen:
@@ -216,7 +216,7 @@ class _Planning:
         return self._plan(goal, best, known.get(chosen, ()))
 
     def _by_cost(self, known: Mapping[str, tuple[str, ...]]) -> list[tuple[int, int, str]]:
-        """The domains that may get free, by what it costs to move the jobs there."""
+        """Domains that may become free, by the cost of moving their jobs."""
         ranked = []
         for name, nodes in known.items():
             occupants = self._on(nodes)
@@ -242,12 +242,12 @@ class _Planning:
             return self._never(goal, reason)
         places = self.stages.domains_for(live.job)
         problem = Problem(frozenset(), frozenset(), unit, places)
-        return self._plan(goal, _Solving(self, problem, self.tries).found(), ())
+        return self._plan(goal, _Solving(self, problem, self.tries).solve(), ())
 
     def _never(self, goal: Goal, reason: str) -> MovePlan:
         return MovePlan(goal, (), inf, inf, (), reason)
 
-    def _plan(self, goal: Goal, result: _Found, nodes: tuple[str, ...]) -> MovePlan:
+    def _plan(self, goal: Goal, result: _Result, nodes: tuple[str, ...]) -> MovePlan:
         cost, least = result.cost, result.least
         if self.cost_of == "gpu_seconds":
             cost, least = cost / _MICRO, least / _MICRO
@@ -255,10 +255,10 @@ class _Planning:
 
 
 class _Solving:
-    """The search for one problem.
+    """The search for a plan of one problem.
 
-    :param tries: how many sets of jobs may be tried.
-    :param below: what the plan has to cost less than.
+    :param tries: how many sets may be tried.
+    :param below: an exclusive upper bound for the cost.
     """
 
     def __init__(self, of: _Planning, problem: Problem, tries: int, below: float = inf) -> None:
@@ -269,24 +269,23 @@ class _Solving:
         self.best, self.reason = below, ""
         self.steps: Steps | None = None
         self.seen: set[_Names] = set()
-        #: the least cost of a set that failed though counting does not refute it
+        #: lowest cost of a failed set that counting does not refute
         self.open = inf
 
-    def found(self) -> _Found:
-        """The best plan."""
+    def solve(self) -> _Result:
         if self.least == inf:
-            return _Found(inf, inf, (), self.tries, "there is too little room, wherever jobs move")
+            return _Result(inf, inf, (), self.tries, "there is too little room, wherever jobs move")
         if self.least < self.best:
             self._propose()
         if self.least < self.best:
             self._go_through()
         least = min(self.least, self.best)
         if self.steps is None:
-            return _Found(inf, least, (), self.tries, self.reason)
-        return _Found(self.best, least, self.steps, self.tries, "")
+            return _Result(inf, least, (), self.tries, self.reason)
+        return _Result(self.best, least, self.steps, self.tries, "")
 
     def _propose(self) -> None:
-        """Follow the proposals for jobs that find no place; a quarter of the tries is left."""
+        """Follow the proposals for jobs without a place, until a quarter of the tries is left."""
         planning, start = self.planning, self.problem.forced
         queue = [(0, planning.cost(start), 0, start)]
         known, left = {start}, self.tries // 4
@@ -303,7 +302,7 @@ class _Solving:
                     heappush(queue, (turn, planning.cost(wider), len(known), wider))
 
     def _others(self, failed: Failed, gone: _Names) -> list[_Names]:
-        """Sets of jobs, each of which may make room for a job without a place, the best first."""
+        """Sets of jobs that may make room for a job without a place, the best first."""
         planning, room = self.planning, self.planning.room
         taken = [Counter[str]() for _ in room.dimensions]
         for dimension, counts in zip(room.dimensions, taken, strict=True):
@@ -312,7 +311,7 @@ class _Solving:
         job = planning.jobs[failed.owner].job
         closed, within = self.problem.closed | planning.bad, planning.stages.domains_for(job)
         proposals = Proposals(room, failed.units, planning.candidates, closed, within, gone, taken)
-        # Where counting finds nothing amiss, jobs of its own tenant are most in its way.
+        # If counting sees no lack of room, jobs of the same tenant are the likeliest obstacle.
         far = {name for name in planning.costs if planning.jobs[name].job.tenant != job.tenant}
         costs = {name: planning.candidates[name].cost for name in planning.costs.keys() - gone}
         singles = sorted(costs, key=lambda name: (name in far, costs[name], name))
@@ -321,7 +320,7 @@ class _Solving:
         return list(filter(None, proposed))[:_MOST]
 
     def _go_through(self) -> None:
-        """Go through all sets by cost, as long as they are cheaper than the best plan."""
+        """Try all sets in order of cost, as long as they are cheaper than the best plan."""
         looks = _LOOKS * self.tries
         reached = inf
         for cost, names in self._by_cost():
@@ -338,7 +337,7 @@ class _Solving:
         self.least = max(self.least, min(self.open, reached))
 
     def _by_cost(self) -> Iterator[tuple[int, _Names]]:
-        """All sets of jobs with those that have to move, the cheapest first."""
+        """All sets that contain the jobs that must move, the cheapest first."""
         forced, planning = self.problem.forced, self.planning
         fixed = planning.cost(forced)
         yield fixed, forced
@@ -358,7 +357,7 @@ class _Solving:
                 heappush(queue, (more - others[last][0], (*picked[:-1], last + 1)))
 
     def _try(self, names: _Names) -> Failed | None:
-        """Move these jobs in a trial; None: that does."""
+        """Move these jobs in a trial; None if that succeeds."""
         self.tries -= 1
         self.seen.add(names)
         steps = self.trial.moved(names)

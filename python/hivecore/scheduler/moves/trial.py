@@ -1,4 +1,4 @@
-"""One set of jobs moved in a trial: whether all find places again, and in which order they can."""
+"""Tries one set of moves: whether all jobs find a place again, and in which order they can move."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,24 +14,24 @@ from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["Failed", "Steps", "Trial"]
 
-#: The moves of one step stop together before the first of them starts again.
+#: The jobs of one step stop together before any of them starts again.
 Steps = tuple[tuple[Move, ...], ...]
 _Pods = tuple[PlacedPod, ...]
 
 
 class Failed(NamedTuple):
-    """Why a set of jobs does not do."""
+    """Why a set of moves fails."""
 
     reason: str
-    #: the job that finds no place, and those of its units that need one; "": no single job
+    #: the job without a place, and its units that need one; "": no single job
     owner: str = ""
     units: tuple[Unit, ...] = ()
-    #: the pods that had new places by then
+    #: pods that had been placed by then
     landed: tuple[tuple[Role, PlacedPod], ...] = ()
 
 
 class Trial:
-    """Tries for one problem."""
+    """Trials for one problem."""
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], problem: Problem) -> None:
         self.stages, self.jobs = stages.without_quotas(), jobs
@@ -40,10 +40,11 @@ class Trial:
         self._open = tuple(node for node in known if node not in self.closed)
 
     def moved(self, names: frozenset[str]) -> Steps | Failed:
-        """The moves that do, if these jobs may move; those that find their old places again stay.
+        """The moves that succeed if these jobs may move. Jobs that get their old places again do
+        not move.
 
-        All leave together and find new places, the largest first; then each moves there as soon as
-        it can alone; those that cannot, together.
+        All jobs leave, and are placed again, the largest first. Then each moves to its new place as
+        soon as it can alone. The rest moves together.
         """
         order = sorted(names, key=self._largest_first)
         with ExitStack() as undone:
@@ -62,9 +63,7 @@ class Trial:
         return -max(role.gpus for role in job.roles), -job.gpus, name
 
     def _landed(self, lives: Mapping[str, Live], undone: ExitStack) -> dict[str, _Pods] | Failed:
-        """Where these have their pods when all have left, the target is there, and they have
-        started again.
-        """
+        """The places of jobs that have left, after the target and the jobs have started."""
         for live in lives.values():
             leave(self.stages, live)
         landed: list[tuple[Role, PlacedPod]] = []
@@ -73,7 +72,7 @@ class Trial:
             refused = self.stages.start(trial)
             if isinstance(refused, Refused):
                 owner = self.target.owner
-                return Failed(_told(owner, refused), owner, (self.target,))
+                return Failed(_no_place(owner, refused), owner, (self.target,))
             roles = [role for role, pods in self.target.kind.sizes for _ in range(pods)]
             landed += zip(roles, trial.placed, strict=True)
         for name, live in lives.items():
@@ -82,7 +81,7 @@ class Trial:
                 return Failed(f"job {name!r} may be on no other nodes")
             again = self._land(live, nodes, undone)
             if again is not None:
-                return Failed(_told(name, again), name, tuple(live.placed), tuple(landed))
+                return Failed(_no_place(name, again), name, tuple(live.placed), tuple(landed))
             roles_of = {role.name: role for role in live.job.roles}
             landed += [(roles_of[pod.role], pod) for pod in placed_pods(live)]
         return {name: placed_pods(live) for name, live in lives.items()}
@@ -90,7 +89,7 @@ class Trial:
     def _land(
         self, live: Live, nodes: Mapping[str, tuple[str, ...]], undone: ExitStack
     ) -> Refused | None:
-        """Start a job again, in the first domain that has room for all its pods that run."""
+        """Start a job again, in the first domain with room for all its running pods."""
         where = live.job.where
         if len(live.placed) < 2 or not (where.must or where.within):
             return land(self.stages, live, nodes)
@@ -114,7 +113,7 @@ class Trial:
         return first or land(self.stages, live, nodes)
 
     def _allowed(self, live: Live) -> dict[str, tuple[str, ...]] | None:
-        """By unit the only nodes to use; None: there are none."""
+        """Allowed nodes by unit; None if there are none."""
         if not self.closed:
             return {}
         where = live.job.where.nodes
@@ -126,9 +125,9 @@ class Trial:
     def _steps(
         self, movers: Sequence[str], places: Mapping[str, _Pods], alone: bool
     ) -> Steps | Failed:
-        """The moves in an order in which they can be, if the target starts after them.
+        """The moves in a feasible order, if the target can start after them.
 
-        :param alone: whether jobs move alone that can; the others move in one step, the last.
+        :param alone: move jobs singly where possible, and the rest in a last step.
         """
         steps: list[tuple[Move, ...]] = []
         left, is_open = list(movers), alone
@@ -149,18 +148,20 @@ class Trial:
             for name, live in lives.items():
                 refused = land(self.stages, live, nodes_of(live, places[name]))
                 if refused is not None:
-                    return Failed(_told(name, refused))
+                    return Failed(_no_place(name, refused))
             if left:
                 last = [Move(name, placed_pods(live), before[name]) for name, live in lives.items()]
                 steps.append(tuple(last))
             if self.target is not None:
                 started = self.stages.start(self.target.trial())
                 if isinstance(started, Refused):
-                    return Failed(_told(self.target.owner, started))
+                    return Failed(_no_place(self.target.owner, started))
             return tuple(steps)
 
     def _move_alone(self, name: str, pods: _Pods, undone: ExitStack) -> Move | None:
-        """Move a job until ``undone`` ends; None: it cannot move alone, or stays where it is."""
+        """Move a job until ``undone`` is closed. None: it cannot move alone, or stays in its
+        place.
+        """
         live = self.jobs[name].copy()
         before = placed_pods(live)
         with ExitStack() as trial:
@@ -173,5 +174,5 @@ class Trial:
         return Move(name, placed_pods(live), before)
 
 
-def _told(name: str, refused: Refused) -> str:
+def _no_place(name: str, refused: Refused) -> str:
     return f"job {name!r} would find no place: {refused.refusal.reason}"
