@@ -1,3 +1,3 @@
-"""Jobs run in an order that the caller has set."""
+"""Runs jobs in an order that the caller sets."""
 
 __all__: list[str] = []

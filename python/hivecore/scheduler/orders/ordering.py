@@ -1,4 +1,4 @@
-"""An order of jobs, in which the first jobs run; see `Walk`."""
+"""An order of jobs; `Walk` runs the first jobs that fit."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -11,10 +11,10 @@ __all__ = ["Order", "as_order"]
 
 
 class Order:
-    """The names of jobs, the first ones to run first; jobs that are to share GPUs are one entry.
+    """Jobs in the order in which they may run. Jobs that share GPUs are one entry.
 
-    :param entries: as of `as_order`.
-    :param jobs: all jobs, by name; a job comes behind those after which it has to start.
+    :param entries: as `as_order` returns them.
+    :param jobs: all jobs by name; a job is moved behind the jobs in its `after`.
     """
 
     __slots__ = ("entries", "place", "sharers")
@@ -26,9 +26,9 @@ class Order:
             if live is not None and live.job.after
         }
         self.entries = _behind_those_before(entries, after) if after else entries
-        #: by name the place of its entry
+        #: position of each job's entry
         self.place = {name: at for at, names in enumerate(self.entries) for name in names}
-        #: by place those that are known to be able to share GPUs
+        #: by position, the jobs that are known to be able to share GPUs
         self.sharers = {
             at: [jobs[name] for name in names]
             for at, names in enumerate(self.entries)
@@ -39,7 +39,7 @@ class Order:
 def _behind_those_before(
     entries: list[tuple[str, ...]], after: Mapping[str, Iterable[str]]
 ) -> list[tuple[str, ...]]:
-    """The entries, each behind the entries after which its jobs have to start."""
+    """The entries, each behind those with jobs that must start first."""
     here = {name for names in entries for name in names}
     ordered: list[tuple[str, ...]] = []
     held: list[tuple[tuple[str, ...], set[str]]] = []
@@ -56,11 +56,11 @@ def _behind_those_before(
                     for other, before in held
                     if other is not ready
                 ]
-    return [*ordered, *(other for other, _ in held)]  # these wait for one another
+    return [*ordered, *(other for other, _ in held)]  # a cycle: these wait for one another
 
 
 def as_order(value: Any) -> list[tuple[str, ...]]:
-    """The entries of an order, checked."""
+    """Check an order, and return its entries."""
     given = as_tuple(value, "order")
     entries = [(entry,) if type(entry) is str else _together(entry) for entry in given]
     names = list(chain.from_iterable(entries))

@@ -1,15 +1,14 @@
-"""Jobs run in a given order: the first ones run, and running jobs behind them leave for them.
+"""Runs jobs in a given order: the first jobs run, and later ones leave for them if need be.
 
-A walk along the order goes from the first entry to the last; an entry is a job, or jobs that are to
-share GPUs. A running job stays at its place, if it can. If jobs are to share GPUs with other jobs
-than before, the first of them stays, and the others join it. An entry that finds no place gets that
-of entries behind it, the last ones first. If these are too few, all entries are placed again in
-order, on an empty cluster, provided that the entry has a place then. A trial comes before every
-change that might not be undone, so that no job moves without need. An entry without a place does
-not run.
+A walk visits the entries in order; an entry is a job, or jobs that share GPUs. A running job keeps
+its place if it can. If jobs shall share GPUs with other jobs than before, the first stays and the
+others join it. An entry without room takes that of later entries, the last ones first. If that is
+not enough, but the entry would fit if all entries were placed again on an empty cluster, this is
+done. Changes that might not be reversible are tried first, so no job moves without need. An entry
+that does not fit does not run.
 
-The walk counts GPUs, so that it tries only entries that may fit: idle GPUs, and those of the
-entries to which it has not come yet. Both counts are upper bounds.
+To skip entries that cannot fit, the walk counts idle GPUs and those of entries not visited yet.
+Both counts are upper bounds.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -37,17 +36,17 @@ from hivecore.scheduler.stages.units import Refused
 
 __all__ = ["end_order", "run_in_order"]
 
-#: Jobs that share GPUs; one job has its own.
+#: Jobs that share GPUs, or a single job.
 _Entry = tuple[Live, ...]
-#: By running job its place, and the jobs on its GPUs, itself included.
+#: For each running job, its pods and all jobs on its GPUs, itself included.
 _Before = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
 _Decisions = tuple[tuple[str, Any], ...]
-#: By unit its old or new place, and the decisions for it if they are of this walk.
+#: For each unit, its old or new pods; the decisions, if this walk made them.
 _Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
 
 
 def end_order(state: State) -> None:
-    """Let the queues choose the next jobs again, and let other pods join running jobs."""
+    """Let the queues choose jobs again, and let pods join running jobs again."""
     state.order = None
     state.waiting.touch_all()
     for live in [*state.jobs.values()]:
@@ -56,15 +55,15 @@ def end_order(state: State) -> None:
 
 
 def run_in_order(state: State, order: Order) -> None:
-    """Let the first jobs of the order run."""
+    """Run the first jobs of the order."""
     if order.place.keys().isdisjoint(state.jobs.keys()):
-        return  # all are gone
+        return  # all jobs have left
     if not state.immediate and _have_to_stop(state, order):
         return
     walk = _Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
     changes = walk.run(state.running.values())
     gone = {live.job.name for live in changes.stopped}
-    # Pods above the least come first: they have left their places when their jobs end them.
+    # Extra pods come first: they must release their places before their jobs end them.
     for live in sorted(changes.stopped, key=lambda live: not live.extra_of):
         if live.extra_of not in gone:
             winner = changes.winner(live.job.name, order, state.jobs)
@@ -89,13 +88,13 @@ def run_in_order(state: State, order: Order) -> None:
         runs_now(state, live)
     for name, refused in walk.refused.items():
         waits = state.jobs.get(name)
-        # Once: the reason depends on the jobs that ran when the walk came to this job.
+        # Only once, as the reason depends on which jobs ran during this walk.
         if waits is not None and waits.told is None:
             state.tell(waits, refused.refusal)
 
 
 def _have_to_stop(state: State, order: Order) -> bool:
-    """Let jobs stop that have no place any more, or another one; return whether there are any."""
+    """Ask jobs to stop that lose or change their place. Returns whether there are any."""
     if any(live.for_job for live in state.running.values()):
         return True
     jobs = {name: live.copy() for name, live in state.jobs.items()}
@@ -105,26 +104,26 @@ def _have_to_stop(state: State, order: Order) -> bool:
     names = [live.job.name for live in changes.stopped] + [move.job for move in changes.moves]
     for name in names:
         winner = changes.winner(name, order, state.jobs)
-        if state.jobs[name].extra_of not in names:  # otherwise it leaves with its job
+        if state.jobs[name].extra_of not in names:  # extra pods leave with their job
             state.outbox.append(leaving_action(state.jobs[name], winner, "order"))
         tell_to_stop(state, state.jobs[name], winner)
     return bool(names)
 
 
 class _Changes(NamedTuple):
-    """The changes of a walk."""
+    """The changes that a walk makes."""
 
-    #: the jobs that had GPUs and have none now
+    #: jobs that lost their GPUs
     stopped: list[Live]
     moves: list[Move]
-    #: the jobs that run from now on, with the jobs on the same GPUs, and their offsets
+    #: jobs that start, with the jobs that share their GPUs, and the offsets
     started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
     before: _Before
 
     def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
-        """The job for which another job leaves: the first that starts, if there is one.
+        """The job for which a job leaves: if possible the first that starts.
 
-        :param jobs: the names of the known jobs.
+        :param jobs: names of known jobs.
         """
         started = [live.job.name for live, _, _ in self.started]
         named = [other for names in order.entries for other in names]
@@ -134,12 +133,12 @@ class _Changes(NamedTuple):
 
 
 def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
-    """The changes since ``before``.
+    """What has changed since ``before``.
 
-    :param entries: all entries that have changed, in order.
+    :param entries: changed entries in order.
 
-    Jobs of one group that are still together on the same GPUs stay there. This holds for one of the
-    new groups only, as it is not known on which GPUs two parts of a group are.
+    Jobs that shared GPUs and still do stay there. If a group is split, only its first part stays,
+    since the walk does not know on which GPUs the other parts are.
     """
     changes = _Changes([], [], [], before)
     stayed: set[tuple[str, ...]] = set()
@@ -168,13 +167,13 @@ def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
     return changes
 
 
-@lru_cache(4096)  # jobs of few kinds come together again and again
+@lru_cache(4096)  # the same few kinds of jobs share GPUs often
 def _offsets(stages: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
     return interleave(stages).offsets
 
 
 def _may_be_ordered(live: Live) -> bool:
-    """Whether an order may start, stop and move a job; it ignores other jobs."""
+    """Whether an order may start, stop and move a job. An order ignores other jobs."""
     if live.job.together:
         return False
     if live.state == "running":
@@ -185,10 +184,10 @@ def _may_be_ordered(live: Live) -> bool:
 class _Walk:
     """One walk along an order.
 
-    :param stages: the parts, which the walk changes.
-    :param jobs: all jobs, by name.
+    :param stages: the stages, which the walk changes.
+    :param jobs: all jobs by name.
     :param order: the order.
-    :param is_short: whether every job needs GPUs, so that no job starts when none are left.
+    :param is_short: whether all jobs need GPUs, so that none starts when no GPU is left.
     """
 
     def __init__(
@@ -196,22 +195,21 @@ class _Walk:
     ) -> None:
         self._stages, self._jobs, self._is_short = stages, jobs, is_short
         self._names, self._place, self._sharers = order.entries, order.place, order.sharers
-        #: the entries so far, by place in the order
+        #: visited entries by position
         self._entries: dict[int, _Entry] = {}
-        #: the committed decisions, by unit
+        #: committed decisions by unit
         self.decisions: dict[str, _Decisions] = {}
-        #: the refusals of entries, by the first job of each
+        #: refusals, by the first job of each entry
         self.refused: dict[str, Refused] = {}
-        #: the GPUs of entries that hold some, by place: of those to which the walk has not come
-        #: yet, and of the others
+        #: GPUs of entries by position: of those not visited yet, and of the others
         self._behind: dict[int, int] = {}
         self._placed: dict[int, int] = {}
-        #: the places of the entries that have started, left, or share GPUs with other jobs
+        #: positions of entries that started, left, or changed the jobs that they share GPUs with
         self._touched: set[int] = set()
-        #: the old places of units that have left, or their new ones on an empty cluster
+        #: old places of units that left; after a restart on an empty cluster, their new places
         self._was: _Places = {}
         self._is_fresh = False
-        #: idle GPUs, at most, and those of entries to which the walk has not come yet
+        #: upper bounds for idle GPUs, and for those of entries not visited yet
         self._idle, self._held = 0.0, 0
         self._known: dict[Any, Refused] = {}
 
@@ -249,7 +247,7 @@ class _Walk:
         return _changes([*map(self._entry, sorted(self._touched)), *others], before)
 
     def _entry(self, at: int) -> _Entry:
-        """The jobs of an entry that the order may start and stop; none: there are no such jobs."""
+        """The jobs of an entry that the order may start and stop."""
         entry = self._entries.get(at)
         if entry is None:
             jobs = self._jobs
@@ -257,7 +255,7 @@ class _Walk:
             entry = tuple([live for live in lives if _may_be_ordered(live)])
             are_others = len(entry) > 1 and lives != self._sharers.get(at)
             if are_others and self._stages.unlike([live.job for live in entry]):
-                entry = entry[:1]  # other jobs have these names by now
+                entry = entry[:1]  # the names belong to other jobs by now
             self._entries[at] = entry
         return entry
 
@@ -286,7 +284,7 @@ class _Walk:
             at += 1
 
     def _may_start(self, entry: _Entry) -> bool:
-        """Whether the jobs run after which these have to start."""
+        """Whether all jobs run that must start before these."""
         names = [name for live in entry for name in live.job.after]
         others = [self._jobs[name] for name in names if name in self._jobs]
         return all(
@@ -295,11 +293,11 @@ class _Walk:
         )
 
     def _stays(self, at: int) -> bool:
-        """Whether an entry keeps its GPUs; other jobs leave them, and its own join them."""
+        """Whether an entry keeps its GPUs. If so, other jobs leave them, and its own jobs join."""
         entry = self._entry(at)
         holder = next((live.units[0] for live in entry if live.units[0].placed), None)
         if holder is None:
-            return False  # an earlier entry has taken over its GPUs
+            return False  # an earlier entry has its GPUs
         members = self._stages.members(holder.name)
         leaving = [(self._jobs[name],) for name in members if self._jobs[name] not in entry]
         joining = [live for live in entry if live.job.name not in members]
@@ -318,9 +316,9 @@ class _Walk:
         return True
 
     def _serve(self, at: int, entry: _Entry) -> bool:
-        """Start an entry if that is possible.
+        """Start an entry if possible.
 
-        :returns: whether the walk goes on; if not, it begins again, on an empty cluster.
+        :returns: False if the walk must begin again on an empty cluster.
         """
         kind = self._stages.demand(entry[0].units[0])
         refused = self._known.get(kind)
@@ -338,7 +336,7 @@ class _Walk:
         return True
 
     def _start_somewhere(self, at: int, entry: _Entry) -> Refused | None:
-        """Start an entry on idle GPUs or those of entries behind it, or return the refusal."""
+        """Start an entry on idle GPUs, or those of later entries; else return the refusal."""
         refused: Refused | None = None
         if _gpus(entry) <= self._idle:
             refused = self._start(at, entry)
@@ -349,7 +347,9 @@ class _Walk:
         return refused or self._start(at, entry)
 
     def _start_without_those_behind(self, at: int, entry: _Entry) -> Refused | None:
-        """Start an entry when as few of the last entries as possible have left; or all stay."""
+        """Start an entry after as few of the last entries as possible have left; if it fails, all
+        stay.
+        """
         refused: Refused | None = None
         left: list[int] = []
         for other in reversed(list(self._behind)):
@@ -368,10 +368,10 @@ class _Walk:
         return refused or self._start(at, entry)
 
     def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
-        """The places of earlier entries with which an entry has a place, if all behind it leave;
-        None: there are none. Nothing changes.
+        """The places of earlier entries with which this entry fits if all later entries leave; None
+        if there are none. Changes nothing.
 
-        :param before: the entries that are placed before it; none: those with places keep them.
+        :param before: entries to place before it; empty: entries keep their places.
         """
         left = self._idle + self._held + sum(self._placed.values())
         places: _Places = {}
@@ -391,9 +391,9 @@ class _Walk:
         return places if isinstance(last, Started) else None
 
     def _begin_again(self, places: _Places) -> None:
-        """Let all jobs leave, and walk again.
+        """Evict all jobs, and walk again.
 
-        :param places: the places of the entries before the one that has none.
+        :param places: new places of earlier entries.
         """
         for at in (*self._behind, *self._placed):
             self._vacate_at(at)
@@ -405,7 +405,7 @@ class _Walk:
         self._is_fresh = True
         self._idle, self._held = self._room(), 0
 
-    # --- units start and leave
+    # --- start and evict units
 
     def _start(self, at: int, entry: _Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
@@ -449,5 +449,5 @@ def _gpus(entry: _Entry) -> int:
 
 
 def _gpus_of(live: Live) -> int:
-    """The GPUs in thousandths, as the network counts them."""
+    """GPUs in thousandths."""
     return counted(live.units[0].kind.amounts.get("gpu", 0), True)
