@@ -1,3 +1,3 @@
-"""A round of decisions: waiting units are offered to the stages in turn."""
+"""A round of decisions: the scheduler offers waiting units to the stages in turn."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Jobs that run already when a scheduler first hears of them."""
+"""Adopts jobs that run already when the scheduler learns of them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ _Placed = dict[Pod, PlacedPod]
 
 
 def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
-    """The running pods of a job by role and number.
+    """Check the running pods of a job, and return them by role and number.
 
-    :raises ValueError: a pod is named twice, is not of the job, or may not be on its node.
+    :raises ValueError: a pod is named twice, does not belong to the job, or may not be on its node.
     """
     placed: _Placed = {}
     numbers = {role.name: role.numbers for role in job.roles}
@@ -30,7 +30,7 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
         if pod.index not in numbers.get(pod.role, ()):
             raise ValueError(f"{name}: the job has no such pod")
         if Pod(pod.role, pod.index) in placed:
-            raise ValueError(f"{name}: is there twice")
+            raise ValueError(f"{name}: is given twice")
         if job.where.nodes and pod.node not in job.where.nodes:
             raise ValueError(f"{name}: where.nodes has no {pod.node!r}")
         placed[Pod(pod.role, pod.index)] = pod
@@ -42,21 +42,21 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
             raise ValueError(f"{name}: there is no node {pod.node!r}")
         if allowed and pod.node not in allowed:
             raise ValueError(f"{name}: {pod.node!r} is not in the domain of the other pods")
-    there = Counter((pod.role, pod.node) for pod in placed.values() if pod.node)
+    counts = Counter((pod.role, pod.node) for pod in placed.values() if pod.node)
     for role in job.roles:
         most = role.per_node
-        for (name, node), count in there.items():
+        for (name, node), count in counts.items():
             if name == role.name and most is not None and count > most:
-                reason = f"{count} of role {name!r} on {node!r}, at most {most} may be there"
+                reason = f"{count} of role {name!r} on {node!r}, at most {most} are allowed"
                 raise ValueError(f"pods: {reason}")
     return placed
 
 
 def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> None:
-    """Let a new job run where its pods are.
+    """Add a job that runs on the nodes of its pods.
 
-    :raises ValueError: pods are missing, or cannot be there.
-    :raises StaleDecisionError: other pods are.
+    :raises ValueError: pods are missing, or cannot be on their nodes.
+    :raises StaleDecisionError: their resources are in use.
     """
     live = Live.submitted(job, kind)
     first = live.units[0]
@@ -68,7 +68,7 @@ def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> 
     state.stages.submit(first)
     state.stages.come(job)
     push(state, first)
-    take_off(state, first)  # so that it has a place to which it returns
+    take_off(state, first)  # records its place in the queue, to which it may return
     _run(state, first, placed)
     runs_now(state, live)
     live.since = since
@@ -85,7 +85,7 @@ def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> 
 
 
 def _adopt_extra(state: State, live: Live, pod: Pod, placed: _Placed) -> None:
-    """Let a pod run that comes and leaves by itself."""
+    """Add a running extra pod."""
     name = f"{live.job.name}/{pod.role}/{pod.number}"
     extra = live.extras.get(name) or expect_extra(state, live, pod)
     take_off(state, extra.units[0])

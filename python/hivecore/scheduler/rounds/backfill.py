@@ -1,12 +1,12 @@
-"""Starts that are promised to waiting jobs, and that later jobs keep to (backfill).
+"""Backfilling: waiting jobs get promised starts, which later jobs must not delay.
 
-A job that is refused gets a promise: the earliest time at which it can start if running jobs end by
-their estimates. A job that is not more important starts before that only if all promised jobs still
-start in time: because it ends before, or uses what they do not need. With a single promise this is
-EASY backfilling, with many it is conservative.
+A refused job is promised the earliest time at which it can start if running jobs end by their
+estimates. A job that is no more important may start before that if all promised jobs still start in
+time, since it ends before, or uses what they do not need. One promise is EASY backfilling, many are
+conservative backfilling.
 
-Promises are computed again when jobs have ended sooner or later than estimated, the cluster has
-changed, or a more important job has started. They get later only for the last three reasons.
+Promises are renewed when a job ended earlier or later than estimated, the cluster changed, or a
+more important job started. Only the last three can delay them.
 """
 
 from bisect import insort
@@ -27,21 +27,21 @@ from hivecore.scheduler.stages.units import FREED, Refused, Unit
 
 __all__ = ["has_to_keep_promises", "pass_by", "promise", "promise_broken"]
 
-#: Ends of jobs at which a start beside earlier promises is tried.
+#: ends of jobs at which a start after earlier promises is tried
 _MOST_TIMES = 256
-#: Jobs of a kind that are offered by themselves, as they might delay no job.
+#: jobs of a kind that are offered singly, as they may delay no promised job
 _MOST_ABLE = 64
 
 _Promise = tuple[float, str]
 
 
 def has_to_keep_promises(state: State, live: Live) -> bool:
-    """Whether other jobs were promised a start that are as important as a job."""
+    """Whether a job as important as this was promised a start."""
     return bool(state.promised) and any(_promises_beside(state, live))
 
 
 def _promises_beside(state: State, live: Live) -> Iterator[_Promise]:
-    """The promises that a job may not break."""
+    """Promises that a job must not break."""
     for name, time in state.promised.items():
         other = state.jobs[name]
         if other is not live and other.job.priority >= live.job.priority:
@@ -49,11 +49,11 @@ def _promises_beside(state: State, live: Live) -> Iterator[_Promise]:
 
 
 def promise_broken(state: State, live: Live, unit: Unit) -> str:
-    """The job that would start later than promised if a unit started now; "": none."""
+    """The name of a job that would start later than promised if a unit started now; "" if none."""
     if not state.promised:
         return ""
     first = min(_promises_beside(state, live), default=None)
-    if first is None:  # its start may break all of them
+    if first is None:  # the job may break all promises
         state.log.set(state, "are_promises_new", False)
         return ""
     if not state.are_promises_new or first[0] < state.now:
@@ -73,7 +73,7 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
 
 
 def _renew(state: State) -> None:
-    """Compute all promises again: they get earlier, or later if they cannot be kept."""
+    """Renew all promises. They get earlier, or later if they cannot be kept."""
     state.log.set(state, "are_promises_new", True)
     promises = sorted((max(time, state.now), name) for name, time in state.promised.items())
     if _broken(state, promises):
@@ -81,7 +81,7 @@ def _renew(state: State) -> None:
     else:
         known = promises
     for _, name in known:
-        others = [one for one in promises if one[1] != name]
+        others = [entry for entry in promises if entry[1] != name]
         time = _earliest(state, state.jobs[name], others)
         if time is not None:
             promises = sorted([*others, (time, name)])
@@ -89,8 +89,8 @@ def _renew(state: State) -> None:
 
 
 def promise(state: State, live: Live) -> None:
-    """Promise a start to a job that was refused, unless enough others in its queue are as
-    important.
+    """Promise a start to a refused job, unless enough jobs of its queue that are as important have
+    one.
     """
     name = live.job.name
     if name in state.promised:
@@ -99,7 +99,7 @@ def promise(state: State, live: Live) -> None:
     promised = state.promised.copy()
     others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
-        least = min(others, key=lambda one: state.jobs[one].job.priority)
+        least = min(others, key=lambda other: state.jobs[other].job.priority)
         if state.jobs[least].job.priority >= live.job.priority:
             return
         del promised[least]
@@ -114,7 +114,7 @@ def _end(now: float, job: Job) -> float:
 
 
 def _ends(state: State) -> list[tuple[float, str]]:
-    """When running jobs end by their estimates, in order; without those that have to stop."""
+    """Estimated ends of running jobs in order, without victims."""
     now = state.now
     return sorted(
         (max(now, end), name)
@@ -124,7 +124,7 @@ def _ends(state: State) -> list[tuple[float, str]]:
 
 
 def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | None:
-    """When a job can start and break no promise; ``None``: never, as far as is known."""
+    """When a job can start without breaking promises; ``None`` if that is unknown."""
     unit, ends = live.units[0], [end for end in _ends(state) if end[1] != live.job.name]
 
     def end(stages: Stages, names: Sequence[str]) -> None:
@@ -143,14 +143,14 @@ def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | Non
         return first
     times = {state.now, *(time for time, _ in ends)}
     times |= {_end(time, state.jobs[name].job) for time, name in promises}
-    for time in islice(sorted(one for one in times if first <= one < inf), _MOST_TIMES):
+    for time in islice(sorted(time for time in times if first <= time < inf), _MOST_TIMES):
         if not _broken(state, sorted([*promises, (time, live.job.name)])):
             return time
     return None
 
 
 def _leave_idle_cells(stages: Stages, live: Live) -> None:
-    """A job that runs on idle cells gets others."""
+    """Release the idle cells that a job runs on, as it will get others."""
     if live.lent is not None and live.lent.placed:
         stages.vacate(live.lent)
 
@@ -158,9 +158,9 @@ def _leave_idle_cells(stages: Stages, live: Live) -> None:
 def _broken(
     state: State, promises: list[_Promise], beside: tuple[float, Unit] | None = None
 ) -> str:
-    """The first job that cannot start when promised, while all others run to their ends; "": none.
+    """The first job that cannot start when promised, if others run to their ends; "" if none.
 
-    :param beside: another unit that has its resources, and when it ends.
+    :param beside: when another unit ends, and the unit, which holds its resources.
     """
     stages = state.stages
     ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
@@ -190,8 +190,8 @@ def _broken(
 
 
 def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:
-    """Let a unit wait that would delay a promised job, with all that are like it, but for those
-    that are promised themselves, or end before that job is to start: these get their turns.
+    """Let a unit wait that would delay a promised job, with all units of its kind. Those with
+    promises, and those that end before the promised start, are offered singly.
     """
     refusal = Refusal("scheduler", "backfill", f"would delay {name!r}", name)
     if (unit is live.units[0] or unit is live.lent) and not unit.kind.is_alone:

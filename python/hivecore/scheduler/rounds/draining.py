@@ -1,4 +1,4 @@
-"""Nodes are drained: their jobs move to where there is room, or stop and wait again."""
+"""Drains nodes: their jobs move to other nodes, or stop and wait again."""
 
 from hivecore.scheduler.ledger.changes import stop_job_on
 from hivecore.scheduler.ledger.live import Live
@@ -9,34 +9,34 @@ __all__ = ["drain_nodes"]
 
 
 def drain_nodes(state: State) -> None:
-    """Let jobs leave the nodes that are drained, the most important first."""
-    there = [
+    """Let jobs leave draining nodes, the most important first."""
+    leaving = [
         (live, node)
         for live in state.running.values()
         for node in dict.fromkeys(pod.node for unit in live.placed for pod in unit.placed)
         if node in state.draining and _leaves(state, live, state.draining[node])
     ]
-    for live, node in sorted(there, key=_precedence):
+    for live, node in sorted(leaving, key=_precedence):
         if state.jobs.get(live.job.name) is live and live.runs:
             stop_job_on(state, live, node, _moved)
 
 
 def _leaves(state: State, live: Live, by: float) -> bool:
-    """Whether a job leaves a node now that has to be empty by then."""
+    """Whether a job must leave now, since its node has to be empty by then."""
     job = live.job
     if live.for_job or not job.preemptible:
         return False
     return state.end_of(live) > by or state.now >= by
 
 
-def _precedence(one: tuple[Live, str]) -> tuple[bool, bool, int, int]:
-    # Pods above the least come last: they must not take the numbers of pods that are lost.
-    live, _ = one
+def _precedence(entry: tuple[Live, str]) -> tuple[bool, bool, int, int]:
+    # Extra pods come last: they must not take the numbers of lost pods.
+    live, _ = entry
     return bool(live.extra_of), live.is_weak, -live.job.priority, live.number
 
 
 def _moved(state: State, live: Live) -> bool:
-    """Move all of a job at once; whether that can be."""
+    """Move a whole job at once if it fits elsewhere; false if not."""
     name = live.job.name
     shares = len(state.stages.members(name)) > 1
     may = live.state == "running" and not live.extra_of and not shares

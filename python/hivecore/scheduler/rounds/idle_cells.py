@@ -1,4 +1,4 @@
-"""Idle cells are lent to jobs that wait for cells of their tenants."""
+"""Lends idle cells to jobs that wait for cells of their tenants."""
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import Promote, Start
@@ -22,23 +22,23 @@ __all__ = ["lend", "promote"]
 
 
 def lend(state: State, live: Live, unit: Unit) -> None:
-    """Start a job on idle cells, or let it wait for them as well."""
+    """Start a job on idle cells, or let it wait for them, too."""
     unit.note(state.log)
-    found = state.stages.start(unit)
-    if not isinstance(found, Started):
-        wait(state, live, unit, found)
+    result = state.stages.start(unit)
+    if not isinstance(result, Started):
+        wait(state, live, unit, result)
         return
     state.waiting.leave(unit.kind, unit.name)
     state.turn(live, "lend")
     live.since, live.told = state.now, None
     set_admitted(state, live.units[0], True)
-    start = Start(live.job.name, unit.placed, decisions=found.decisions, lent=True)
+    start = Start(live.job.name, unit.placed, decisions=result.decisions, lent=True)
     state.outbox.append(start)
     note_begun(state, live.job, start)
 
 
 def promote(state: State, live: Live, unit: Unit) -> None:
-    """Give a job on idle cells the cells of its tenant, if these are not in use."""
+    """Move a job from idle cells to cells of its tenant, if these are free."""
     lent = live.lent
     assert lent is not None
     if live.for_job:
@@ -54,25 +54,25 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     state.stages.vacate(lent)
     lent.note(state.log)
     lent.placed, lent.is_placed = (), False
-    found = start_without(state, stopping, live, unit)
+    started = start_without(state, stopping, live, unit)
     unit.has_quota = False
     state.waiting.leave(unit.kind, unit.name)
     state.begun.pop(live.job.name, None)
-    state.outbox.append(Promote(live.job.name, unit.placed, found.decisions))
+    state.outbox.append(Promote(live.job.name, unit.placed, started.decisions))
     state.turn(live, "promote")
     live.lent = None
     expect_joining(state, live)
 
 
 def _promotion(state: State, live: Live, unit: Unit, lent: Unit) -> Refused | Victims:
-    """The victims that stop at once so that a job gets cells of its tenant, or why it does not."""
+    """The victims that must stop at once so that a job gets its tenant's cells, or its refusal."""
     with state.stages.trial():
         state.stages.vacate(lent)
-        found = state.stages.start(unit.trial())
-        if isinstance(found, Started):
+        result = state.stages.start(unit.trial())
+        if isinstance(result, Started):
             return {}
         may_evict = state.immediate and state.preemption
         if not may_evict or has_to_keep_promises(state, live):
-            return found
-        victims, hindered_by = find_victims(state, unit, found)
-        return victims or refused_beside(state, found, hindered_by)
+            return result
+        victims, hindered_by = find_victims(state, unit, result)
+        return victims or refused_beside(state, result, hindered_by)

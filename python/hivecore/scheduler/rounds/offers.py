@@ -1,4 +1,4 @@
-"""A unit that is offered starts, with or without victims, or waits."""
+"""Offers a unit: it starts, with or without victims, or waits."""
 
 from collections.abc import Collection
 
@@ -33,9 +33,9 @@ __all__ = ["not_yet", "offer_alone"]
 
 
 def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused | None:
-    """Why a job may not start before another one; None: it may.
+    """The refusal of a job that must start after another one; None if it may start.
 
-    :param started: the jobs that will have started by then.
+    :param started: jobs that will have started by then.
     """
     for other in state.missing(live):
         if other not in started:
@@ -45,9 +45,9 @@ def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused 
 
 
 def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None:
-    """Start a unit that has left its queue and was noted since, or put it back.
+    """Start a unit that was taken off its queue and noted, or let it wait.
 
-    :param only_at_once: evict no job for it that takes time to stop.
+    :param only_at_once: evict no job that takes time to stop.
     """
     live = state.jobs[unit.owner]
     if live.job.after and (too_early := not_yet(state, live)):
@@ -98,7 +98,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     stopping = tell_to_leave(state, victims, live)
     if state.immediate or not stopping:
         has_started(state, live, unit, start_without(state, stopping, live, unit))
-        if stopping:  # because of this start
+        if stopping:  # a start for which victims left cannot be undone
             state.begun.pop(live.job.name, None)
         return
     state.turn(live, "reserve")
@@ -109,6 +109,6 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         tell_to_stop(state, state.jobs[name], live.job.name)
         expect_no_more(state, state.jobs[name])
     units = leaving(state, live)
-    for one in units:
-        one.note(state.log)
+    for leaver in units:
+        leaver.note(state.log)
     state.stages.hold(unit, units)

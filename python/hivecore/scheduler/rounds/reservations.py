@@ -1,4 +1,4 @@
-"""Reserved jobs start when all of their victims have stopped."""
+"""Starts reserved jobs once all of their victims have stopped."""
 
 from hivecore.scheduler.ledger.ends import abandon, hold_no_more, leave
 from hivecore.scheduler.ledger.lines import wait_again
@@ -12,30 +12,30 @@ __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Start jobs whose victims have all stopped, or let them wait again if that fails."""
+    """Start jobs whose victims have all stopped; jobs that fail to start wait again."""
     ready = [live for live in state.reserved.values() if _is_ready(state, live)]
     for live in sorted(ready, key=_arrival):
         if live.state != "reserved":
-            continue  # it has given up, as another victim of it has ended
+            continue  # it gave up when another victim ended
         for victim in live.victims:
             leave(state, state.jobs[victim])
         unit = live.units[0]
         live.note(state.log)
         unit.note(state.log)
         live.victims = ()
-        found: Started | Refused | None = None
+        result: Started | Refused | None = None
         if state.order is None and not (state.missing(live) or state.companions(live)):
             start = Stages.fulfil if unit.placed else Stages.start
-            found = start(state.stages, unit)
-        if isinstance(found, Started):
-            has_started(state, live, unit, found)
+            result = start(state.stages, unit)
+        if isinstance(result, Started):
+            has_started(state, live, unit, result)
         else:
             hold_no_more(state, live)
             wait_again(state, live)
 
 
 def give_up_late(state: State) -> None:
-    """Let jobs wait again whose victims take too long; the victims still have to stop."""
+    """Let jobs wait again whose victims take too long. The victims still have to stop."""
     late = [
         live
         for live in state.reserved.values()
@@ -52,6 +52,6 @@ def _is_ready(state: State, live: Live) -> bool:
 
 
 def _arrival(live: Live) -> int:
-    """The place of a job in no queue, among all jobs that have left their queues."""
+    """The position of a job among all jobs that have left their queues."""
     departure = live.units[0].departure
     return 0 if departure is None else departure.number

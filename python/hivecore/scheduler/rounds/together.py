@@ -1,8 +1,9 @@
-"""Jobs that start together or not at all.
+"""Starts jobs together, or none of them.
 
-They are started in turn in a trial; if all start there, they start. The outcome may
-depend on the order: the most important jobs come first; if that fails, the other orders are tried,
-or, of more than three jobs, the reverse. Otherwise all wait for what a refused job lacks.
+The jobs are started in turn in a trial; if all start, the trial is repeated for real. The result
+may depend on the order, so several are tried: the most important jobs first, then all other orders,
+or the reverse if there are more than three jobs. If all orders fail, the jobs wait for what a
+refused job lacks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,9 @@ _ALL_ORDERS_OF = 3
 
 
 def offer(state: State, unit: Unit) -> None:
-    """Start a unit that has left its queue, perhaps with others, or put it back."""
+    """Start a unit that was taken off its queue, with its companions if it has some; or let it
+    wait.
+    """
     live = state.jobs[unit.owner]
     if not live.job.together or unit is not live.units[0] or live.runs:
         offer_alone(state, unit)
@@ -35,32 +38,32 @@ def offer(state: State, unit: Unit) -> None:
         name = linked[-1]
         reason = f"{name!r} has to stop for {state.jobs[name].for_job!r}"
         refusal = Refusal("scheduler", "together", reason, name)
-        keys = [("stopped", name), *[("started", one) for one in linked]]
+        keys = [("stopped", name), *[("started", companion) for companion in linked]]
         wait_apart(state, live, unit, Refused(refusal, tuple(keys)))
         return
     others = state.companions(live)
     if not others:
         offer_alone(state, unit)
         return
-    found = _in_order(state, live, [live, *others])
-    if isinstance(found, Refused):
-        wait(state, live, unit, _as_told(live, found))
-        for one in others:
-            # A job that does not name all of them may start sooner; a reserved job is in no queue.
-            if one.state == "pending" and len(state.companions(one)) == len(others):
-                _take(state, one)
-                wait(state, one, one.units[0], _as_told(one, found))
+    result = _in_order(state, live, [live, *others])
+    if isinstance(result, Refused):
+        wait(state, live, unit, _for_companion(live, result))
+        for other in others:
+            # A job that does not name all of them may start sooner. A reserved job is in no queue.
+            if other.state == "pending" and len(state.companions(other)) == len(others):
+                _take(state, other)
+                wait(state, other, other.units[0], _for_companion(other, result))
         return
-    for one in others:
-        _take(state, one)
-    if _start(state, found) is not None:
+    for other in others:
+        _take(state, other)
+    if _start(state, result) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
-    for one in found:  # the start of none is undone without the others
-        state.begun.pop(one.job.name, None)
+    for other in result:  # no start is undone without the others
+        state.begun.pop(other.job.name, None)
 
 
-def _as_told(live: Live, refused: Refused) -> Refused:
-    """The refusal for one of the jobs, which names the job that was refused."""
+def _for_companion(live: Live, refused: Refused) -> Refused:
+    """The refusal as one of the jobs gets it; it names the job that was refused."""
     refusal = refused.refusal
     if refusal.part == live.job.name:
         return refused
@@ -69,13 +72,13 @@ def _as_told(live: Live, refused: Refused) -> Refused:
 
 
 def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[Live]:
-    """An order in which all of these jobs start now, or why there is none.
+    """An order in which all of these jobs start now; or a refusal.
 
-    :param offered: the job that has left its queue already.
+    :param offered: the job that was taken off its queue already.
     """
-    for one in lives:
-        if one.state != "pending":
-            name = one.job.name
+    for live in lives:
+        if live.state != "pending":
+            name = live.job.name
             reason = "others have to stop for it"
             return Refused(Refusal("scheduler", "together", reason, name), (("started", name),))
     keys: list[Key] = []
@@ -87,17 +90,17 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
         first = first or refused
         keys += refused.keys
     assert first is not None
-    # A job waits for what another job lacks, so its own needs do not decide.
+    # the needs of the waiting job do not decide
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
     may_exceed = state.immediate and state.stages.may_exceed
     if may_exceed or (state.stages.reclaims and where_placed(keys)):
         keys.append(OVERUSED)
-    gone = [("started", one.job.name) for one in lives]
+    gone = [("started", live.job.name) for live in lives]
     return first._replace(keys=(*keys, *gone))
 
 
 def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
-    """Orders in which jobs may start, all different, the most important and largest first."""
+    """Different orders of the jobs, the most important and largest first."""
 
     def importance(live: Live) -> tuple[bool, int, int]:
         return not live.job.guaranteed, -live.job.priority, -live.units[0].kind.gpus
@@ -108,58 +111,58 @@ def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
     )
     known = set()
     for order in orders:
-        # The usage of outside quotas reduces the total of the others.
-        found = _in_turn(
+        # outside quotas reduce the total of the others
+        ordered = _in_turn(
             sorted(order, key=lambda live: not state.stages.is_outside(live.job.quota))
         )
-        asked = tuple(state.kinds.key_of(one.job) for one in found)
-        if asked not in known:
-            known.add(asked)
-            yield found
+        kinds = tuple(state.kinds.key_of(live.job) for live in ordered)
+        if kinds not in known:
+            known.add(kinds)
+            yield ordered
 
 
 def _in_turn(lives: Iterable[Live]) -> list[Live]:
-    """The same jobs, each behind the jobs after which it starts."""
-    found: list[Live] = []
+    """The jobs, each behind those that must start before it."""
+    ordered: list[Live] = []
     left = {live.job.name: live for live in lives}
     while left:
-        free = (one for one in left.values() if left.keys().isdisjoint(one.job.after))
-        one = next(free, None) or next(iter(left.values()))  # a cycle
-        found.append(left.pop(one.job.name))
-    return found
+        free = (live for live in left.values() if left.keys().isdisjoint(live.job.after))
+        first = next(free, None) or next(iter(left.values()))  # a cycle
+        ordered.append(left.pop(first.job.name))
+    return ordered
 
 
 def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """Why not all of these jobs start in turn; None: they do."""
+    """The refusal of the first job that does not start in turn; None if all start."""
     started: set[str] = set()
     for live in lives:
         refused = not_yet(state, live, started)
         if refused is not None:
             return _of(live, refused)
         started.add(live.job.name)
-    grows = any(live.units[0].kind.grows for live in lives)  # such a job asks for more quota then
+    grows = any(live.units[0].kind.grows for live in lives)  # such a job then asks for more quota
     if state.promised or (state.stages.reclaims and grows):
         return _refused_in_trial(state, offered, lives)
-    found = state.stages.first_refused([live.units[0].trial() for live in lives])
-    if found is None:
+    failed = state.stages.first_refused([live.units[0].trial() for live in lives])
+    if failed is None:
         return None
-    at, refused = found
+    at, refused = failed
     if _might_do_more(state, lives[at], refused, is_first=not at):
         return _refused_in_trial(state, offered, lives)
-    if state.immediate and any(may_preempt(state, one, one.units[0]) for one in lives[:at]):
-        # With less room they evict others, which may leave more than they take.
+    if state.immediate and any(may_preempt(state, live, live.units[0]) for live in lives[:at]):
+        # with less room they evict jobs, which may free more than they take
         refused = refused._replace(keys=(*refused.keys, BEGUN))
     return _of(lives[at], refused)
 
 
 def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:
-    """Whether a refused job might share GPUs with others, or evict them."""
+    """Whether a refused job might share GPUs or evict jobs."""
     unit = live.units[0]
     if state.stages.may_share(unit.kind):
         return True
     if not (state.immediate and may_preempt(state, live, unit)):
         return False
-    # The jobs before it may be all that exceeds its quota, or let a quota exceed its runtime.
+    # The jobs before it may be all that exceeds its quota, or may let a quota exceed its runtime.
     if refused.refusal.stage == "quotas" and state.stages.has_less_important(unit):
         return True
     if state.stages.may_exceed and not is_first:
@@ -168,13 +171,13 @@ def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool
 
 
 def _of(live: Live, refused: Refused) -> Refused:
-    """The refusal of a job that starts together with others."""
+    """The refusal of a job, as a refusal to start together."""
     reason = refused.refusal.reason
     return Refused(Refusal("scheduler", "together", reason, live.job.name), refused.keys)
 
 
 def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """The same where jobs may share or evict."""
+    """As `_refused`, where jobs may share GPUs or evict."""
     with state.trial():
         for live in lives:
             if live is not offered:
@@ -184,28 +187,28 @@ def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused
             return None
         refused = state.waiting.refused(failed.units[0].kind)
         wake_at = state.wake_at
-    state.wake_at = wake_at  # which is no part of what is undone
+    state.wake_at = wake_at  # the trial does not undo it
     if refused is not None:  # other evictions may be possible once another job has started
         return _of(failed, refused._replace(keys=(*refused.keys, BEGUN)))
     reason = "it would have to leave for another of them"
-    keys = [key for one in lives for key in state.stages.released(one.units[0].kind)]
+    keys = [key for live in lives for key in state.stages.released(live.units[0].kind)]
     return Refused(Refusal("scheduler", "together", reason, failed.job.name), tuple(keys))
 
 
 def _start(state: State, lives: list[Live]) -> Live | None:
-    """Start jobs that are in no queue; return a job that does not run then, or None."""
+    """Start jobs that are in no queue. Returns a job that does not run afterwards, or None."""
     for at, live in enumerate(lives):
-        # Jobs cannot start together while victims take time to stop.
+        # Jobs cannot start together while victims stop.
         live.units[0].note(state.log)
         offer_alone(state, live.units[0], only_at_once=True)
-        for one in reversed(lives[: at + 1]):
-            if not one.runs:
-                return one
+        for begun in reversed(lives[: at + 1]):
+            if not begun.runs:
+                return begun
     return None
 
 
 def _take(state: State, live: Live) -> None:
-    """Take a waiting job off its queue, to offer it or to let it wait with the others."""
+    """Take a job off its queue, to offer it or to let it wait with the others."""
     unit = live.units[0]
     take_off(state, unit)
     set_apart(state, unit)

@@ -1,4 +1,4 @@
-"""Whether units that wait are worth another try."""
+"""Decides whether waiting units are worth another try."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -16,7 +16,7 @@ __all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", 
 
 
 def wake(state: State) -> None:
-    """Offer kinds again whose reason to wait may have ended."""
+    """Offer kinds again that may have lost their reason to wait."""
     if state.may_promise:
         state.log.set(state, "may_promise", False)
         for kind in state.waiting.parked().values():
@@ -30,7 +30,7 @@ def wake(state: State) -> None:
 def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
     unit = state.queued[name]
     live = state.jobs[unit.owner]
-    if not live.runs and state.companions(live):  # these may do what it may not
+    if not live.runs and state.companions(live):  # its companions may be able to do what it cannot
         return None
     again = state.stages.still_refused(kind, refusal, name)
     if again is None or not may_preempt(state, live, unit):
@@ -40,7 +40,7 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
 
 
 def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
-    """Whether evictions might let a refused unit start, at a glance."""
+    """Whether evictions might let a refused unit start. A quick check."""
     stage = refused.refusal.stage
     if refused.quota_victims or refused.cell_victims:
         return True
@@ -54,7 +54,7 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:
-    """Whether a unit might start if others left, at a glance."""
+    """Whether a unit might start if other jobs left. A quick check."""
     if refused.refusal.stage not in ("quotas", *NAME_NO_VICTIMS) or refused.quota_victims:
         return True
     if state.relief is None:
@@ -63,7 +63,7 @@ def might_help(state: State, unit: Unit, refused: Refused) -> bool:
 
 
 def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -> Refused:
-    """A refusal with the keys of what has to happen before evictions help."""
+    """A refusal with the keys of events after which evictions may help."""
     keys = (*refused.keys, *hindered_by)
     if state.stages.reclaims and where_placed(keys):
         keys += (OVERUSED,)
