@@ -1,3 +1,3 @@
-"""What a decision log tells: how things stood at some time, and how they would have gone else."""
+"""Reads from a decision log what was at some time, and what another configuration would do."""
 
 __all__: list[str] = []

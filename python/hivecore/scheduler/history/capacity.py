@@ -1,4 +1,4 @@
-"""How many GPUs a scheduler has."""
+"""The number of GPUs of a scheduler."""
 
 from hivecore.scheduler.scheduler import Scheduler
 
@@ -6,9 +6,9 @@ __all__ = ["gpus_of"]
 
 
 def gpus_of(scheduler: Scheduler) -> int:
-    """All GPUs, whether in use or not; 0: no part knows.
+    """The number of GPUs, in use or not; 0 if no part knows it.
 
-    The first part that knows it says it: devices, cells, a network, quotas.
+    The first part that knows decides: devices, cells, a network, quotas.
 
     >>> from hivecore.cells import CellCluster, Chain, ClusterSpec
     >>> from hivecore.scheduler import Scheduler

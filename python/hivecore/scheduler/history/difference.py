@@ -1,4 +1,4 @@
-"""A log under another configuration: which jobs start sooner, which later."""
+"""Compares a log with another configuration: which jobs would have started sooner or later."""
 
 from itertools import accumulate
 from math import inf
@@ -6,7 +6,7 @@ from math import inf
 from hivecore._record import Record
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
-from hivecore.scheduler.history.rerun import Told, rerun
+from hivecore.scheduler.history.rerun import LoggedRun, rerun
 from hivecore.scheduler.log.files import LogPath
 from hivecore.scheduler.scheduler import Scheduler
 
@@ -16,14 +16,14 @@ _ENDS = {"finish", "cancel"}
 
 
 class JobDifference(Record, frozen=True):
-    """When a job started, and when it would have.
+    """When a job started, and when it would have started under another configuration.
 
-    :param job: its name; "#2" and so on follows that of a later one of the same name.
-    :param tenant: the tenant of the job.
-    :param gpus: of all its pods.
-    :param submitted: when it came, in seconds.
-    :param before: when it started for the first time; ``None``: not until the end of the log.
-    :param after: the same under the other configuration.
+    :param job: its name; a later job of the same name gets "#2" and so on.
+    :param tenant: its tenant.
+    :param gpus: GPUs of all its pods.
+    :param submitted: time of submission, in seconds.
+    :param before: time of its first start in the log; ``None``: it did not start.
+    :param after: time of its first start under the other configuration.
     """
 
     job: str
@@ -35,7 +35,8 @@ class JobDifference(Record, frozen=True):
 
     @property
     def sooner(self) -> float:
-        """By how many seconds it starts sooner, below 0 later; inf: it would not start otherwise.
+        """By how many seconds it starts sooner; negative: later; inf: only the other configuration
+        starts it.
 
         >>> from hivecore.scheduler import JobDifference
         >>> JobDifference("train", "vision", 8, 0.0, 60.0, 20.0).sooner
@@ -49,19 +50,19 @@ class JobDifference(Record, frozen=True):
 
 
 class LogFigures(Record, frozen=True):
-    """How well a cluster did, from the beginning of a log to its end.
+    """Summary of a log, from its beginning to its end.
 
-    :param started: how many jobs started.
-    :param rejected: how many could never run.
+    :param started: number of jobs that started.
+    :param rejected: number of jobs that could never run.
     :param preemptions: how often a job was stopped for another one.
-    :param mean_wait: seconds from submission to the first start, or to the end of the log for jobs
-        that did not start; rejected jobs do not count.
-    :param gpus: of the cluster at the beginning; 0: not known.
-    :param gpu_seconds: in use.
-    :param utilisation: of these GPUs, 0 to 1, or more if others came; 0.0 if it is not known how
-        many there are.
+    :param mean_wait: mean time in seconds from submission to the first start, or to the end of the
+        log; without rejected jobs.
+    :param gpus: GPUs of the cluster at the beginning; 0 if unknown.
+    :param gpu_seconds: GPU-seconds in use.
+    :param utilisation: these as a fraction of the capacity; above 1 if GPUs were added, 0.0 if the
+        capacity is unknown.
     :param usage: pairs of a time and the GPUs in use from then on.
-    :param waiting: pairs of a time and the jobs that wait from then on.
+    :param waiting: pairs of a time and the number of waiting jobs from then on.
     """
 
     started: int
@@ -76,18 +77,17 @@ class LogFigures(Record, frozen=True):
 
 
 class LogDifference(Record, frozen=True):
-    """A log, and the same events under another configuration.
+    """A log compared with the same events under another configuration.
 
-    :param begin: of the log, in seconds.
-    :param end: of the log.
-    :param jobs: in the order in which they came.
-    :param before: of the log.
-    :param after: of the other configuration.
-    :param endless: how many jobs that start under the other configuration have no end, since the
-        log does not tell for how long they run.
-    :param skipped: how many events say nothing to the other configuration: of nodes, quotas or
-        cells that it does not have, changes of a part from outside, orders that say which jobs run,
-        moves and regroupings.
+    :param begin: beginning of the log, in seconds.
+    :param end: end of the log.
+    :param jobs: in order of submission.
+    :param before: summary of the log.
+    :param after: summary of the other configuration.
+    :param endless: number of jobs that start under the other configuration and never end, as the
+        log does not say how long they run.
+    :param skipped: number of events that do not apply to the other configuration: of unknown nodes,
+        quotas or cells, changes of a part from outside, orders of jobs, moves and regroupings.
     """
 
     begin: float
@@ -100,37 +100,36 @@ class LogDifference(Record, frozen=True):
 
     @property
     def sooner(self) -> tuple[JobDifference, ...]:
-        """The jobs that start sooner, the one that gains most first."""
+        """Jobs that start sooner, the largest gain first."""
         jobs = (job for job in self.jobs if job.sooner > 0)
         return tuple(sorted(jobs, key=lambda job: (-job.sooner, job.job)))
 
     @property
     def later(self) -> tuple[JobDifference, ...]:
-        """The jobs that start later, the one that loses most first."""
+        """Jobs that start later, the largest loss first."""
         jobs = (job for job in self.jobs if job.sooner < 0)
         return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
 
 
 def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None) -> LogDifference:
-    """The events of a log under another scheduler.
+    """Replay the events of a log with another scheduler, and compare.
 
-    :param scheduler: another one, with no job in it; it is used up.
-    :param until: take the log for ended at this time, in seconds; ``None``: all of it.
-    :raises ValueError: the scheduler has a job, or its time is behind the beginning of the log.
-    :raises CorruptStateError: as of `replay`.
+    :param scheduler: the other scheduler, without jobs. It is used up.
+    :param until: treat the log as ended at this time, in seconds; ``None``: use all of it.
+    :raises ValueError: the scheduler has jobs, or its time is after the beginning of the log.
+    :raises CorruptStateError: the log is damaged, see `replay`.
 
-    Jobs come, are cancelled while they wait, and nodes, quotas and cells change at the logged
-    times, as far as the other scheduler has them. What follows
-    from decisions does so from the other ones: a job that starts at another time runs for as long
-    as it did in the log, then ends, fails or is cancelled as it did there; one that is preempted
-    goes on later with what is left; one that the log saw no end of has none. Victims stop after the
-    time that they took in the log, others after the mean of these, or 30 seconds if there is none.
-    Where the log decides whenever something has happened, so does this; else at its times. Jobs
-    that were there at its beginning come at its beginning. Failures of single pods that had joined
-    later are left out. The same configuration gives the same starts if no event is skipped, and no
+    What users did happens at the logged times: jobs are submitted, waiting jobs are cancelled, and
+    nodes, quotas and cells change. What follows from decisions follows from the other scheduler's:
+    a job runs for as long as in the log, however late it starts, and ends as it did there; a
+    preempted job resumes with the rest. A job without an end in the log has none. Victims take as
+    long to stop as in the log, other jobs the mean of these times, or 30 seconds. If the log shows
+    decisions after each event, this scheduler decides after each event; else at the logged times.
+    Jobs that existed when the log began are submitted then. Failures of single pods that joined
+    later are left out. The same configuration gives the same starts if no event is skipped and no
     idle cells are lent.
 
-    Cost: that of a `replay` and of the decisions of the other scheduler.
+    Cost: a `replay`, and the decisions of the other scheduler.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -156,14 +155,14 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
     if not isinstance(given, Scheduler):
         raise TypeError(f"scheduler must be a Scheduler, not {type(given).__name__}")
     if len(scheduler):
-        raise ValueError(f"scheduler: has {len(scheduler)} jobs, allowed is none")
-    told = Told(path, until)
-    begin, end = told.recorder.begin, told.end
+        raise ValueError(f"scheduler: has {len(scheduler)} jobs, and must have none")
+    log = LoggedRun(path, until)
+    begin, end = log.recorder.begin, log.end
     if scheduler.now > begin:
         raise ValueError(f"scheduler: its time is {scheduler.now!r}, the log begins at {begin!r}")
     gpus = gpus_of(scheduler)
-    after, skipped = rerun(told, scheduler)
-    logged = told.recorder.jobs
+    after, skipped = rerun(log, scheduler)
+    logged = log.recorder.jobs
     jobs = tuple(_job(key, history, after.jobs[key]) for key, history in logged.items())
     running = [
         key for key, history in after.jobs.items() if history.runs and history.runs[-1].end is None
@@ -173,10 +172,10 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
         begin,
         end,
         jobs,
-        _figures(told.recorder, told.gpus, end),
+        _figures(log.recorder, log.gpus, end),
         _figures(after, gpus, end),
         endless,
-        told.skipped + skipped,
+        log.skipped + skipped,
     )
 
 

@@ -1,4 +1,4 @@
-"""When jobs came, started, stopped and ended, noted from what a scheduler shows after each call."""
+"""Records when jobs were submitted, started, stopped and ended, by observing a scheduler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,13 @@ _OF_RUNS = "preempt", "start", "move", "shrink"
 
 @dataclass(slots=True)
 class Run:
-    """A job from a start to what ended it.
+    """One run of a job, from a start to the event that ended it.
 
     :param start: in seconds.
-    :param end: the same; ``None``: it runs.
-    :param how: "finish", "cancel", "fail", "preempt", or "node": that is gone; "": it runs.
-    :param line: the number of the event that ended it.
+    :param end: in seconds; ``None``: it still runs.
+    :param how: how it ended: "finish", "cancel", "fail", "preempt", or "node" (its node was
+        removed); "": it still runs.
+    :param line: number of the event that ended it.
     """
 
     start: float
@@ -33,12 +34,12 @@ class Run:
 
 @dataclass(slots=True)
 class JobHistory:
-    """What became of a job.
+    """The history of a job.
 
-    :param job: as it was submitted.
-    :param submitted: when; of one that was there at the beginning, the beginning.
-    :param runs: in their order.
-    :param rejected: why it could never run; "": it could.
+    :param job: as submitted.
+    :param submitted: time of submission, at the earliest the beginning of the record.
+    :param runs: in order.
+    :param rejected: why it could never run; "": it was not rejected.
     :param gone: when it ended, was cancelled or rejected.
     """
 
@@ -50,43 +51,43 @@ class JobHistory:
 
     @property
     def started(self) -> float | None:
-        """When it started for the first time."""
+        """When it started first."""
         return self.runs[0].start if self.runs else None
 
 
 class Recorder:
-    """Notes what becomes of jobs; those of one name, one after the other, are apart.
+    """Records the history of jobs. Jobs with the same name get different keys.
 
-    :param begin: the time from which on it does.
+    :param begin: when the record begins.
     """
 
     def __init__(self, begin: float) -> None:
         self.begin = begin
-        #: by a name that no other one has: that of the job, or with "#2" for the second of a name
+        #: by key: the name of the job, or with "#2" for the second job of the name
         self.jobs: dict[str, JobHistory] = {}
         #: pairs of a time and the GPUs in use from then on
         self.usage: list[tuple[float, int]] = [(begin, 0)]
-        #: by key and time of the order to stop: when it stopped, and the number of that event
+        #: by key and time of the order to stop: when the job stopped, and the number of that event
         self.stops: dict[tuple[str, float], tuple[float, int]] = {}
         self._named: dict[str, str] = {}
         self._held: dict[str, int] = {}
         self._stopping: dict[str, float] = {}
-        #: those that have stopped, and hold what they had until others have
+        #: jobs that have stopped and hold their GPUs until others have stopped, too
         self._halted: set[str] = set()
 
     @property
     def stopping(self) -> set[tuple[str, float]]:
-        """By key and time of the order those that have to stop, and have not."""
-        return {(self.key(name), told) for name, told in self._stopping.items()}
+        """Jobs that were ordered to stop and still run, as keys and times of the order."""
+        return {(self.key(name), ordered) for name, ordered in self._stopping.items()}
 
     def key(self, name: str) -> str:
-        """That of the latest job of a name."""
+        """The key of the latest job with this name."""
         return self._named.get(name, name)
 
     def follow(self, scheduler: Scheduler, record: LogRecord) -> None:
-        """Note what a line of a log has changed.
+        """Record what a line of a log has changed.
 
-        :param scheduler: as it is after it.
+        :param scheduler: in its state after the line.
         """
         event, now, fields = record.event, record.now, record.fields
         if event == "begin":
@@ -110,7 +111,7 @@ class Recorder:
             self.see(scheduler, fields["job"], now, how, record.number)
 
     def submitted(self, job: Job, now: float) -> str:
-        """A job has come.
+        """Add a job.
 
         :returns: its key.
         """
@@ -125,7 +126,7 @@ class Recorder:
     def decided(
         self, scheduler: Scheduler, actions: Sequence[Mapping[str, Any]], now: float
     ) -> None:
-        """The scheduler has decided on these actions, as plain data."""
+        """Record the actions of a decision, given as plain data."""
         self._halted = {name for name in self._halted if _holds(scheduler, name)}
         for action in actions:
             if action["action"] == "reject":
@@ -142,10 +143,10 @@ class Recorder:
     def see(
         self, scheduler: Scheduler, name: str, now: float, how: str = "preempt", line: int = -1
     ) -> None:
-        """Look what has become of a job.
+        """Compare a job with its record, and update that.
 
-        :param how: what ended its run, if it has ended.
-        :param line: the number of that event.
+        :param how: the reason if its run has ended.
+        :param line: number of the event that ended it.
         """
         live = scheduler._state.jobs.get(name)
         running = live if live is not None and live.runs else None
@@ -161,10 +162,10 @@ class Recorder:
         since = None if running is None else max(self.begin, running.since)
         is_open = latest is not None and latest.end is None
         if latest is not None and is_open and since != latest.start:
-            told = self._stopping.pop(name, None)
-            if told is not None:
-                self.stops[self.key(name), told] = now, line
-            is_victim = told is not None and how == "fail"
+            ordered = self._stopping.pop(name, None)
+            if ordered is not None:
+                self.stops[self.key(name), ordered] = now, line
+            is_victim = ordered is not None and how == "fail"
             latest.end, latest.how, latest.line = now, "preempt" if is_victim else how, line
             is_open = False
         if since is not None and not is_open:
@@ -182,7 +183,7 @@ class Recorder:
             self.usage.append((now, used))
 
     def see_all(self, scheduler: Scheduler, now: float, line: int) -> None:
-        """A node is gone, and all that ran there has stopped; as of `see`."""
+        """Update all jobs after a node was removed. See `see`."""
         for name, key in self._named.items():
             runs = self.jobs[key].runs
             if runs and runs[-1].end is None:
@@ -190,6 +191,6 @@ class Recorder:
 
 
 def _holds(scheduler: Scheduler, name: str) -> bool:
-    """Whether it has stopped, and holds what it had until others have stopped as well."""
+    """Whether a job has stopped and holds its GPUs until others have stopped, too."""
     live = scheduler._state.jobs.get(name)
     return live is not None and live.runs and live.has_stopped

@@ -1,12 +1,11 @@
-"""The events of a log under another scheduler: what users did, at the same times; what followed
-from decisions, when it follows from those of the other one.
+"""Replays what users did in a log with another scheduler.
 
-A job that starts at another time runs for as long as it did in the log, and ends in the same way.
-A preempted job goes on later with what is left. A victim takes as long to stop as it did in the
-log; a job that was no victim there takes the mean of these times, or 30 seconds if there are none.
+Events that follow from decisions are generated from the other scheduler's decisions. A job runs for
+as long as in the log, and ends the same way; a preempted job resumes with the rest. A victim takes
+as long to stop as in the log, another job the mean of these times, or 30 seconds.
 
-A generated end that comes at the very time of the logged one has its place among the events of that
-time, so that the same scheduler does the same again.
+A generated end at the time of the logged end keeps that event's position, so that the same
+scheduler decides the same.
 """
 
 from contextlib import suppress
@@ -22,38 +21,38 @@ from hivecore.scheduler.log.replay import replayed
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler import Scheduler
 
-__all__ = ["Told", "rerun"]
+__all__ = ["LoggedRun", "rerun"]
 
-#: What happens to the parts.
+#: Changes of the parts.
 _CHANGES = (
     *("set_node", "drain", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),
     "update_claims",
 )
-#: What says nothing to another scheduler, where other jobs run at that time.
+#: Not applicable to another scheduler, where other jobs run at that time.
 _NOT_FOR_OTHERS = "state", "reorder", "move", "regroup", "defragment"
-_FIRST = -1  # among the events of a time
-_GRACE = 30.0  # seconds; that of Kubernetes
+_FIRST = -1  # before the other events of its time
+_GRACE = 30.0  # seconds, as in Kubernetes
 
 
-class Told:
-    """What a log tells, which is run again for it."""
+class LoggedRun:
+    """The contents of a log, from a replay."""
 
     def __init__(self, path: LogPath, until: float | None = None) -> None:
         steps = replayed(path, until=until)
         scheduler, record = next(steps)
         begin = self.end = scheduler.now
-        #: the GPUs of its cluster
+        #: GPUs of the cluster
         self.gpus = gpus_of(scheduler)
-        #: what became of its jobs
+        #: the history of the jobs
         self.recorder = Recorder(begin)
         self.recorder.follow(scheduler, record)
-        #: what does not follow from decisions: time, number, kind, and what it is of
+        #: events that do not follow from decisions: time, number, kind and subject
         self.events: list[tuple[float, int, str, Any]] = [
             (begin, _FIRST, "submit", key) for key in self.recorder.jobs
         ]
         if self.events:
             self.events.append((begin, _FIRST, "decide", None))
-        #: how many events another scheduler cannot know of
+        #: number of events that do not apply to another scheduler
         self.skipped = 0
         happened: set[float] = set()
         decided: set[float] = set()
@@ -64,7 +63,7 @@ class Told:
             self._note(record)
         #: the scheduler at the end, and the number of the last line
         self.scheduler, self.number = scheduler, record.number
-        #: whether a decision followed whenever something had happened, and not only now and then
+        #: whether a decision followed most events
         self.prompt = 2 * len(happened & decided) >= len(happened)
 
     def _note(self, record: LogRecord) -> None:
@@ -92,37 +91,38 @@ class Told:
         self.events.append((record.now, record.number, event, what))
 
 
-def rerun(told: Told, scheduler: Scheduler) -> tuple[Recorder, int]:
-    """The same events under another scheduler, until the log's end.
+def rerun(log: LoggedRun, scheduler: Scheduler) -> tuple[Recorder, int]:
+    """Replay the events with another scheduler, until the end of the log.
 
-    :param scheduler: which has no job; it is used up.
-    :returns: what became of the jobs, by the same keys, and how many events it knew nothing of.
+    :param scheduler: without jobs; it is used up.
+    :returns: the history of the jobs, by the keys of the log, and the number of events that do not
+        apply.
     """
-    return _Rerun(told, scheduler).run()
+    return _Rerun(log, scheduler).run()
 
 
 class _Rerun:
-    def __init__(self, told: Told, scheduler: Scheduler) -> None:
-        self.told, self.scheduler, logged = told, scheduler, told.recorder
+    def __init__(self, log: LoggedRun, scheduler: Scheduler) -> None:
+        self.log, self.scheduler, logged = log, scheduler, log.recorder
         self.recorder = Recorder(logged.begin)
         self.queue: list[tuple[float, int, int, str, Any]] = []
         self.pushed = self.skipped = 0
         self.lives = {key: _lives(history) for key, history in logged.jobs.items()}
-        #: which of its runs was the first of the present life, by key
+        #: by key, the index of the first run of the present life
         self.first = dict.fromkeys(logged.jobs, 0)
         self.running: dict[str, Run] = {}
-        #: by name the key of the latest job
+        #: key of the latest job of each name
         self.latest: dict[str, str] = {}
-        #: those that had to stop, and when, and had not by the end of the log
+        #: jobs that had not stopped by the end of the log, with the time of the order
         self.never_stopped = logged.stopping
         times = [stop - ordered for (_, ordered), (stop, _) in logged.stops.items()]
         self.grace = sum(times) / max(1, len(times)) or _GRACE
 
     def run(self) -> tuple[Recorder, int]:
-        for event in self.told.events:
+        for event in self.log.events:
             self.push(*event)
         is_new = False
-        while self.queue and (now := self.queue[0][0]) <= self.told.end:
+        while self.queue and (now := self.queue[0][0]) <= self.log.end:
             while self.queue and self.queue[0][0] == now:
                 _, number, _, kind, what = heappop(self.queue)
                 if kind == "decide":
@@ -130,7 +130,7 @@ class _Rerun:
                     is_new = False
                 else:
                     is_new |= self.happen(kind, what, now, number)
-            if is_new and self.told.prompt:
+            if is_new and self.log.prompt:
                 self.decide(now)
                 is_new = False
         return self.recorder, self.skipped
@@ -140,9 +140,9 @@ class _Rerun:
         heappush(self.queue, (now, number, self.pushed, kind, what))
 
     def happen(self, kind: str, what: Any, now: float, number: int) -> bool:
-        """Tell the scheduler; whether there was anything to tell."""
+        """Pass an event to the scheduler. Returns whether it applied."""
         if kind == "shrunk":
-            with suppress(KeyError, ValueError):  # it has stopped with its job, or at once
+            with suppress(KeyError, ValueError):  # it has stopped already
                 self.scheduler.stopped(what[0], now, what[1])
             return True
         if kind == "submit":
@@ -161,7 +161,7 @@ class _Rerun:
         else:
             key, run, how = what
             if self.running.get(key) is not run:
-                return False  # it has ended otherwise
+                return False  # it has ended in another way
             getattr(self.scheduler, "stopped" if how == "preempt" else how)(key, now)
             if how != "preempt":
                 self.lives[key].pop()
@@ -170,7 +170,7 @@ class _Rerun:
         return True
 
     def amend(self, key: str, changes: dict[str, Any], now: float) -> bool:
-        """Change what a job asks for; whether it waits, so that it can."""
+        """Amend a job; false if it does not wait, so that it cannot change."""
         try:
             self.scheduler.amend(key, now, **changes)
         except (KeyError, ValueError):
@@ -179,7 +179,7 @@ class _Rerun:
         return True
 
     def change(self, event: SchedulerEvent, now: float, number: int) -> bool:
-        """Nodes, quotas or cells change; whether the scheduler knows these."""
+        """Change nodes, quotas or cells; false if the scheduler does not know them."""
         try:
             event.tell(self.scheduler, now)
         except (KeyError, ValueError):
@@ -192,8 +192,8 @@ class _Rerun:
         return True
 
     def submit(self, key: str, now: float) -> None:
-        job = self.told.recorder.jobs[key].job
-        # One of its name that was gone in the log may be there still.
+        job = self.log.recorder.jobs[key].job
+        # An earlier job of that name may still exist here, though not in the log.
         named = job.replace(
             name=key,
             after=[self.latest.get(other, other) for other in job.after],
@@ -217,7 +217,7 @@ class _Rerun:
             is_stopping = run is not None and self.scheduler._state.jobs[victim].for_job
             if is_stopping and (victim, now) not in self.never_stopped:
                 usual = now + self.grace, _FIRST
-                stop, number = self.told.recorder.stops.get((victim, now), usual)
+                stop, number = self.log.recorder.stops.get((victim, now), usual)
                 self.push(stop, number, "end", (victim, run, "preempt"))
         for action in actions:
             for role, index, *_ in action["pods"] if action["action"] == "shrink" else ():
@@ -229,7 +229,7 @@ class _Rerun:
         self.follow(key)
 
     def follow(self, key: str) -> None:
-        """Its end is to come if it runs now."""
+        """If a job runs now, schedule its end."""
         runs = self.recorder.jobs[key].runs
         run = runs[-1] if runs and runs[-1].end is None else None
         if self.running.get(key) is run:
@@ -245,9 +245,9 @@ class _Rerun:
 
 
 def _lives(history: JobHistory) -> list[list[Run]]:
-    """The runs of a job up to each end that was none of the scheduler's making; the next one last.
+    """The runs up to each end that the scheduler did not cause, in reverse order.
 
-    What was not at its end has none.
+    The runs after the last end are left out.
     """
     lives: list[list[Run]] = [[]]
     for run in history.runs:
@@ -258,9 +258,9 @@ def _lives(history: JobHistory) -> list[list[Run]]:
 
 
 def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
-    """When the last of these runs ends, and its place among the events of that time.
+    """When the last of these runs ends, and its position among the events of that time.
 
-    :param logged: the runs in the log until the same end.
+    :param logged: the runs in the log up to the same end.
     """
     pairs = zip(runs, logged, strict=False)
     if len(runs) == len(logged) and all(

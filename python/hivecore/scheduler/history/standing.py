@@ -1,25 +1,25 @@
-"""How things stood at some time of a log."""
+"""The state of jobs at some time of a log."""
 
 from hivecore._arguments import as_name
 from hivecore._record import Record
 from hivecore.scheduler.explanation import JobExplanation
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory
-from hivecore.scheduler.history.rerun import Told
+from hivecore.scheduler.history.rerun import LoggedRun
 from hivecore.scheduler.log.files import LogPath
 
 __all__ = ["JobStanding", "LogStanding", "explain_log", "log_standing"]
 
 
 class JobStanding(Record, frozen=True):
-    """How a job stood.
+    """The state of a job.
 
     :param job: its name.
-    :param tenant: the tenant of the job.
-    :param gpus: of all its pods.
-    :param state: as of `Scheduler.state`.
-    :param since: of one that runs when it started, else when it came, in seconds.
-    :param reason: why it waits, in a line; "": nothing was said.
+    :param tenant: its tenant.
+    :param gpus: GPUs of all its pods.
+    :param state: as `Scheduler.state` returns it.
+    :param since: when it started, or was submitted if it does not run; in seconds.
+    :param reason: why it waits, in a line; "" if no decision said so.
     """
 
     job: str
@@ -31,15 +31,15 @@ class JobStanding(Record, frozen=True):
 
 
 class LogStanding(Record, frozen=True):
-    """How things stood at some time.
+    """The state of all jobs at some time.
 
-    :param now: the time of the last event until then, in seconds.
-    :param events: how many there were, decisions included.
-    :param gpus: of the cluster; 0: it is not known.
-    :param in_use: how many GPUs were in use.
-    :param jobs: that had not ended, in the order in which they came.
-    :param finished: how many had ended well, or had been cancelled.
-    :param rejected: how many could never run.
+    :param now: time of the last event so far, in seconds.
+    :param events: number of events so far, decisions included.
+    :param gpus: GPUs of the cluster; 0 if unknown.
+    :param in_use: GPUs in use.
+    :param jobs: jobs that had not ended, in order of submission.
+    :param finished: number of jobs that had finished or were cancelled.
+    :param rejected: number of jobs that could never run.
     """
 
     now: float
@@ -52,12 +52,12 @@ class LogStanding(Record, frozen=True):
 
 
 def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
-    """How things stood at a time.
+    """Return the state of all jobs at a time of a log.
 
-    :param until: in seconds, what happened then included; ``None``: at the end.
-    :raises CorruptStateError: as of `replay`.
+    :param until: in seconds, events at that time included; ``None``: the end of the log.
+    :raises CorruptStateError: the log is damaged, see `replay`.
 
-    Cost: that of a `replay` until then.
+    Cost: a `replay` until then.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -74,8 +74,8 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
     >>> standing.in_use, [(one.job, one.state, one.since) for one in standing.jobs]
     (6, [('a', 'running', 0.0), ('b', 'pending', 5.0)])
     """
-    told = Told(path, until)
-    scheduler, recorder = told.scheduler, told.recorder
+    log = LoggedRun(path, until)
+    scheduler, recorder = log.scheduler, log.recorder
     jobs = []
     for name in scheduler:
         live = scheduler._state.jobs[name]
@@ -89,27 +89,27 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
     gone = sum(history.gone is not None for history in histories)
     gpus, used = gpus_of(scheduler), recorder.usage[-1][1]
     standings, gone = tuple(jobs), gone - rejected
-    return LogStanding(scheduler.now, told.number, gpus, used, standings, gone, rejected)
+    return LogStanding(scheduler.now, log.number, gpus, used, standings, gone, rejected)
 
 
 def explain_log(path: LogPath, job: str, *, at: float) -> JobExplanation:
-    """Why a job did not start at a time, and what would have let it start then.
+    """Explain why a job had not started at a time, and what would have let it start.
 
     :param job: its name.
-    :param at: in seconds; what happened then has happened.
-    :raises KeyError: no such job had come, or it had ended; the message says when.
-    :raises CorruptStateError: as of `replay`.
+    :param at: in seconds, events at that time included.
+    :raises KeyError: no such job existed. If it had ended, the message says when.
+    :raises CorruptStateError: the log is damaged, see `replay`.
 
-    Cost: that of a `replay` until then, and of `Scheduler.explain`.
+    Cost: a `replay` until then, and one `Scheduler.explain`.
     """
     name = as_name(job, "job")
-    told = Told(path, at)
-    scheduler, recorder = told.scheduler, told.recorder
+    log = LoggedRun(path, at)
+    scheduler, recorder = log.scheduler, log.recorder
     if name in scheduler:
         return scheduler.explain(name)
     history = recorder.jobs.get(recorder.key(name))
     if history is None:
-        raise KeyError(f"job={name!r}: none of this name had come by {at!r}")
+        raise KeyError(f"job={name!r}: no job of this name had come by {at!r}")
     raise KeyError(f"job={name!r}: {_end(history)}")
 
 
