@@ -1,3 +1,3 @@
-"""The decision log: everything that came in and went out, so that it can be run again."""
+"""The decision log: every event and every decision, so that a scheduler can be rebuilt from it."""
 
 __all__: list[str] = []

@@ -1,17 +1,17 @@
-"""The files that a decision log is written to.
+"""The files of a decision log.
 
-A file that the log opens itself is locked, so that one writer has it: the lock belongs to the open
-file, excludes a second writer of the same process as well, and ends with the process. Its end is
-known, so what a failed write has left behind is cut off at once, or before the next write.
+The log locks a file that it opens itself, so that there is one writer. The lock belongs to the open
+file, also excludes a second writer in the same process, and ends with the process. The log knows
+how long its file is, and cuts off what a failed write has left, at the latest before the next
+write.
 
-With a snapshot a new segment of the log takes the place of the file, in steps after each of which a
-crash leaves a whole log: the new segment is written beside it and reaches the disk, the old one
-gets a second name, and the new one replaces it under the first.
+A snapshot begins a new segment. The new segment is written beside the file and synchronised, the
+file gets a second name, and the new segment replaces it under the first name. A crash between these
+steps leaves a complete log.
 
-A file that a caller has opened is written to and flushed, and nothing else: it is never truncated,
-closed or moved back. After a failed write the next one goes on behind the bytes that it has taken.
-If the file does not say how many these are, the line is written once more, and readers skip what
-the failed write has left before it.
+A file that the caller has opened is only written to and flushed: never truncated, closed or
+rewound. After a failed write the next one continues behind the bytes that were written. If the file
+does not say how many these are, the line is written again, and readers skip its torn copy.
 """
 
 import io
@@ -29,17 +29,17 @@ LogPath = str | os.PathLike[str]
 _BEGINNING = b'{"n":0,"event":"begin",'
 _BLANK = b"\0\r\n"
 _LINE = b'{"n":'
-_SEGMENT = re.compile(r"\.(\d{12,19})")  # behind the name: the number of its first line
-_FAR = 2**62  # where Windows locks a byte: others may read all that stands before
+_SEGMENT = re.compile(r"\.(\d{12,19})")  # suffix of a segment: the number of its first line
+_FAR = 2**62  # Windows locks this byte, so that all bytes before it can be read
 
 
 class OwnFile:
-    """A file that the log has opened and locked.
+    """A file that the log opens and locks.
 
-    :param path: of a file that `is_new_log`; or of an old one, to go on with behind `cut_at`.
-    :raises FileExistsError: a new one has content, or segments of another log are beside it.
-    :raises FileNotFoundError: there is no old one.
-    :raises BlockingIOError: another scheduler writes it.
+    :param path: a path for which `is_new_log` holds; or of an old log, to continue behind `cut_at`.
+    :raises FileExistsError: a new log has content, or older segments of another log beside it.
+    :raises FileNotFoundError: the old log does not exist.
+    :raises BlockingIOError: another scheduler writes to the log.
     """
 
     def __init__(self, path: LogPath, is_old: bool = False) -> None:
@@ -49,21 +49,23 @@ class OwnFile:
         flags = 0 if is_old else os.O_CREAT
         self._descriptor = _locked(self.path, self._name, flags)  # -1: closed
         self._end, self._is_torn = 0, False
-        self._is_new = True  # its name is perhaps not on the disk yet
+        self._is_new = True  # its folder may not be synchronised yet
         _OWN.add(self)
         if is_old:
             return
         try:
-            _check_new(path)  # now that no other scheduler writes it
+            _check_new(path)  # again, now that the file is locked
             for segment in older_segments(self.path).values():
-                raise FileExistsError(f"{segment}: is an older segment of a log that is not there")
+                raise FileExistsError(
+                    f"{segment}: is an older segment of a log that does not exist"
+                )
             self.cut_at(0)
         except BaseException:
             self.close()
             raise
 
     def cut_at(self, end: int) -> None:
-        """Drop all behind this offset; the next write begins there."""
+        """Truncate the file; the next write begins there."""
         self._end = end
         self._cut()
 
@@ -74,9 +76,10 @@ class OwnFile:
         self._is_torn = False
 
     def write(self, text: bytes) -> None:
-        """Append all of the text and hand it to the system.
+        """Append the text, and pass it to the operating system.
 
-        :raises OSError: not all of it was taken. The file is as it was, or is cut off later.
+        :raises OSError: some of it was not written. The file is as before, or is truncated before
+            the next write.
         """
         if self._descriptor < 0:
             raise OSError(f"{self.path}: the log is closed")
@@ -93,11 +96,11 @@ class OwnFile:
         self._end += len(text)
 
     def rotate(self, line: bytes, number: int) -> None:
-        """Begin a new segment; what was written so far is an older one from now on.
+        """Begin a new segment; what was written so far becomes an older one.
 
-        :param line: the first line of the new segment.
-        :param number: with which the old one begins.
-        :raises OSError: nothing has changed, but for a file beside the log that is not used.
+        :param line: first line of the new segment.
+        :param number: number of the first line of the old one.
+        :raises OSError: the log has not changed; an unused file may be left beside it.
         """
         os.fsync(self._descriptor)
         part = self.path + ".part"
@@ -105,7 +108,7 @@ class OwnFile:
         is_mine = False
         try:
             if not _LINE.startswith(os.read(descriptor, len(_LINE)).rstrip(_BLANK)):
-                raise FileExistsError(f"{part}: there is a file, which is not overwritten")
+                raise FileExistsError(f"{part}: the file exists, and is not overwritten")
             is_mine = True
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
@@ -117,21 +120,21 @@ class OwnFile:
             os.replace(part, self.path)
         except BaseException as error:
             if is_mine:
-                with suppress(OSError):  # on a full disk the log needs the room
+                with suppress(OSError):  # the disk may be full
                     os.unlink(part)
             os.close(descriptor)
             _name_file(error, part)
             raise
         old = self._descriptor
         self._descriptor, self._end, self._is_new = descriptor, len(line), True
-        with suppress(OSError):  # it is on the disk
+        with suppress(OSError):  # it is synchronised already
             os.close(old)
 
     def descriptor(self) -> int:
-        """A new descriptor, by which the file can be synchronised with the disk, where its folder
-        has its name by then.
+        """A duplicate of the descriptor, for `os.fsync`. Synchronises the folder first if it is
+        needed.
         """
-        if self._is_new and os.name != "nt":  # a folder cannot be opened there
+        if self._is_new and os.name != "nt":  # Windows cannot open a folder
             folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -141,16 +144,16 @@ class OwnFile:
         return os.dup(self._descriptor)
 
     def close(self) -> None:
-        """Nothing more is written; another scheduler may have the file."""
+        """Close and unlock the file."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 class GivenFile:
-    """A binary file that a caller has opened.
+    """A binary file that the caller has opened.
 
-    :raises TypeError: it cannot be written to, or is one of text.
+    :raises TypeError: it is not writable, or a text file.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -158,23 +161,25 @@ class GivenFile:
         if not callable(getattr(given, "write", None)) or isinstance(given, io.TextIOBase):
             raise TypeError(f"log must be a path or a binary file, not {type(file).__name__}")
         self._file = file
-        self._taken = 0  # bytes of the text that a failed call has left
+        self._taken = 0  # bytes that a failed call has written
 
     def write(self, text: bytes) -> None:
-        """As of `OwnFile`; after an error the next call has to begin with the same text."""
+        """Append the text as `OwnFile.write` does. After an error, the next text must begin with
+        this one.
+        """
         while self._taken < len(text):
             begin, end_of_line = self._position(), text.index(b"\n", self._taken) + 1
             line = text[self._taken : end_of_line]
             try:
                 took: Any = self._file.write(line)
             except BaseException:
-                # A buffered file, or one of a caller's own, may have taken a part.
+                # The file may have taken a part before it raised.
                 end = self._position()
                 if begin is not None and end is not None and end > begin:
                     self._taken = min(len(text), self._taken + end - begin)
                 raise
             if took is None and isinstance(self._file, io.RawIOBase):
-                raise BlockingIOError("the log's file takes nothing more for now")
+                raise BlockingIOError("the log's file accepts no more data now")
             self._taken += len(line) if took is None else took
         flush = getattr(self._file, "flush", None)
         if flush is not None:
@@ -182,26 +187,26 @@ class GivenFile:
         self._taken = 0
 
     def _position(self) -> int | None:
-        """Where the file is; ``None``: it does not say."""
+        """The file's position; ``None`` if it does not say."""
         try:
             return int(self._file.tell())
         except (AttributeError, OSError, TypeError, ValueError):
             return None
 
     def descriptor(self) -> int:
-        """A new descriptor, by which the file can be synchronised with the disk."""
+        """A duplicate of the descriptor, for `os.fsync`."""
         return os.dup(self._file.fileno())
 
     def close(self) -> None:
-        """The file stays open: it is the caller's."""
+        """Do nothing: the file belongs to the caller."""
 
 
 def is_new_log(path: LogPath) -> bool:
-    """Whether a log may begin at this path: there is no file, or one that says nothing.
+    """Whether a new log may be written to this path.
 
-    That is a file which is empty or ends within the first line of a log, as a crash may leave it:
-    no caller has had an answer by such a log. Zero bytes at the end are what a file system may
-    leave of a write that a power cut has interrupted.
+    So it is if there is no file, or if the file is empty or ends within the first line of a log, as
+    after a crash: then no call has returned yet. Zero bytes at the end are ignored, as some file
+    systems leave them after a power cut.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -223,31 +228,31 @@ def is_new_log(path: LogPath) -> bool:
             return False
     text = first.rstrip(_BLANK)
     if text.endswith(b'"}') and first.endswith(b"\n"):
-        return False  # a whole line
+        return False  # a complete line
     return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
 
 
 def _name_file(error: BaseException, name: str) -> None:
-    """Have an error of a descriptor say of which file it is."""
+    """Add the file's name to an error that has none."""
     if isinstance(error, OSError) and error.filename is None:
         error.filename = name
 
 
 def _check_new(path: LogPath) -> None:
     if not is_new_log(path):
-        raise FileExistsError(f"{path}: there is a file, which is not overwritten")
+        raise FileExistsError(f"{path}: the file exists, and is not overwritten")
 
 
 def older_segments(path: LogPath) -> dict[int, Path]:
-    """The older segments of a log, by the number that each begins with, in order.
+    """The older segments of a log in order, by the number of their first line.
 
-    The newest has the name of the log, and each older one its number behind that.
+    The newest segment has the name of the log; older ones have their number as suffix.
     """
     newest = Path(path)
     segments = {}
     for file in newest.parent.iterdir():
         end = _SEGMENT.fullmatch(file.name.removeprefix(newest.name))
-        # A snapshot that a crash has cut short leaves two names of the newest one.
+        # A crash during a snapshot may leave a second name of the newest segment.
         if end and file.name != end[0] and not (newest.exists() and file.samefile(newest)):
             segments[int(end[1])] = file
     return dict(sorted(segments.items()))
@@ -255,7 +260,7 @@ def older_segments(path: LogPath) -> dict[int, Path]:
 
 def _write(descriptor: int, text: bytes) -> None:
     done = 0
-    while done < len(text):  # a full disk takes a part before it refuses
+    while done < len(text):  # a full disk takes a part first
         done += os.write(descriptor, text[done:] if done else text)
 
 
@@ -263,17 +268,17 @@ def _link(path: str, name: Path) -> None:
     try:
         os.link(path, name)
     except FileExistsError:
-        if not name.samefile(path):  # a crash may have left it so
+        if not name.samefile(path):  # left by a crash
             raise
 
 
 def _locked(path: str, name: str, flags: int) -> int:
-    """The descriptor of the file, open for reading and writing, and locked."""
+    """Open a file for reading and writing, lock it, and return its descriptor."""
     flags |= os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(path).st_mode):
-                raise FileExistsError(f"{name}: is no regular file")
+                raise FileExistsError(f"{name}: is not a regular file")
         descriptor = os.open(path, flags, 0o666)
         try:
             _lock(descriptor, name)
@@ -283,7 +288,7 @@ def _locked(path: str, name: str, flags: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was replaced or removed before it was locked
+        os.close(descriptor)  # replaced or removed before it was locked
 
 
 def _lock(descriptor: int, name: str) -> None:
@@ -312,7 +317,7 @@ except ImportError:  # Windows
             os.lseek(descriptor, 0, os.SEEK_SET)
 
 
-#: A fork copies the open files, and a lock is held until all copies are closed.
+#: A lock lasts until all descriptors are closed, and a fork copies them.
 _OWN: "weakref.WeakSet[OwnFile]" = weakref.WeakSet()
 
 

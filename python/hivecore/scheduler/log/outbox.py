@@ -1,4 +1,4 @@
-"""The actions that a scheduler has decided, with running numbers."""
+"""The actions that a scheduler has decided, numbered."""
 
 from collections import deque
 from itertools import islice
@@ -14,10 +14,9 @@ _MOST = 10_000
 class Outbox:
     """The latest actions, numbered from 1, and those that no call has returned yet.
 
-    :param last: the number of the latest action so far.
+    :param last: number of the last action so far.
 
-    A number counts from the beginning of the log, or from that of the scheduler where there is no
-    log.
+    Numbers count from the beginning of the log, or of the scheduler if there is no log.
     """
 
     __slots__ = ("_kept", "last", "pending")
@@ -30,22 +29,22 @@ class Outbox:
         """What was decided by calls that have raised since."""
 
     def deliver(self) -> list[Action]:
-        """The pending actions, which get their numbers now."""
+        """Number the pending actions, and return them."""
         actions, self.pending = self.pending, []
         self._kept.extend(actions)
         self.last += len(actions)
         return actions
 
     def since(self, number: int) -> list[Action]:
-        """Those with a greater number.
+        """Actions with greater numbers.
 
-        :raises LookupError: some of them are forgotten.
-        :raises ValueError: there is no such number yet.
+        :raises LookupError: some of them are no longer kept.
+        :raises ValueError: the number is greater than that of the last action.
         """
         after = as_int(number, "since", 0, 2**62)
         if after > self.last:
             raise ValueError(f"since={after}: the last action is number {self.last}")
         first = self.last - len(self._kept) + 1
         if after + 1 < first:
-            raise LookupError(f"since={after}: the oldest action that is known is {first}")
+            raise LookupError(f"since={after}: the oldest known action is {first}")
         return list(islice(self._kept, after + 1 - first, None))

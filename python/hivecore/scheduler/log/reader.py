@@ -1,8 +1,8 @@
-"""Reading the decision log, line by line, each checked when its turn comes.
+"""Reads a decision log, and checks each line as it is read.
 
-A log is cut into segments by snapshots. Each begins with the state of the scheduler at that time,
-with the number and the hash of the line before and the number of the last action before it: so
-segments are known to follow each other, and one can be run again without the older ones.
+Snapshots divide a log into segments. A segment begins with the state of the scheduler, the number
+and the hash of the previous line, and the number of the last action before it. So a reader can tell
+whether segments follow each other, and can start at any segment.
 """
 
 import json
@@ -34,11 +34,11 @@ class LogRecord(NamedTuple):
     """A line of a log.
 
     :param line: its number in its file, from 1.
-    :param number: how many there have been in the log, from 0 for the first.
-    :param event: "begin" and "state": the state is told; "decide": what the scheduler said; else
+    :param number: its number in the log, from 0.
+    :param event: "begin" or "state": the state is stored; "decide": a decision; else the name of
         the method of `Scheduler` that was called.
-    :param now: the time that was told; 0.0 with "state".
-    :param fields: what else was told, as plain data.
+    :param now: the time of the call; 0.0 for "state".
+    :param fields: the other arguments, as plain data.
     """
 
     line: int
@@ -51,11 +51,11 @@ class LogRecord(NamedTuple):
 class Line(Struct):
     """A line whose checksum is right.
 
-    :param number: how many there have been in the log, from 0 for the first.
-    :param text: without the checksum, which is ``hash``.
-    :param end: where it ends in the file.
-    :param first: the number with which its file begins.
-    :param file: the name of its file if that is an older segment.
+    :param number: its number in the log, from 0.
+    :param text: the line without its checksum, which is ``hash``.
+    :param end: offset of its end in the file.
+    :param first: number of the first line of its file.
+    :param file: name of its file; "": the newest segment.
     """
 
     number: int
@@ -68,9 +68,9 @@ class Line(Struct):
 
     @property
     def record(self) -> LogRecord:
-        """What it says.
+        """The line as a record.
 
-        :raises CorruptStateError: nothing that could be.
+        :raises CorruptStateError: it is no line of a log.
         """
         if self._record is None:
             self._record = self._read()
@@ -78,46 +78,46 @@ class Line(Struct):
 
     @property
     def where(self) -> str:
-        """Its place, as a message names it."""
+        """The line's place, for messages."""
         return _where(self.file, self.number - self.first)
 
     def _read(self) -> LogRecord:
         where, number, is_first = self.where, self.number, self.number == self.first
         try:
             fields = json.loads(f"{self.text}}}", object_pairs_hook=as_object)
-            told, event = fields.pop("n"), fields.pop("event")
+            written, event = fields.pop("n"), fields.pop("event")
             now = float(fields.pop("now", 0.0))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CorruptStateError(f"{where}: {error}") from None
-        if told != number:
-            raise CorruptStateError(f"{where}: is number {told}, not {number}")
+        if written != number:
+            raise CorruptStateError(f"{where}: is number {written}, not {number}")
         if (event == "begin") != is_first:
-            raise CorruptStateError(f"{where}: a log begins with its state, and once")
+            raise CorruptStateError(f"{where}: only the first line has the state of the beginning")
         if is_first and (version := fields.get("version")) != VERSION:
             raise CorruptStateError(f"{where}: version {version}, this release reads {VERSION}")
         return LogRecord(number - self.first + 1, number, event, now, fields)
 
 
 def read_log(path: LogPath) -> Iterator[LogRecord]:
-    """The lines of a log, each checked when its turn comes.
+    """Read a log line by line; each is checked as it is read.
 
-    :param path: of its newest segment; the older ones that are there are read before it.
-    :raises CorruptStateError: a line but a torn last one is damaged; the message names it. So is a
-        segment that does not follow the one before it.
+    :param path: of the newest segment; older ones beside it are read first.
+    :raises CorruptStateError: a line is damaged, and is not a torn last one; or a segment does not
+        follow the one before. The message names the line.
 
-    Beginnings of segments are left out, but for the first.
+    The beginnings of later segments are left out.
     """
     for line in read_lines(path):
         yield line.record
 
 
 def read_lines(path: LogPath, first: int = 0) -> Iterator[Line]:
-    """The same, not yet read as JSON.
+    """Read the lines without decoding their JSON.
 
-    :param first: older segments that begin with a smaller number are left out.
+    :param first: skip older segments that begin with a smaller number.
     """
     real = Path(os.path.realpath(path))
-    with real.open("rb") as newest:  # first: what is older than this one stays as it is
+    with real.open("rb") as newest:  # opened first, so that the older segments stay as they are
         older = older_segments(real)
         is_whole = not older or _whole(newest.readline(), 0) is not None
         newest.seek(0)
@@ -136,13 +136,13 @@ def read_lines(path: LogPath, first: int = 0) -> Iterator[Line]:
 def read_actions(
     path: LogPath, since: int | None = None
 ) -> tuple[int, Iterator[tuple[float, dict[str, Any]]]]:
-    """The actions of a log as plain data, with the time of each, from a segment's beginning on.
+    """The actions of a log as plain data, each with its time, from the beginning of a segment.
 
-    :param since: the number of an action; those after it are in this segment and newer ones.
-        ``None``: those of the newest segment.
-    :returns: the number of the last action before these, and them.
-    :raises CorruptStateError: as of `read_log`.
-    :raises LookupError: the segment is not there any more.
+    :param since: number of an action; the actions after it are among the result. ``None``: read the
+        newest segment only.
+    :returns: the number of the last action before the result, and the actions.
+    :raises CorruptStateError: the log is damaged, see `read_log`.
+    :raises LookupError: the segment does not exist any more.
     """
     real = Path(os.path.realpath(path))
     oldest = 0
@@ -156,19 +156,19 @@ def read_actions(
         lines = read_lines(real, beginning.number)
         try:
             next(lines)
-        except CorruptStateError as error:  # then the one before has all that is needed
+        except CorruptStateError as error:  # the previous segment has all that is needed
             damage = damage or error
             continue
         decisions = (line.record for line in lines if line.record.event == "decide")
         return beginning.last_action, (
             (record.now, action) for record in decisions for action in record.fields["actions"]
         )
-    raise damage or LookupError(f"since={since}: the oldest action that is known is {oldest + 1}")
+    raise damage or LookupError(f"since={since}: the oldest known action is {oldest + 1}")
 
 
 class _Beginning(NamedTuple):
-    """What the first line of a segment says: the number and the hash of the last line before it,
-    which the first segment does not have, and the number of the last action before it.
+    """The first line of a segment: number and hash of the line before (the first segment has none),
+    and the number of the last action before.
     """
 
     number: int
@@ -177,7 +177,7 @@ class _Beginning(NamedTuple):
 
 
 def _beginning(file: IO[bytes]) -> _Beginning | None:
-    """What a segment begins with; ``None``: its first line is damaged. The file is read again."""
+    """Read the first line of a segment, then rewind; ``None`` if the line is damaged."""
     match = _BEGINNING.match(file.read(256))
     file.seek(0)
     if match is None:
@@ -187,7 +187,7 @@ def _beginning(file: IO[bytes]) -> _Beginning | None:
 
 
 def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
-    """The lines of a segment, but for its beginning if there is a line before it."""
+    """The lines of a segment. If a line precedes it, its beginning is checked and left out."""
     beginning = _beginning(file)
     first = 0 if beginning is None else beginning.number
     last_hash, end = 0, 0
@@ -195,7 +195,7 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
         where = _where(name, index)
         if not line.endswith(b"\n"):
             if index == 0:
-                raise CorruptStateError(f"{where}: is torn, so that the log says nothing")
+                raise CorruptStateError(f"{where}: is torn, so the log is empty")
             return
         if index == 0 and before is None and not line.startswith(b'{"n":'):
             raise CorruptStateError(f"{where}: does not begin a decision log")
@@ -204,10 +204,10 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
         if whole is None and index > 0:
             whole = _whole(_repeated(line, first + index), last_hash)
         if whole is None:
-            told = _HASH.search(line)
-            if index > 0 or before is None or told is None:
-                raise CorruptStateError(f"{where}: its checksum is another")
-            first, last_hash = before.number, int(told[1], 16)  # its state is not needed
+            match = _HASH.search(line)
+            if index > 0 or before is None or match is None:
+                raise CorruptStateError(f"{where}: its checksum is wrong")
+            first, last_hash = before.number, int(match[1], 16)  # its state is not needed
             continue
         body, last_hash = whole
         if index == 0 and before is not None:
@@ -219,18 +219,18 @@ def _segment(file: IO[bytes], name: str, before: Line | None) -> Iterator[Line]:
         except UnicodeDecodeError as error:
             raise CorruptStateError(f"{where}: {error}") from None
     if end == 0:
-        raise CorruptStateError(f"{_where(name, 0)}: there is none")
+        raise CorruptStateError(f"{_where(name, 0)}: is missing")
 
 
 def _whole(line: bytes, before: int) -> tuple[bytes, int] | None:
-    """A line without its hash, and that; ``None``: it is damaged."""
+    """A line without its hash, and the hash; ``None`` if the line is damaged."""
     body = line[:-_TAIL]
     hash = crc32(body, before)
     return (body, hash) if line[-_TAIL:] == b',"hash":"%08x"}\n' % hash else None
 
 
 def _repeated(line: bytes, number: int) -> bytes:
-    """The line without the parts of it before it, which failed writes to a caller's file leave."""
+    """The line without torn copies before it, which failed writes to a caller's file leave."""
     at = max(0, line.rfind(b'{"n":%d,' % number))
     whole, rest = line[at:], line[:at]
     while rest:

@@ -1,9 +1,8 @@
-"""Running a decision log again, and going on with it after a crash.
+"""Replays a decision log, and resumes it after a crash.
 
-What the scheduler says is compared with the log as text: it is written again, by the same code.
-Only where the texts differ, as those of another release may, are the data compared. Most lines are
-of few forms and need not be read as JSON: of jobs that differ only in their names and estimates one
-is read.
+Decisions are compared with the log as text, written by the same code. If the texts differ, as
+another release may write them differently, the data are compared. Most lines have one of a few
+forms, and are not decoded as JSON; of jobs that differ only in name and estimate, one is decoded.
 """
 
 import json
@@ -28,13 +27,13 @@ from hivecore.scheduler.scheduler import Scheduler
 __all__ = ["recover", "replay", "replayed"]
 
 _MOST_JOBS = 4096
-#: The number, the event, the time and the job.
+#: number, event, time and job
 _OF_JOB = re.compile(
     r'\{"n":(\d+),"event":"(finish|cancel|stopped)","now":([^,]+),"job":"([^"\\]*)"'
 )
-#: The time, and the bound of attempts.
+#: time, and the limit of attempts
 _DECIDED = re.compile(r'\{"n":\d+,"event":"decide","now":([^,]+),(?:"most":(\d+),)?')
-#: The number, the time, the name and the estimate of a job, and what it has in common with others.
+#: number, time, name and estimate of a job, then the rest
 _SUBMITTED = re.compile(
     r'\{"n":(\d+),"event":"submit","now":([^,]+),'
     r'"job":\{"name":("[^"\\]*(?:\\.[^"\\]*)*")(?:,"run_time":([^,]+))?(,.*)'
@@ -42,12 +41,12 @@ _SUBMITTED = re.compile(
 
 
 def replay(path: LogPath, *, until: float | None = None) -> Scheduler:
-    """Run a log again; the scheduler must say what it said, to the byte.
+    """Replay a log, and check that every decision is the same, to the byte.
 
-    :param until: stop before the first event after this time; ``None``: all of it.
-    :returns: the scheduler as it was then.
-    :raises CorruptStateError: the log is damaged, or the scheduler says something else; the message
-        names the line.
+    :param until: stop before the first event after this time; ``None``: at the end of the log.
+    :returns: the scheduler in its state at that time.
+    :raises CorruptStateError: the log is damaged, or a decision differs. The message names the
+        line.
     """
     for step in _steps(path, until):
         scheduler = step[0]
@@ -55,7 +54,7 @@ def replay(path: LogPath, *, until: float | None = None) -> Scheduler:
 
 
 def replayed(path: LogPath, *, until: float | None = None) -> Iterator[tuple[Scheduler, LogRecord]]:
-    """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
+    """Replay a log line by line; yields the scheduler after each. Else as `replay`."""
     for scheduler, line in _steps(path, until):
         yield scheduler, line.record
 
@@ -71,17 +70,17 @@ def _steps(path: LogPath, until: float | None) -> Iterator[tuple[Scheduler, Line
 
 
 def recover(path: LogPath, state: bytes | None = None) -> Scheduler:
-    """The scheduler that wrote a log, after a crash; it goes on writing there.
+    """Rebuild the scheduler that wrote a log, after a crash; it continues the log.
 
-    :param path: of the newest segment, which is run again. If the state with which it begins is
-        damaged, so is the segment before it, with a warning.
-    :param state: what ``to_bytes`` gave at some time since the log began: only what came after it
-        is run again. ``None``: the newest segment is.
-    :raises CorruptStateError: as of `replay`; the state is of no time of the log.
-    :raises BlockingIOError: another scheduler writes this log, in this process or another.
+    :param path: of the newest segment, which is replayed. If the state at its beginning is damaged,
+        the segment before is replayed too, and a warning is issued.
+    :param state: the result of ``to_bytes`` at some time since the log began; only later lines are
+        replayed. ``None``: the newest segment is replayed.
+    :raises CorruptStateError: the log is damaged, see `replay`; or the state does not belong to it.
+    :raises BlockingIOError: another scheduler writes to this log, in this process or another.
 
-    A torn last line is cut off. It was an event whose call had not returned. What the scheduler
-    decided before the crash is in `Scheduler.actions`, as far as it was run again.
+    A torn last line is cut off: the call that wrote it had not returned. `Scheduler.actions` has
+    the decisions of all lines that were replayed.
     """
     file = OwnFile(path, is_old=True)
     try:
@@ -95,7 +94,9 @@ def recover(path: LogPath, state: bytes | None = None) -> Scheduler:
 
 
 def _run_again(path: LogPath) -> tuple[Scheduler, Line]:
-    """The newest segment run again, with those before it whose states are needed; the last line."""
+    """Replay the newest segment, and those before it if its state is damaged. Also returns the last
+    line.
+    """
     real = Path(os.path.realpath(path))
     damage: CorruptStateError | None = None
     for first in (2**63, *reversed(older_segments(real))):
@@ -117,7 +118,7 @@ def _run_again(path: LogPath) -> tuple[Scheduler, Line]:
 
 
 def _run_on(path: LogPath, state: bytes) -> tuple[Scheduler, Line]:
-    """What came after a state run again; the last line."""
+    """Replay the lines that are newer than a state. Also returns the last line."""
     scheduler = Scheduler.from_bytes(state)
     rerun, outbox, since = _Rerun(scheduler), scheduler._outbox, scheduler.logged
     number, said = -1, 0
@@ -139,15 +140,15 @@ def _run_on(path: LogPath, state: bytes) -> tuple[Scheduler, Line]:
 
 
 class _Rerun:
-    """A scheduler that is told again what a log tells."""
+    """A scheduler that gets the events of a log again."""
 
     def __init__(self, scheduler: Scheduler | None = None) -> None:
         self._scheduler = scheduler
-        #: by the text of what jobs have in common, one of them
+        #: for the common text of similar jobs, one of them
         self._jobs: dict[str, Job] = {}
 
     def repeat(self, line: Line) -> Scheduler:
-        """Tell it what a line tells, or see that it says what the line says."""
+        """Pass the event of a line to the scheduler, or compare its decisions with the line."""
         scheduler = self._scheduler
         try:
             if scheduler is None or line.number == line.first:
@@ -173,7 +174,7 @@ class _Rerun:
         return scheduler
 
     def _tell(self, scheduler: Scheduler, line: Line) -> Scheduler:
-        scheduler._outbox.deliver()  # the call that this line is of has returned it
+        scheduler._outbox.deliver()  # the caller got the actions of earlier lines
         if (form := _SUBMITTED.match(line.text)) and int(form[1]) == line.number:
             scheduler.submit(self._job(line, *form.groups()[2:]), float(form[2]))
             return scheduler
@@ -211,10 +212,10 @@ class _Rerun:
 
 
 def _compare(said: list[Any], logged: list[Any]) -> None:
-    """See that a scheduler says what it said."""
+    """Check that the decisions are the logged ones."""
     if said == logged:
         return
     for mine, other in zip(said, logged, strict=False):
         if mine != other:
-            raise CorruptStateError(f"the scheduler says {mine}, the log {other}")
-    raise CorruptStateError(f"the scheduler says {len(said)} actions, the log {len(logged)}")
+            raise CorruptStateError(f"the scheduler decides {mine}, the log has {other}")
+    raise CorruptStateError(f"the scheduler decides {len(said)} actions, the log has {len(logged)}")
