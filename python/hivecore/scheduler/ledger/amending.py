@@ -1,4 +1,4 @@
-"""Jobs that ask for something else than before."""
+"""Amends jobs."""
 
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.ends import abandon, reject_if_impossible
@@ -20,7 +20,7 @@ __all__ = ["amend", "estimate"]
 
 
 def estimate(state: State, live: Live, job: Job) -> None:
-    """A running job has another estimate of its time."""
+    """Change the estimate of a running job."""
     state.log.set(live, "job", job)
     state.outdate_promises()
     if live.state == LENT:
@@ -28,9 +28,9 @@ def estimate(state: State, live: Live, job: Job) -> None:
 
 
 def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
-    """A waiting job asks for something else; it keeps its place in its queue.
+    """Change a waiting job; it keeps its place in its queue.
 
-    :param kind: of the job as it is now.
+    :param kind: the kind of the changed job.
     """
     if live.state == RESERVED:
         abandon(state, live)

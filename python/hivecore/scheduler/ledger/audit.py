@@ -1,4 +1,4 @@
-"""Audits of what the parts say of one another."""
+"""Audits whether the parts and the ledger agree."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ def check(state: State) -> None:
 
 
 def _check_units(ledger: State) -> None:
-    """Each job is in a single state and has its resources in all parts, or `InvariantError`."""
+    """Raise `InvariantError` unless each job has one state, and its resources in all parts."""
     stages, queued, waiting = ledger.stages, ledger.queued, ledger.waiting
     seen = set()
     units: list[Unit] = []
@@ -58,8 +58,8 @@ def _check_units(ledger: State) -> None:
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
         if state == "running" and not live.for_job:
             lost = [pod for unit in live.lost for pod in unit.pods]
-            there = [(pod.role, pod.index) for pod in first.placed]
-            are_all = sorted([*there, *lost]) == sorted(first.pods)
+            placed = [(pod.role, pod.index) for pod in first.placed]
+            are_all = sorted([*placed, *lost]) == sorted(first.pods)
             _require(are_all, f"job {name!r}: pods that have failed")
         if live.job.data is not None:
             reading[name] = live.runs and not live.has_stopped
@@ -76,7 +76,7 @@ def _check_units(ledger: State) -> None:
                 holders.add(unit.name)
             in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
-                # The devices audit parts of GPUs; a whole GPU has a single owner.
+                # the devices audit shares of GPUs; a whole GPU has one owner
                 is_whole = pod.role not in in_parts
                 for at in ((pod.node, gpu) for gpu in pod.gpus):
                     if state == "reserved":
@@ -104,7 +104,7 @@ def _takes_parts(role: Role) -> bool:
 def _check_waiting(
     lines: Sequence[TenantQueues], waiting: Waiting, queued: Mapping[str, Unit]
 ) -> None:
-    """The kinds that are parked are those that wait, or `InvariantError`."""
+    """Raise `InvariantError` unless exactly the refused kinds are parked."""
     kinds = waiting.parked()
     parked = {kind for line in lines for tenant in line.tenants for kind in line.parked(tenant)}
     _require(parked == set(kinds), "other kinds are parked than wait")

@@ -1,6 +1,6 @@
-"""Evictions that were told, by quota, and the limits that they keep to.
+"""Recent evictions by quota, and the limits on them.
 
-A job that might start if these allowed more is tried again as soon as they do.
+A job that a limit keeps from starting is tried again as soon as the limit allows it.
 """
 
 from collections import Counter
@@ -21,16 +21,16 @@ _Times = tuple[float, ...]
 
 
 class Budgets:
-    """The limits, and when jobs were evicted in the last hour."""
+    """Limits on evictions, and the times of evictions in the last hour."""
 
-    __slots__ = ("_log", "_told", "limits")
+    __slots__ = ("_evicted", "_log", "limits")
 
     def __init__(self, limits: Mapping[str, EvictionLimit], log: UndoLog) -> None:
         self.limits, self._log = limits, log
-        self._told: dict[str, _Times] = {}
+        self._evicted: dict[str, _Times] = {}
 
     def free_at(self, live: Live, now: float) -> float:
-        """When a running job may be evicted, as far as it alone is concerned."""
+        """When a running job may be evicted, if no other job is."""
         return max(self._ripe_at(live, now), self._room_at(live.job.quota, 1, now))
 
     def _ripe_at(self, live: Live, now: float) -> float:
@@ -41,12 +41,12 @@ class Budgets:
         return max(now, live.since + limit.min_run_time)
 
     def all_free_at(self, victims: Iterable[Live], now: float) -> float:
-        """When all of these may be evicted together; inf: never."""
+        """When all of these jobs may be evicted together; inf: never."""
         counts = Counter(live.job.quota for live in victims) if self.limits else {}
         return max((self._room_at(quota, many, now) for quota, many in counts.items()), default=now)
 
     def reasons(self, victims: Sequence[Live], now: float) -> Iterator[str]:
-        """Why these may not all be evicted together now."""
+        """The limits that forbid to evict all of these jobs together now."""
         for live in victims:
             ripe = self._ripe_at(live, now)
             if ripe > now:
@@ -64,7 +64,7 @@ class Budgets:
         return f"{quota} has used {used} of its {most} evictions of an hour, {until}"
 
     def left(self, quotas: Iterable[str], now: float) -> dict[str, int]:
-        """By quota with a limit, how many of its jobs may be evicted now."""
+        """Evictions left now, for each quota with a limit."""
         limits = {quota: self._of(quota) for quota in quotas} if self.limits else {}
         return {
             quota: limit.per_hour - len(self._recent(quota, now))
@@ -86,34 +86,34 @@ class Budgets:
         return now if over <= 0 else recent[over - 1] + _HOUR
 
     def _recent(self, quota: str, now: float) -> _Times:
-        return tuple(time for time in self._told.get(quota, ()) if time + _HOUR > now)
+        return tuple(time for time in self._evicted.get(quota, ()) if time + _HOUR > now)
 
     def note(self, quota: str, now: float) -> None:
-        """A job of a quota was told to leave for another job."""
+        """Record that a job of a quota was evicted for another job."""
         limit = self._of(quota)
         if limit is not None and limit.per_hour is not None:
-            self._log.keep(self._told, quota)
-            self._told[quota] = (*self._recent(quota, now), now)
+            self._log.keep(self._evicted, quota)
+            self._evicted[quota] = (*self._recent(quota, now), now)
 
     def branch(self, log: UndoLog) -> Self:
-        """An equal for a branch."""
+        """A copy for a branch."""
         branch = type(self)(self.limits, log)
-        branch._told = self._told.copy()
+        branch._evicted = self._evicted.copy()
         return branch
 
     def plain(self) -> list[Any]:
-        """All of it as plain data; empty: there are no limits."""
-        return [list(self.limits.values()), self._told] if self.limits else []
+        """The limits and evictions as plain data; empty if there are no limits."""
+        return [list(self.limits.values()), self._evicted] if self.limits else []
 
     @classmethod
     def of_plain(cls, data: list[Any], log: UndoLog) -> Self:
-        """All of it from plain data."""
-        limits, told = data or ([], {})
-        read = [record_of_plain(EvictionLimit, one) for one in limits]
-        made = cls({one.quota: one for one in read}, log)
-        for quota, times in told.items():
-            found = tuple(as_float(time, "evictions") for time in times)
-            if list(found) != sorted(found):
+        """The limits and evictions from plain data."""
+        limits, evictions = data or ([], {})
+        read = [record_of_plain(EvictionLimit, plain) for plain in limits]
+        budgets = cls({limit.quota: limit for limit in read}, log)
+        for quota, times in evictions.items():
+            moments = tuple(as_float(time, "evictions") for time in times)
+            if list(moments) != sorted(moments):
                 raise ValueError("evictions: not in order")
-            made._told[as_name(quota, "evictions")] = found
-        return made
+            budgets._evicted[as_name(quota, "evictions")] = moments
+        return budgets

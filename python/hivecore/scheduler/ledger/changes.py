@@ -1,4 +1,4 @@
-"""What happens to jobs when the cluster changes under them."""
+"""Applies changes of the cluster to jobs."""
 
 from collections.abc import Callable, Container, Iterable
 
@@ -34,15 +34,17 @@ def renew(state: State) -> None:
 
 
 def stop_on(state: State, node: str) -> None:
-    """Stop all units that run on a node."""
-    there = [live for live in state.jobs.values() if _on(live.placed, node)]
-    gone = {live.job.name for live in there}
+    """Stop all units on a node."""
+    affected = [live for live in state.jobs.values() if _on(live.placed, node)]
+    gone = {live.job.name for live in affected}
     for live in list(state.reserved.values()):
-        if live.victims and (live in there or gone.intersection(live.victims)):
+        if live.victims and (live in affected or gone.intersection(live.victims)):
             abandon(state, live)
             wait_again(state, live)
-    there.sort(key=lambda live: not live.extra_of)  # which must not take numbers of lost pods
-    for live in there:
+    affected.sort(
+        key=lambda live: not live.extra_of
+    )  # extra pods last, so that they do not take numbers of lost pods
+    for live in affected:
         if state.jobs.get(live.job.name) is live:
             stop_job_on(state, live, node)
 
@@ -50,13 +52,13 @@ def stop_on(state: State, node: str) -> None:
 def stop_job_on(
     state: State, live: Live, node: str, move: Callable[[State, Live], bool] | None = None
 ) -> None:
-    """Stop the pods of a job on a node, or all of it if it does not run on without them.
+    """Stop a job's pods on a node; or the whole job, if it does not run on without them.
 
-    :param move: moves all of it instead, if it can, and returns whether it did.
+    :param move: tries to move the whole job instead; returns whether it did.
     """
     units = _on(live.placed, node)
     if not units:
-        return  # it had stopped already, for a reserved job
+        return  # it has stopped already, for a reserved job
     first = live.units[0]
     failed = [pod for pod in first.placed if pod.node == node]
     is_all = live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
@@ -81,18 +83,18 @@ def stop_job_on(
 
 
 def hold_on_good_nodes(state: State, bad: Container[str]) -> None:
-    """Hold nothing on bad nodes for reserved jobs."""
+    """Release reserved places on bad nodes."""
     for live in state.reserved.values():
         if any(pod.node in bad for pod in live.units[0].placed):
             hold_no_more(state, live)
 
 
 def hold_nothing(state: State) -> None:
-    """Hold nothing for reserved jobs: their placement need not be valid any more."""
+    """Release all reserved places, as they may have become invalid."""
     for live in state.reserved.values():
         hold_no_more(state, live)
 
 
 def _on(units: Iterable[Unit], node: str) -> list[Unit]:
-    """The units that have a pod on a node."""
+    """The units with a pod on a node."""
     return [unit for unit in units if any(pod.node == node for pod in unit.placed)]

@@ -1,4 +1,4 @@
-"""Jobs end, or stop and wait again, and free their resources."""
+"""Ends jobs, or lets them stop and wait again, and frees their resources."""
 
 from hivecore.scheduler.actions import Reject, Start, TakeOver, Wait
 from hivecore.scheduler.ledger.lines import (
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def end(state: State, live: Live) -> None:
-    """End a job; a victim is forgotten when its resources are free."""
+    """End a job. A victim is forgotten when its resources are free."""
     if not live.runs:
         _end_waiting(state, live)
     elif live.for_job:
@@ -49,8 +49,8 @@ def end(state: State, live: Live) -> None:
 
 
 def ends_alone(state: State, live: Live) -> bool:
-    """Whether the end of a running job concerns no other job: then nothing can fail but a part that
-    was changed from outside.
+    """Whether the end of a running job affects no other job. Then it can only fail if a part was
+    changed from outside.
     """
     if live.for_job or live.lent is not None or len(live.units) > 1 or live.extras:
         return False
@@ -58,7 +58,7 @@ def ends_alone(state: State, live: Live) -> bool:
 
 
 def _end_waiting(state: State, live: Live) -> None:
-    """Withdraw a job that waits."""
+    """Withdraw a waiting job."""
     if live.state == "reserved":
         abandon(state, live)
         state.stages.withdraw(live.units[0])
@@ -78,7 +78,7 @@ def forget(state: State, live: Live) -> None:
 
 
 def _take_back(state: State, name: str, kinds: tuple[type[Start | TakeOver | Wait], ...]) -> None:
-    """Drop actions of a job of these kinds that no decide has returned yet."""
+    """Drop actions of these types for a job that no `decide` has returned yet."""
     kept = [a for a in state.outbox if not (isinstance(a, kinds) and a.job == name)]
     state.outbox = kept
 
@@ -114,9 +114,7 @@ def stop(state: State, live: Live) -> None:
 
 
 def keep_first(state: State, live: Live) -> None:
-    """Let only the first of the pods above the least wait that are of the role of one that has
-    stopped.
-    """
+    """Of the waiting extra pods of a role, keep the first."""
     if not live.extra_of:
         return
     role = live.units[0].pods[0].role
@@ -130,26 +128,26 @@ def keep_first(state: State, live: Live) -> None:
 
 
 def set_admitted(state: State, unit: Unit, has_quota: bool) -> None:
-    """Note whether another unit of its job is admitted for a unit."""
+    """Set whether a unit is admitted by another unit of its job."""
     unit.note(state.log)
     unit.has_quota = has_quota
 
 
 def end_extras(state: State, live: Live) -> None:
-    """End the pods that come and leave by themselves, with their job."""
+    """End the extra pods of a job, as the job ends or stops."""
     _expect_no_extras(state, live)
     for extra in [*live.extras.values()]:
         if state.jobs.get(extra.job.name) is not extra:
-            continue  # it has ended with another
+            continue  # it ended with another pod
         end(state, extra)
-        if state.jobs.get(extra.job.name) is extra:  # what it has is held for another job
+        if state.jobs.get(extra.job.name) is extra:  # its resources are held for another job
             winner = state.jobs[extra.for_job]
             abandon(state, winner)
             wait_again(state, winner)
 
 
 def _expect_no_extras(state: State, live: Live) -> None:
-    """Let the pods that come and leave by themselves wait no more; those that run do not return."""
+    """End the waiting extra pods of a job; running ones do not return once they stop."""
     for extra in [*live.extras.values()]:
         if extra.runs:
             extra.note(state.log)
@@ -159,7 +157,7 @@ def _expect_no_extras(state: State, live: Live) -> None:
 
 
 def expect_no_more(state: State, live: Live) -> None:
-    """Let no more pods join a job; those that come and leave by themselves end with it."""
+    """Let no more pods join a job, and end its waiting extra pods."""
     if live.extras:
         _expect_no_extras(state, live)
     if len(live.units) == 1:
@@ -188,15 +186,15 @@ def _give_back_all(state: State, live: Live, end: bool) -> None:
 
 
 def _ends_early(state: State, live: Live) -> bool:
-    """Whether a job that ends or stops now was to run longer."""
+    """Whether a job that ends or stops now was expected to run longer."""
     return live.job.run_time is None or state.now < live.since + live.job.run_time
 
 
 def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -> None:
-    """Free the resources of a unit.
+    """Release the resources of a unit.
 
-    :param end: it requests nothing any more; otherwise it waits.
-    :param reclaimed: if it waits: another quota reclaims its resources.
+    :param end: the unit ends; otherwise it waits again.
+    :param reclaimed: another quota reclaims the resources; only if the unit waits again.
     """
     if state.relief is not None or state.losses is not None:
         state.note_change(unit.owner)
@@ -215,7 +213,7 @@ def give_back(state: State, unit: Unit, *, end: bool, reclaimed: bool = False) -
 
 
 def has_stopped(state: State, live: Live) -> None:
-    """A victim has stopped: its resources are held until all victims have."""
+    """Record that a victim has stopped. Its resources are held until all victims have stopped."""
     live.note(state.log)
     live.has_stopped = True
     for extra in [*live.extras.values()]:
@@ -223,13 +221,13 @@ def has_stopped(state: State, live: Live) -> None:
             has_stopped(state, extra)
     state.stages.read(live.job.name, False)
     winner = state.jobs.get(live.for_job)
-    # That job may be gone, and its name that of another job by now.
+    # that job may be gone, and another one may have its name
     if winner is None or live.job.name not in winner.victims:
         leave(state, live)
 
 
 def leave(state: State, live: Live) -> None:
-    """Free the resources of a victim that has stopped."""
+    """Release the resources of a victim that has stopped."""
     if live.is_ending:
         _give_back_all(state, live, end=True)
         forget(state, live)
@@ -238,7 +236,7 @@ def leave(state: State, live: Live) -> None:
 
 
 def abandon(state: State, live: Live) -> None:
-    """Let a job wait for its victims no more; they still have to stop."""
+    """Let a reserved job no longer wait for its victims. The victims still have to stop."""
     hold_no_more(state, live)
     victims = live.victims
     live.note(state.log)
@@ -252,7 +250,7 @@ def abandon(state: State, live: Live) -> None:
 
 
 def hold_no_more(state: State, live: Live) -> None:
-    """Hold nothing for a job; it is decided again when all of its victims have stopped."""
+    """Release what is held for a reserved job. It is placed once its victims have stopped."""
     unit = live.units[0]
     if unit.placed:
         units = leaving(state, live)
@@ -262,7 +260,7 @@ def hold_no_more(state: State, live: Live) -> None:
 
 
 def leaving(state: State, live: Live) -> list[Unit]:
-    """The units of the victims of a job."""
+    """The units of a job's victims."""
     return [unit for name in live.victims for unit in state.jobs[name].placed]
 
 

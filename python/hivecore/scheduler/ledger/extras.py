@@ -1,9 +1,9 @@
-"""The pods of a running job above its least: each comes and leaves by itself.
+"""Extra pods: pods of a running job above its least, which come and leave one by one.
 
-The ledger treats such a pod as an opportunistic job of one pod, of the name "job/role/number". So
-it waits in the queue of its tenant, starts on what is idle, is a candidate where a guaranteed job
-lacks room, and stops by itself, by the rules for all jobs. It starts only near the other pods of
-its job, and ends with it. Of each role one more pod waits at a time.
+An extra pod is kept as an opportunistic job of one pod, named "job/role/number". So the rules for
+jobs apply: it waits in its tenant's queue, starts on idle resources, and may be evicted for
+guaranteed jobs. It starts only near the other pods of its job, and ends with the job. For each
+role, one extra pod waits at a time.
 """
 
 from hivecore.scheduler.job import Job
@@ -16,7 +16,7 @@ __all__ = ["expect_extra", "expect_extras", "job_of"]
 
 
 def expect_extras(state: State, live: Live) -> None:
-    """Let the next pod of each role of a running job wait, unless one waits already."""
+    """Queue the next extra pod of each role, unless one waits already."""
     for role in live.job.roles if live.state == "running" and not live.for_job else ():
         if role.max_pods is None:
             continue
@@ -31,7 +31,7 @@ def expect_extras(state: State, live: Live) -> None:
 
 
 def expect_extra(state: State, live: Live, pod: Pod) -> Live:
-    """Let a pod of a running job wait that comes and leaves by itself."""
+    """Queue an extra pod of a running job."""
     extra = _extra_of(state, live, pod)
     state.add(extra)
     state.log.keep(live.extras, extra.job.name)
@@ -42,7 +42,7 @@ def expect_extra(state: State, live: Live, pod: Pod) -> Live:
 
 
 def _extra_of(state: State, live: Live, pod: Pod) -> Live:
-    """Make the job that stands for a pod of another job."""
+    """Make the job that stands for an extra pod."""
     job = job_of(live.job, pod)
     kind = state.kinds.part(job, [pod])
     extra = Live(job, [Unit(job.name, job.name, kind, (pod,), live.job.name)])
@@ -51,7 +51,7 @@ def _extra_of(state: State, live: Live, pod: Pod) -> Live:
 
 
 def job_of(job: Job, pod: Pod) -> Job:
-    """The record of a pod above the least; above what its job wants it comes after all jobs."""
+    """The record of an extra pod. It has the lowest priority above the wanted number of pods."""
     role = next(role for role in job.roles if role.name == pod.role)
     return Job(
         f"{job.name}/{role.name}/{pod.number}",

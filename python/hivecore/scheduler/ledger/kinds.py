@@ -1,4 +1,4 @@
-"""The kinds of units, found by what they request."""
+"""The kinds of units: units of a kind request the same."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,9 +17,9 @@ class Kinds:
     """The latest kinds, and which of them can never start.
 
     :param log: undoes changes.
-    :param by_stages: whether jobs differ by the stages of their iterations, too.
-    :param hosts: the resources of roles that pods take from the "host" of their node.
-    :param gpu_memory: as of `gpu_amount`.
+    :param by_stages: whether jobs with different iteration stages have different kinds.
+    :param hosts: resources that pods take from the "host" device of their node.
+    :param gpu_memory: as for `gpu_amount`.
     """
 
     def __init__(
@@ -34,28 +34,30 @@ class Kinds:
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
-        #: the number of kinds so far
+        #: number of kinds so far
         self.numbered = 0
-        #: whether each kind so far has GPUs
+        #: whether all kinds so far have GPUs
         self.all_want_gpus = True
-        #: while a state is read, by number
+        #: kinds by number, while a state is read
         self._restored: dict[int, Kind] = {}
 
     def of(self, job: Job) -> Kind:
-        """The kind of the first unit of a job."""
+        """The kind of a job's first unit."""
         if job.after or job.together:
             return self._new(job, least_of(job), is_alone=True)
         return self._find(self.key_of(job), job, None)
 
     def enforced(self, job: Job) -> Kind | None:
-        """The kind of a job if the parts, as they are now, are known to enforce its constraints."""
+        """The kind of a job if the present parts are known to enforce its constraints, else
+        None.
+        """
         if job.after or job.together:
             return None
         kind = self._known.get(self.key_of(job))
         return kind if kind is not None and kind.number in self._enforced else None
 
     def note_enforced(self, kind: Kind) -> None:
-        """Note that the parts enforce the constraints of a kind."""
+        """Record that the parts enforce the constraints of a kind."""
         if not kind.is_alone:
             if len(self._enforced) >= _MOST:
                 self._log.set(self, "_enforced", set())
@@ -63,13 +65,13 @@ class Kinds:
             self._enforced.add(kind.number)
 
     def key_of(self, job: Job) -> tuple[Any, ...]:
-        """The key of the kind of jobs that start by themselves."""
+        """The key of a job's kind, for jobs that start alone."""
         return (job.roles, *self._terms(job))
 
     def joining(self, job: Job, role: Role, *, is_alone: bool = False) -> Kind:
         """The kind of a pod that joins a job later.
 
-        :param is_alone: it is for one unit only.
+        :param is_alone: do not share the kind with other units.
         """
         if is_alone:
             return self._new(job, [(role, 1)], is_alone=True)
@@ -80,7 +82,7 @@ class Kinds:
         return self._new(job, sizes_of(job, pods), is_alone=True)
 
     def lent(self, kind: Kind) -> Kind:
-        """The kind of units on idle cells while a unit of this kind waits."""
+        """The kind of units on idle cells, for the kind of the units that wait."""
         key = ("lent", kind.number)
         lent = self._known.get(key)
         if lent is None:
@@ -88,7 +90,7 @@ class Kinds:
         return lent
 
     def alone(self, kind: Kind) -> Kind:
-        """An equal kind for a unit that waits by itself."""
+        """An equal kind for a single unit."""
         alone = self._new(kind.job, list(kind.sizes), is_alone=True, like=kind.like or kind)
         known = self._impossible.get(kind.number)
         if known is not None:
@@ -96,7 +98,7 @@ class Kinds:
         return alone
 
     def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
-        """Why units of a kind could never start, computed once; "": they could."""
+        """Why units of a kind can never start; "" if they can. Cached."""
         reason = self._impossible.get(kind.number)
         if reason is None:
             reason = ask(kind)
@@ -110,16 +112,16 @@ class Kinds:
         self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
-        """Forget what is impossible, and what is enforced."""
+        """Forget which kinds are impossible, and which are enforced."""
         self._log.set(self, "_impossible", {})
         self._log.set(self, "_enforced", set())
 
     def restored(
         self, number: int, is_alone: bool, job: Job, role: Role | None, lost: Iterable[Pod] = ()
     ) -> Kind:
-        """The kind of this number, while a state is read.
+        """The kind with this number, while a state is read.
 
-        :param lost: the pods that have failed, if it is theirs.
+        :param lost: the failed pods, if the unit consists of them.
         """
         kind = self._restored.get(number)
         if kind is None:
@@ -132,7 +134,7 @@ class Kinds:
         return kind
 
     def restored_lent(self, number: int, kind: Kind) -> Kind:
-        """The kind of this number of units on idle cells while a unit of a kind waits."""
+        """The kind with this number of units on idle cells, while a state is read."""
         lent = self._restored.get(number)
         if lent is None:
             lent = self._restored[number] = _lent_kind(number, kind.job, self._nodes)
@@ -140,14 +142,13 @@ class Kinds:
         return lent
 
     def end_restoring(self, numbered: int) -> None:
-        """Note that a state was read in which so many kinds had been numbered."""
+        """End the reading of a state."""
         self.numbered = numbered
         self._restored.clear()
 
     def _keep(self, key: Any, kind: Kind) -> Kind:
-        """Remember a kind."""
         if len(self._known) >= _MOST:
-            # The older half; if a unit of such a kind waits, later units get another kind.
+            # Drop the older half. If a unit of such a kind waits, later units get another kind.
             gone = list(self._known)[: _MOST // 2]
             numbers = {self._known[key].number for key in gone}
             self._log.set(
@@ -164,7 +165,7 @@ class Kinds:
         return self.numbered
 
     def branch(self, log: UndoLog) -> Self:
-        """An equal, independent object."""
+        """A copy for a branch."""
         branch = type(self)(log, self._by_stages, **self._nodes)
         branch.numbered, branch.all_want_gpus = self.numbered, self.all_want_gpus
         branch._known, branch._impossible = self._known.copy(), self._impossible.copy()
@@ -212,17 +213,17 @@ class Kinds:
 
 
 def _lent_kind(number: int, job: Job, nodes: Any) -> Kind:
-    """A kind that requests idle cells as an opportunistic job does."""
+    """A kind that requests idle cells, like an opportunistic job."""
     weak = job.replace(guaranteed=False, where=job.where.replace(pinned_cell=""))
     return Kind(number, weak, least_of(job), is_lent=True, **nodes)
 
 
 def least_of(job: Job) -> list[tuple[Role, int]]:
-    """The roles, and with how many pods of each a job can start."""
+    """For each role, with how many pods a job can start."""
     return [(role, role.min_pods + role.spares) for role in job.roles if role.min_pods]
 
 
 def sizes_of(job: Job, pods: Iterable[Pod]) -> list[tuple[Role, int]]:
-    """The roles of some pods, and how many of each there are."""
+    """For each role, the number of given pods."""
     counts = Counter(pod.role for pod in pods)
     return [(role, counts[role.name]) for role in job.roles if role.name in counts]

@@ -1,4 +1,4 @@
-"""The queues of units: that of their tenant, or that for idle cells."""
+"""The queues of units: one for each tenant, and one for idle cells."""
 
 from hivecore._record import force_setattr
 from hivecore.queues import QueuedJob, TenantQueues
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def queue_of(state: State, job: Job) -> str:
-    """The queue of a job."""
+    """The name of a job's queue."""
     return job.tenant if state.has_queues else "all"
 
 
@@ -43,14 +43,14 @@ def line_of(state: State, kind: Kind) -> TenantQueues:
 
 
 def push(state: State, unit: Unit) -> None:
-    """Put a unit into its queue."""
+    """Put a new unit into its queue."""
     line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
 
 
 def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
-    """The entry of a unit in its queue; its job may not be known yet."""
+    """The entry of a unit in its queue."""
     kind, attained = unit.kind, 0.0
     if job is None:
         live = state.jobs[unit.owner]
@@ -86,21 +86,21 @@ def requeue(state: State, unit: Unit) -> None:
 
 
 def _may_do_less(state: State, unit: Unit) -> bool:
-    """Whether a unit that waits may not borrow or evict what equal units may."""
+    """Whether a waiting unit must not borrow or evict what equal units may."""
     if not state.stages.may_borrow(unit):
         return True
     return unit.kind.job.guaranteed and bool(state.precedence.above(unit.owner))
 
 
 def _keep_apart(state: State, unit: Unit) -> None:
-    """Let a unit wait by itself while it may do less than equal ones."""
+    """Let a unit wait apart from its kind while it may do less."""
     unit.kind = state.kinds.alone(unit.kind)
     state.log.keep(state.apart, unit.name)
     state.apart[unit.name] = unit
 
 
 def wait_by_itself(state: State, unit: Unit) -> None:
-    """Let a unit wait at its place, but not with equal ones in this round."""
+    """Let a unit wait at its place, but apart from its kind in this round."""
     take_off(state, unit)
     _keep_apart(state, unit)
     departure = unit.departure
@@ -111,7 +111,7 @@ def wait_by_itself(state: State, unit: Unit) -> None:
 
 
 def rejoin(state: State) -> None:
-    """Let units wait with equal ones again that may do as much as these."""
+    """Let units wait with their kind again once they may do as much."""
     for name, unit in sorted(state.apart.items()):
         waits = state.queued.get(name) is unit and unit.kind.is_alone
         if waits and _may_do_less(state, unit):
@@ -133,9 +133,9 @@ def update_rank(state: State, unit: Unit) -> None:
 
 
 def withdraw(state: State, unit: Unit) -> None:
-    """Withdraw a unit that waits in a queue."""
+    """Withdraw a waiting unit."""
     take_off(state, unit)
-    if not unit.is_lost:  # its job stays charged for it
+    if not unit.is_lost:  # the job stays charged for a lost pod
         state.stages.withdraw(unit)
 
 
@@ -150,14 +150,14 @@ def take_off(state: State, unit: Unit) -> None:
 
 
 def wait_apart(state: State, live: Live, unit: Unit, refused: Refused) -> None:
-    """Let a unit wait by itself, not with its kind."""
+    """Let a unit wait apart from its kind."""
     state.waiting.leave(unit.kind, unit.name)
     set_apart(state, unit)
     wait(state, live, unit, refused)
 
 
 def set_apart(state: State, unit: Unit) -> None:
-    """Give a unit that has left its queue a kind of its own."""
+    """Give a unit that was taken off its queue a kind of its own."""
     if not unit.kind.is_alone:
         assert unit.departure is not None
         unit.note(state.log)
@@ -174,7 +174,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     line_of(state, kind).requeue(departure)
     state.enqueue(unit)
     is_first = unit is live.units[0] and not live.runs
-    if is_first and live.job.together:  # another job may have to start with it then
+    if is_first and live.job.together:  # another job may have to start with it
         refused = refused._replace(keys=(*refused.keys, *state.stops_of_linked(live)))
     _park(state, kind, refused)
     if is_first or unit.is_lost:
@@ -182,13 +182,13 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
 
 
 def _park(state: State, kind: Kind, refused: Refused) -> None:
-    """Offer no unit of a kind."""
+    """Do not offer units of a kind until a key of the refusal is touched."""
     line_of(state, kind).park(queue_of(state, kind.job), kind.number)
     state.waiting.park(kind, refused.refusal, refused.keys)
 
 
 def offer_idle_cells(state: State, live: Live) -> None:
-    """Let a job that waits for its tenant's cells wait for idle cells as well."""
+    """Let a job that waits for its tenant's cells wait for idle cells, too."""
     if state.lending is not None and state.may_run_on_idle_cells(live):
         live.note(state.log)
         unit = live.may_be_lent(state.kinds)
@@ -197,7 +197,7 @@ def offer_idle_cells(state: State, live: Live) -> None:
 
 
 def lend_no_more(state: State, live: Live) -> None:
-    """Let a job wait for idle cells no more."""
+    """Let a job no longer wait for idle cells."""
     if live.lent is not None:
         take_off(state, live.lent)
         live.note(state.log)
@@ -205,7 +205,7 @@ def lend_no_more(state: State, live: Live) -> None:
 
 
 def tell_if_parked(state: State, live: Live) -> None:
-    """Tell why a job waits that is new in its kind, if that is parked."""
+    """Report why a new job waits, if its kind is parked."""
     kind = live.units[0].kind
     refusal = state.waiting.refusal(kind)
     if refusal is not None:
@@ -214,14 +214,14 @@ def tell_if_parked(state: State, live: Live) -> None:
 
 
 def _try_beside_promises(state: State, kind: Kind) -> None:
-    """Offer a kind again in which a job is new: it may end before a start that others delay."""
+    """Retry a kind with a new job, which may end before the promised start that others delay."""
     refusal = state.waiting.refusal(kind)
     if refusal is not None and refusal.code == "backfill":
         state.waiting.touch((came(kind),))
 
 
 def came(kind: Kind) -> Key:
-    """The key that is touched when a job comes that is like those that would delay others."""
+    """The key that is touched when a job of a kind is submitted."""
     return "came", str(kind.number)
 
 

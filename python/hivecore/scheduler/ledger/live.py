@@ -28,42 +28,42 @@ class Live:
 
     def __init__(self, job: Job, units: list[Unit]) -> None:
         self.job = job
-        #: the job of which it is a pod above the least; "": it is a job of its own
+        #: for an extra pod, its job; "": it is a job
         self.extra_of = ""
-        #: such pods of it, by name; see `hivecore.scheduler.ledger.extras`
+        #: its extra pods by name, see `hivecore.scheduler.ledger.extras`
         self.extras: dict[str, Live] = {}
-        #: its place among all that have come
+        #: its position in the order of submission
         self.number = 0
         #: "pending", "lent", "reserved" or "running"
         self.state = "pending"
         #: when it started
         self.since = 0.0
-        #: the seconds for which it had run before that
+        #: seconds that it ran before that
         self.attained = 0.0
-        #: the job starts with the first; the others join while it runs
+        #: the job starts with the first unit; the others join while it runs
         self.units = units
         #: the unit that may run on idle cells while the first unit waits
         self.lent: Unit | None = None
-        #: the last reason to wait that was returned
+        #: the last reason to wait that was reported
         self.told: Refusal | None = None
-        #: while it is reserved: its victims
+        #: its victims, while it is reserved
         self.victims: tuple[str, ...] = ()
-        #: while it has to stop: for which job, and whether it has
+        #: while it is a victim: the job that it stops for, and whether it has stopped
         self.for_job = ""
         self.has_stopped = False
-        #: it ends when it has stopped
+        #: whether it ends when it has stopped
         self.is_ending = False
-        #: another quota reclaims its resources when it stops
+        #: whether another quota reclaims its resources
         self.is_reclaimed = False
 
     @property
     def runs(self) -> bool:
-        """Whether it runs, on idle cells included."""
+        """Whether it runs, on idle cells or others."""
         return self.state in _RUNS
 
     @property
     def all_units(self) -> Iterator[Unit]:
-        """The units, that for idle cells included."""
+        """The units, with the one for idle cells."""
         yield from self.units
         if self.lent is not None:
             yield self.lent
@@ -76,12 +76,12 @@ class Live:
 
     @property
     def all_placed(self) -> list[Unit]:
-        """The same with the pods that come and leave by themselves."""
+        """The units that have resources, with extra pods."""
         return [*self.placed, *[unit for live in self.extras.values() for unit in live.placed]]
 
     @property
     def lost(self) -> list[Unit]:
-        """The pods that have failed and wait to be placed again near the others."""
+        """The units of failed pods, which wait to be placed near the others."""
         return [unit for unit in self.units[1:] if unit.is_lost]
 
     @property
@@ -91,11 +91,11 @@ class Live:
 
     @classmethod
     def submitted(cls, job: Job, kind: Kind) -> Self:
-        """A job that was just submitted."""
+        """A new job."""
         return cls(job, [Unit(job.name, job.name, kind, kind.first_pods)])
 
     def copy(self) -> Self:
-        """An equal job for a branch."""
+        """A copy for a branch."""
         copy: Self = object.__new__(type(self))
         copy.job, copy.number, copy.extra_of, copy.extras = self.job, self.number, self.extra_of, {}
         copy.restore(_values(self))
@@ -104,17 +104,17 @@ class Live:
         return copy
 
     def note(self, log: UndoLog) -> None:
-        """Let a log restore the job as it is now; its units by themselves."""
+        """Let a log restore the job, without its units."""
         if log.is_on:
             log.add((self.restore, _values(self)))
 
     def restore(self, values: tuple[Any, ...]) -> None:
-        """Restore the job as it was."""
+        """Undo changes."""
         for name, value in zip(_FIELDS, values, strict=True):
             setattr(self, name, value)
 
     def pause(self, now: float) -> None:
-        """Count the time until now; it starts again or waits."""
+        """Add the run time until now; the job starts again or waits."""
         self.attained += now - self.since
         self.since = now
 
@@ -126,9 +126,9 @@ class Live:
         return self.lent
 
     def joining(self, kinds: Kinds) -> list[Unit]:
-        """Make the units of the pods that join it now that it runs."""
+        """Make units for the pods that join the job while it runs."""
         name, where = self.job.name, self.job.where
-        # Pods of other jobs that ask for the same may use another domain, or other nodes.
+        # similar pods of other jobs may use other domains or nodes
         is_confined = bool(where.must or where.within)
         joining = [
             Unit(
@@ -144,10 +144,10 @@ class Live:
         return joining
 
     def lose(self, kinds: Kinds) -> list[Unit]:
-        """Make the units of the pods that have failed: one of all but spares, one of each spare."""
+        """Make units for failed pods: one for each spare, and one for all others."""
         job, first = self.job, self.units[0]
-        there = {(pod.role, pod.index) for pod in first.placed}
-        gone = [pod for pod in first.pods if pod not in there]
+        placed = {(pod.role, pod.index) for pod in first.placed}
+        gone = [pod for pod in first.pods if pod not in placed]
         spares = [pod for pod in gone if job.is_spare(*pod)]
         others = tuple(pod for pod in gone if pod not in spares)
         by_name = {f"{job.name}/lost": others} if others else {}
@@ -159,8 +159,8 @@ class Live:
         return lost
 
     def unit_of(self, pod: str) -> Unit | None:
-        """The unit of a running pod, "role/index"; None: there is none."""
+        """The unit of a running pod, "role/index"; None if there is none."""
         for unit in self.placed:
-            if any(f"{one.role}/{one.index}" == pod for one in unit.placed):
+            if any(f"{placed.role}/{placed.index}" == pod for placed in unit.placed):
                 return unit
         return None

@@ -1,7 +1,7 @@
-"""Running jobs in the order of what is lost when they end.
+"""Running jobs sorted by what is lost if they end.
 
-A job loses the GPU-seconds since it started. Of jobs with equally many GPUs the last to start loses
-least, at any time: so there is a sorted list for each number of GPUs, and these are merged.
+A job loses the GPU-seconds since it started. Among jobs with equally many GPUs, the latest to start
+always loses least. So jobs are sorted by start for each number of GPUs, and the lists are merged.
 """
 
 from bisect import bisect_left, insort
@@ -12,32 +12,31 @@ from hivecore.scheduler.ledger.live import Live
 
 __all__ = ["Losses"]
 
-#: When a job started, negated, and its name.
+#: start, negated, and name of a job
 _Entry = tuple[float, str]
 
 
 class Losses:
-    """The running jobs; the lists follow when they are read.
+    """The running jobs. Lists are updated when they are read.
 
-    :param running: the jobs by name.
-    :param by_tenant: whether each tenant has lists of its own.
+    :param running: jobs by name.
+    :param by_tenant: whether to keep lists for each tenant.
     """
 
     __slots__ = ("_by_tenant", "_known", "_lists", "_running", "changed")
 
     def __init__(self, running: Mapping[str, Live], by_tenant: bool) -> None:
         self._running, self._by_tenant = running, by_tenant
-        #: the jobs that have started or stopped since
+        #: jobs that started or stopped since the last update
         self.changed = set(running)
         self._lists: dict[tuple[str, int], list[_Entry]] = {}
         #: the list of each job, and its entry there
         self._known: dict[str, tuple[tuple[str, int], _Entry]] = {}
 
     def cheapest(self, now: float, tenant: str | None) -> Iterator[tuple[float, str]]:
-        """What is lost with each job, and its name, in this order; jobs that have to stop are left
-        out.
+        """Pairs of a loss and a job, the smallest loss first. Victims are left out.
 
-        :param tenant: the only tenant whose jobs count; ``None``: all do.
+        :param tenant: only jobs of this tenant; ``None``: all jobs.
         """
         self._follow()
         lists = [
@@ -45,7 +44,7 @@ class Losses:
             for (owner, gpus), entries in self._lists.items()
             if tenant is None or owner == tenant
         ]
-        return (one for one in merge(*lists) if not self._running[one[1]].for_job)
+        return (entry for entry in merge(*lists) if not self._running[entry[1]].for_job)
 
     def _follow(self) -> None:
         for name in self.changed:

@@ -1,8 +1,8 @@
-"""Pods of a running job that have failed: spares, and pods above the least, take their numbers, and
-the rest wait to be placed again near the others, which run on.
+"""Failed pods of a job that runs on: spares and extra pods take their numbers; the rest wait to be
+placed near the other pods.
 
-The first unit of the job keeps its name and kind, and the places of the pods that run. The quota of
-the job stays charged for all of them, so the pods that wait need a place, and nothing else.
+The first unit of the job keeps its name, its kind and the pods that run. The quota stays charged
+for all pods, so the failed pods only need a place.
 """
 
 from collections import defaultdict
@@ -22,13 +22,13 @@ _Taken = list[tuple[PlacedPod, PlacedPod]]
 
 
 def may_lose(state: State, live: Live, gone: Collection[PlacedPod]) -> bool:
-    """Whether a job runs on without these pods of those with which it started."""
+    """Whether a job runs on without these of its first pods."""
     runs_on = live.job.on_failure != "job" and state.order is None
     return runs_on and live.state == "running" and len(gone) < len(live.units[0].placed)
 
 
 def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
-    """Pods of a job have failed, and are to be placed again."""
+    """Record that pods of a job have failed, and queue them."""
     first, failed = live.units[0], {id(pod) for pod in gone}
     left = [pod for pod in first.placed if id(pod) not in failed]
     bad = state.stages.unhealthy()
@@ -39,7 +39,7 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
     _rebook(state, live, left, taken=taken)
     taken += _take_extras(state, live, bad)
     for lost in live.lose(state.kinds):
-        # Its tenant gets back what it was charged for these pods.
+        # the tenant is not charged for these pods while they wait
         assert first.departure is not None
         whole = first.departure.charge
         charge = min(whole, before - first.gpus)
@@ -62,7 +62,7 @@ def _rebook(
     other: Unit | None = None,
     taken: _Taken | None = None,
 ) -> None:
-    """Let the first unit of a job have these pods; the arguments are those of `Stages.rebook`."""
+    """Set the pods of a job's first unit. See `Stages.rebook` for the arguments."""
     first = live.units[0]
     order = {pod: i for i, pod in enumerate(first.pods)}
     placed = tuple(sorted(pods, key=lambda pod: order[Pod(pod.role, pod.index)]))
@@ -77,9 +77,7 @@ def _rebook(
 def _take_over(
     live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod], bad: Container[str]
 ) -> _Taken:
-    """Give the numbers of pods that have failed to spares, which are in the list of those left, but
-    for those on bad nodes.
-    """
+    """Give the numbers of failed pods to spares in ``left`` that are not on bad nodes."""
     spares: defaultdict[str, list[PlacedPod]] = defaultdict(list)
     for pod in reversed(left):
         if live.job.is_spare(pod.role, pod.index) and pod.node not in bad:
@@ -95,12 +93,12 @@ def _take_over(
 
 
 def _take_extras(state: State, live: Live, bad: Container[str]) -> _Taken:
-    """Give the numbers of pods that have failed to pods above the least, the newest first, but for
-    those on bad nodes. On cells these have no guarantee, and keep their numbers.
+    """Give the numbers of failed pods to extra pods that are not on bad nodes, the newest first. On
+    cells extra pods have no guarantee, and keep their numbers.
     """
     taken: _Taken = []
     first = live.units[0]
-    there = {(pod.role, pod.index) for pod in first.placed}
+    placed = {(pod.role, pod.index) for pod in first.placed}
     for pod in first.pods if live.extras and not state.stages.places_by_cells else ():
         extras = [extra for extra in live.extras.values() if extra.runs and not extra.for_job]
         newest = max(
@@ -113,7 +111,7 @@ def _take_extras(state: State, live: Live, bad: Container[str]) -> _Taken:
             key=lambda extra: (extra.since, extra.number),
             default=None,
         )
-        if pod in there or live.job.is_spare(*pod) or newest is None:
+        if pod in placed or live.job.is_spare(*pod) or newest is None:
             continue
         unit = newest.units[0]
         before = unit.placed[0]
@@ -126,7 +124,7 @@ def _take_extras(state: State, live: Live, bad: Container[str]) -> _Taken:
 
 
 def regain(state: State, live: Live, lost: Unit) -> None:
-    """Pods that had failed have places again."""
+    """Record that failed pods have been placed again."""
     first = live.units[0]
     first.note(state.log)
     lost.note(state.log)
@@ -135,9 +133,9 @@ def regain(state: State, live: Live, lost: Unit) -> None:
 
 
 def forget_lost(state: State, live: Live, gone: Unit | None = None) -> None:
-    """Let pods of a job that have failed wait no more.
+    """Let failed pods of a job no longer wait.
 
-    :param gone: those that are in no queue; the others wait on unless all of them have places.
+    :param gone: those that are in no queue. The others still wait, unless all pods are placed.
     """
     first = live.units[0]
     first.note(state.log)

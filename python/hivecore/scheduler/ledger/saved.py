@@ -1,4 +1,4 @@
-"""The state of a scheduler as bytes: those of its parts, and its jobs as JSON."""
+"""The state of a scheduler as bytes: the states of its parts, and its jobs as JSON."""
 
 import json
 import struct
@@ -52,13 +52,13 @@ _LENGTH = struct.Struct("<Q")
 
 
 def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
-    """A state as bytes.
+    """Return a state as bytes.
 
-    :param logged: the number of the last line of its log.
-    :param pending: the decided actions that no call has returned yet.
+    :param logged: number of the last line of its log.
+    :param pending: decided actions that no call has returned yet.
     """
     stages = state.stages
-    told: dict[str, Any] = {
+    plain: dict[str, Any] = {
         "settings": [state.has_queues, state.immediate, state.preemption, stages.tries],
         "lending": state.lending is not None,
         "storage": None,
@@ -89,14 +89,14 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "defragmentation": state.defragmentation,
         "claims_mode": "" if stages.claims_mode == "first" else stages.claims_mode,
     }
-    told |= {name: value for name, value in more.items() if value}
+    plain |= {name: value for name, value in more.items() if value}
     devices = stages.find(DeviceCluster)
     if devices is not None and stages.gpu_memory not in (None, memory_of_gpus(devices)):
-        told["gpu_memory"] = stages.gpu_memory
+        plain["gpu_memory"] = stages.gpu_memory
     if state.patience < inf:
-        told["patience"] = state.patience
-    told |= stages.plain()
-    text = json.dumps(told, separators=(",", ":"), default=plain_record).encode()
+        plain["patience"] = state.patience
+    plain |= stages.plain()
+    text = json.dumps(plain, separators=(",", ":"), default=plain_record).encode()
     parts = stages.to_bytes()
     if state.lending is not None:
         parts.append(state.lending.to_bytes())
@@ -104,30 +104,31 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[State, int, list[Action]]:
-    """The state, with parts of its own, the number of the last line of its log, and the actions
-    that no call has returned yet.
+    """Return the state with its own parts, the number of the last line of its log, and the decided
+    actions that no call has returned yet.
 
-    :raises ValueError: or another error: the bytes are damaged, or describe no possible state.
+    :raises ValueError: the bytes are damaged, or describe no possible state; other errors as well.
     """
     text, queues, *parts = _split(data)
-    told = json.loads(text)
-    has_queues, immediate, preemption, tries = told["settings"]
-    lending = TenantQueues.from_bytes(parts.pop()) if told["lending"] else None
-    if len(parts) != len(told["parts"]) or set(told["parts"]) - set(_PARTS):
+    plain = json.loads(text)
+    has_queues, immediate, preemption, tries = plain["settings"]
+    lending = TenantQueues.from_bytes(parts.pop()) if plain["lending"] else None
+    if len(parts) != len(plain["parts"]) or set(plain["parts"]) - set(_PARTS):
         raise ValueError("parts")
     read = dict.fromkeys(_PARTS) | {
-        name: _PARTS[name].from_bytes(part) for name, part in zip(told["parts"], parts, strict=True)
+        name: _PARTS[name].from_bytes(part)
+        for name, part in zip(plain["parts"], parts, strict=True)
     }
-    storage, sharing, memory = told["storage"], told.get("sharing"), told.get("gpu_memory")
+    storage, sharing, memory = plain["storage"], plain.get("sharing"), plain.get("gpu_memory")
     stages = Stages.of(
         **read,
         storage=None if storage is None else StorageStage.pool_of_plain(storage),
         tries=as_int(tries, "tries", 1, 1000),
         sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
-        hosts=frozenset(as_name(host, "hosts") for host in told.get("hosts", ())),
-        growing=as_bool(told.get("growing", False), "growing"),
+        hosts=frozenset(as_name(host, "hosts") for host in plain.get("hosts", ())),
+        growing=as_bool(plain.get("growing", False), "growing"),
         gpu_memory=None if memory is None else as_int(memory, "gpu_memory", 0, 2**62),
-        claims_mode=as_mode(told.get("claims_mode", "first"), read["claims"]),
+        claims_mode=as_mode(plain.get("claims_mode", "first"), read["claims"]),
     )
     state = State(
         stages,
@@ -135,65 +136,65 @@ def unpack(data: bytes) -> tuple[State, int, list[Action]]:
         lending=False,
         immediate=as_bool(immediate, "immediate"),
         preemption=as_bool(preemption, "preemption"),
-        patience=as_float(told.get("patience", inf), "patience"),
-        backfill=as_int(told.get("backfill", 0), "backfill", 0, 1000),
-        fragments=record_of_plain(Fragments, told["fragments"]) if "fragments" in told else None,
+        patience=as_float(plain.get("patience", inf), "patience"),
+        backfill=as_int(plain.get("backfill", 0), "backfill", 0, 1000),
+        fragments=record_of_plain(Fragments, plain["fragments"]) if "fragments" in plain else None,
     )
     state.lending = lending
     state.has_queues = as_bool(has_queues, "has_queues")
-    state.now = state.moment(told["now"])
-    _read_jobs(state, told)
-    pending = [action_of_plain(action) for action in told.get("pending", [])]
-    return state, as_int(told["logged"], "logged", -1, 2**62), pending
+    state.now = state.moment(plain["now"])
+    _read_jobs(state, plain)
+    pending = [action_of_plain(action) for action in plain.get("pending", [])]
+    return state, as_int(plain["logged"], "logged", -1, 2**62), pending
 
 
-def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
-    for plain in told["jobs"]:
+def _read_jobs(state: State, saved: Mapping[str, Any]) -> None:
+    for plain in saved["jobs"]:
         live = _live_of_plain(plain, state)
         if live.job.name in state.jobs:
-            raise ValueError(f"job {live.job.name!r} is there twice")
+            raise ValueError(f"job {live.job.name!r} occurs twice")
         state.add(live)
-    state.kinds.end_restoring(as_int(told["kinds"], "kinds", 0, 2**61))
+    state.kinds.end_restoring(as_int(saved["kinds"], "kinds", 0, 2**61))
     placed = {unit.name: unit for unit in state.units() if unit.placed}
     for live in state.jobs.values():
         if live.for_job or live.lent is not None:
             state.stages.note_passing(live.placed)
-    state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
-    state.outbox = [action_of_plain(action) for action in told["outbox"]]
-    state.untold = {name: state.jobs[name] for name in told.get("untold", ())}
+    state.waiting.restore(saved["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
+    state.outbox = [action_of_plain(action) for action in saved["outbox"]]
+    state.untold = {name: state.jobs[name] for name in saved.get("untold", ())}
     state.rejected = {action.job for action in state.outbox if isinstance(action, Reject)}
-    state.precedence = Precedence.of_plain(state.log, told.get("precedence", {}))
+    state.precedence = Precedence.of_plain(state.log, saved.get("precedence", {}))
     for live in state.jobs.values():
         state.stages.come(live.job)
         if live.runs and not live.has_stopped:
             state.stages.read(live.job.name, True)
-    state.stages.restore(told, placed)
-    state.regroup_for = as_float(told.get("regroup_for", 0.0), "regroup_for")
+    state.stages.restore(saved, placed)
+    state.regroup_for = as_float(saved.get("regroup_for", 0.0), "regroup_for")
     if not 0.0 <= state.regroup_for <= LATEST:
         raise ValueError("regroup_for")
-    for node, until in told.get("draining", {}).items():
+    for node, until in saved.get("draining", {}).items():
         state.draining[as_name(node, "draining")] = between(0.0, LATEST)(until, "draining")
-    state.budgets = Budgets.of_plain(told.get("eviction_limits", []), state.log)
-    if "wake_at" in told:
-        state.wake_at = between(0.0, 2 * LATEST)(told["wake_at"], "wake_at")
-    if "defragmentation" in told:
-        state.defragmentation = record_of_plain(Defragmentation, told["defragmentation"])
-    order = as_order(told.get("order", []))
-    state.order = Order(order, {}) if order else None  # as it was sorted then
+    state.budgets = Budgets.of_plain(saved.get("eviction_limits", []), state.log)
+    if "wake_at" in saved:
+        state.wake_at = between(0.0, 2 * LATEST)(saved["wake_at"], "wake_at")
+    if "defragmentation" in saved:
+        state.defragmentation = record_of_plain(Defragmentation, saved["defragmentation"])
+    order = as_order(saved.get("order", []))
+    state.order = Order(order, {}) if order else None  # it is sorted already
     state.note_states()
-    state.are_promises_new = not as_bool(told.get("are_promises_old", False), "are_promises_old")
-    state.may_promise = as_bool(told.get("may_promise", False), "may_promise")
-    for name, time in told.get("promised", {}).items():
+    state.are_promises_new = not as_bool(saved.get("are_promises_old", False), "are_promises_old")
+    state.may_promise = as_bool(saved.get("may_promise", False), "may_promise")
+    for name, time in saved.get("promised", {}).items():
         state.promised[state.jobs[name].job.name] = as_float(time, "promised")
 
 
 def _joined(pieces: Iterable[bytes]) -> bytes:
-    """Pieces of any length as bytes."""
+    """Join pieces, each with its length."""
     return b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The pieces of bytes."""
+    """The pieces of `_joined`."""
     pieces, at = [], 0
     while at < len(data):
         (length,) = _LENGTH.unpack_from(data, at)
@@ -205,7 +206,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _plain_live(live: Live) -> dict[str, Any]:
-    """A job with its state as plain data."""
+    """A job and its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
         "job": live.extra_of or live.job,

@@ -1,8 +1,8 @@
-"""The transitions between the states of a job: one table.
+"""The states of a job, and the transitions between them.
 
-A job changes its state only through `State.turn`, which follows this table: from which states a
-transition leads to which, the event that wakes other jobs, and whether the job reads its data from
-then on. A job that has to stop is "running" or "lent" until its resources are freed.
+Only `State.turn` changes the state of a job, as this table says: the states in which a transition
+is allowed, the new state, the event that wakes other jobs, and whether the job reads its data from
+then on. A victim is "running" or "lent" until its resources are free.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 __all__ = ["GONE", "LENT", "PENDING", "RESERVED", "RUNNING", "TRANSITIONS"]
 
 PENDING, RESERVED, RUNNING, LENT = "pending", "reserved", "running", "lent"
-#: The state of a job that is not known any more.
+#: The state of a job that has left the scheduler.
 GONE = ""
 
 
@@ -19,23 +19,23 @@ class _Transition(NamedTuple):
     target: str
     #: jobs that wait for this event of the job are tried again; "": none
     event: str = ""
-    #: whether it reads its data from now on, if it ran before; None: as before
+    #: whether it reads its data from now on; None: as before
     reads: bool | None = None
 
 
 TRANSITIONS = {
-    #: it gets what it asks for, or joins a job that shares GPUs
+    #: it gets what it requests, or joins a job that shares GPUs
     "start": _Transition((PENDING, RESERVED), RUNNING, "started", True),
-    #: it runs on idle cells while it waits for those of its tenant
+    #: it runs on idle cells while it waits for its tenant's
     "lend": _Transition((PENDING,), LENT, "started", True),
-    #: it gets cells of its tenant
+    #: it gets its tenant's cells
     "promote": _Transition((LENT,), RUNNING, reads=True),
-    #: its victims have to stop before it starts
+    #: its victims must stop before it starts
     "reserve": _Transition((PENDING,), RESERVED),
-    #: it waits for other resources, whether or not its victims stop
+    #: it waits again, whether or not its victims stop
     "give up": _Transition((RESERVED,), PENDING, "started"),
-    #: it was preempted, has failed, or lost a node
+    #: it was preempted, failed, or lost a node
     "stop": _Transition((RUNNING, LENT), PENDING, "stopped", False),
-    #: it has finished, was cancelled, or is rejected
+    #: it finished, was cancelled or rejected
     "end": _Transition((PENDING, RESERVED, RUNNING, LENT), GONE, "started", False),
 }

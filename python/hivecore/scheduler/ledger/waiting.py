@@ -1,8 +1,8 @@
-"""Which units wait, by kind, and for what.
+"""The waiting units by kind, and what they wait for.
 
-A refused kind is parked in its queue and listed under the keys of its refusal. Changes touch such
-keys; before the next round each kind under a touched key is checked once, and woken if its stage
-says that it is worth a try.
+A refused kind is parked, and listed under the keys of its refusal. Changes touch keys. Before the
+next round, each kind under a touched key is checked once, and woken if its stage says that it is
+worth a try.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ class _Line:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        #: in no order; all are alike
+        #: in no order, as all are alike
         self.names: dict[str, None] = {}
         #: why they cannot start; None: they are offered
         self.refusal: Refusal | None = None
@@ -36,16 +36,16 @@ class _Line:
 
 
 class Waiting:
-    """The waiting units, by kind."""
+    """The waiting units by kind."""
 
     __slots__ = ("_lacks", "_lines", "_log", "by_key", "touched")
 
     def __init__(self, lacks: Lacks | None, log: UndoLog) -> None:
         self._lacks, self._log = lacks, log
         self._lines: dict[int, _Line] = {}
-        #: the numbers of parked kinds, by key
+        #: numbers of parked kinds by key
         self.by_key: dict[Key, dict[int, None]] = {}
-        #: the keys of parked kinds that were touched
+        #: touched keys of parked kinds
         self.touched: dict[Key, None] = {}
 
     def add(self, kind: Kind, name: str) -> None:
@@ -63,7 +63,7 @@ class Waiting:
             del self._lines[line.kind.number]
 
     def leave(self, kind: Kind, name: str) -> bool:
-        """Remove a unit; return whether it was the last of a parked kind."""
+        """Remove a unit. Returns whether it was the last of a parked kind."""
         line = self._lines[kind.number]
         if self._log.is_on:
             self._log.add((self._put_name, line, name))
@@ -89,23 +89,23 @@ class Waiting:
         return self._lines[kind.number].names
 
     def is_only(self, kind: Kind) -> bool:
-        """Whether a single unit of a kind waits."""
+        """Whether only one unit of a kind waits."""
         return len(self._lines[kind.number].names) == 1
 
     def refusal(self, kind: Kind) -> Refusal | None:
-        """Why a kind is parked; None: it is not."""
+        """Why a kind is parked; None if it is not."""
         line = self._lines.get(kind.number)
         return None if line is None else line.refusal
 
     def refused(self, kind: Kind) -> Refused | None:
-        """Why a kind is parked, with its keys; None: it is not."""
+        """Why a kind is parked, with its keys; None if it is not."""
         line = self._lines.get(kind.number)
         if line is None or line.refusal is None:
             return None
         return Refused(line.refusal, line.keys)
 
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
-        """Park a kind of waiting units."""
+        """Do not offer a kind until one of these keys is touched."""
         line = self._lines[kind.number]
         self._log.note(self._set, line, line.refusal, line.keys)
         self._set(line, refusal, tuple(dict.fromkeys(keys)))
@@ -118,10 +118,10 @@ class Waiting:
         if self._lacks is None or refusal is None:
             return
         if refusal.stage == "quotas" and refusal.code in LIMITS:
-            # Evictions did not help, until the other keys are touched.
+            # evictions did not help, until other keys are touched
             hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
             self._lacks.add(kind, refusal, hindered=hindered)
-        elif OVERUSED in line.keys:  # there is no place, even without the jobs that may be evicted
+        elif OVERUSED in line.keys:  # no place, even if all jobs left that may be evicted
             self._lacks.add_unplaced(kind)
 
     def renew(self, lacks: Lacks | None) -> None:
@@ -139,7 +139,7 @@ class Waiting:
             self._lacks.drop(kind.number)
 
     def _set(self, line: _Line, refusal: Refusal | None, keys: tuple[Key, ...]) -> None:
-        """Change why a kind is parked, and its keys."""
+        """Set why a kind is parked, and its keys."""
         number = line.kind.number
         for key in line.keys:
             numbers = self.by_key[key]
@@ -151,7 +151,7 @@ class Waiting:
             self.by_key.setdefault(key, {})[number] = None
 
     def touch(self, keys: Iterable[Key]) -> None:
-        """Note that changes have happened."""
+        """Record that changes have happened."""
         for key in keys:
             may_return = key == OVERUSED and self._lacks is not None and self._lacks.may_reclaim
             if (may_return or key in self.by_key) and key not in self.touched:
@@ -159,7 +159,7 @@ class Waiting:
                 self.touched[key] = None
 
     def touch_all(self) -> None:
-        """Note that any change may have happened."""
+        """Record that any change may have happened."""
         self.touch((*self.by_key, OVERUSED))
 
     def woken(
@@ -169,8 +169,8 @@ class Waiting:
     ) -> list[Kind]:
         """Wake the kinds that are worth a try, and return them in the order of their numbers.
 
-        :param still_refused: gets a kind, why it waits, and the name of a unit of it.
-        :param able_to_share: gets all kinds that may join others.
+        :param still_refused: called with a kind, its refusal, and the name of one of its units.
+        :param able_to_share: called with all kinds that may share GPUs.
         """
         if not self.touched:
             return []
@@ -205,11 +205,11 @@ class Waiting:
         return woken
 
     def parked(self) -> dict[int, Kind]:
-        """The parked kinds, by number."""
+        """The parked kinds by number."""
         return {number: line.kind for number, line in self._lines.items() if line.refusal}
 
     def branch(self, stages: Stages) -> Self:
-        """An equal for a branch with these stages."""
+        """A copy for a branch with these stages."""
         branch = type(self)(stages.lacks(self._lacks), stages.log)
         for number, line in self._lines.items():
             twin = branch._lines[number] = _Line(line.kind)
@@ -219,12 +219,12 @@ class Waiting:
         return branch
 
     def plain(self) -> dict[str, Any]:
-        """The state as plain data."""
+        """The waiting units as plain data."""
         lines = [
             [
                 number,
                 sorted(line.names),
-                None if line.refusal is None else [getattr(line.refusal, one) for one in _TEXTS],
+                None if line.refusal is None else [getattr(line.refusal, text) for text in _TEXTS],
                 line.keys,
             ]
             for number, line in sorted(self._lines.items())
@@ -233,7 +233,7 @@ class Waiting:
         return {"lines": lines, "touched": sorted(self.touched), "lacks": lacks}
 
     def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
-        """Restore the state from plain data."""
+        """Restore the waiting units from plain data."""
         for number, names, refusal, keys in state["lines"]:
             for name in names:
                 self.add(kinds[number], str(name))
