@@ -1,3 +1,3 @@
-"""An adapter of each part, and the transaction over all of them."""
+"""A stage for each part of a scheduler, and the transaction over all of them."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Calls of a stage that a scheduler may lack: all stages together answer for it."""
+"""Calls that all stages together pass to one stage, if there is such a stage."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,10 +14,10 @@ _S = TypeVar("_S")
 def asks(
     kind: type[_S], method: Callable[Concatenate[_S, _P], _R], otherwise: _R
 ) -> Callable[Concatenate[Any, _P], _R]:
-    """The same method of all stages together.
+    """A method of all stages that calls the method of one stage.
 
-    :param kind: the stage that has it.
-    :param otherwise: what it returns without such a stage.
+    :param kind: the class of that stage.
+    :param otherwise: returned if there is no such stage.
     """
     name = method.__name__
 

@@ -1,9 +1,9 @@
-"""What stages count by node: an upper bound of what fits, whatever the stages choose.
+"""Upper bounds for what fits on nodes, by counting resources.
 
-A pod that needs x units needs x idle units of one node. Of a node with f idle units, pods of
-x1, x2, ... units fit together only if floor(x1 / g) + floor(x2 / g) + ... <= floor(f / g), for
-every g. So for every g the sum over the pods is at most the sum over the nodes: else they do not
-fit.
+A pod that needs x units needs x idle units of one node. If pods that need x1, x2, ... units fit on
+a node with f idle units, then floor(x1 / g) + floor(x2 / g) + ... <= floor(f / g) for every g.
+Therefore the sum over all pods is at most the sum over all nodes, for every g; otherwise the pods
+do not fit.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ __all__ = ["Dimension"]
 class Dimension(NamedTuple):
     """A resource of nodes."""
 
-    #: by node, the idle units
+    #: idle units by node
     idle: dict[str, int]
-    #: the units that a pod of a role needs of its node, at least
+    #: the units that a pod of a role needs at least
     need: Callable[[Role], int]
-    #: the units that are idle again, at most, when a pod leaves that needs none; None: none
+    #: for pods with an unknown need: the units that one frees at most; None: there are no such pods
     held: Callable[[PlacedPod], int] | None = None

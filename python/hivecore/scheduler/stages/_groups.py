@@ -1,7 +1,7 @@
-"""Groups of jobs on the same GPUs, and what a further job would bring to each.
+"""Groups of jobs on the same GPUs, and how much a further job would gain in each.
 
-The stages of the jobs of all groups stand in arrays, one for each number of jobs, so that one call
-of the kernel says what a job would bring to thousands of groups.
+Arrays hold the iteration stages of all groups, one array for each size of groups, so that one call
+of the kernel computes the gains for thousands of groups.
 """
 
 from math import isnan, nan
@@ -29,21 +29,21 @@ class Group:
     def __init__(
         self, number: int, alike: Any, placed: tuple[PlacedPod, ...], is_placed: bool
     ) -> None:
-        #: in the order in which they began
+        #: position in the order of starts
         self.number = number
-        #: what its jobs have in common
+        #: what all jobs of the group have in common
         self.alike = alike
-        #: the stages of an iteration, by job; the first job holds what they share
+        #: iteration stages by job; the first job holds the GPUs
         self.jobs: dict[str, Durations] = {}
-        #: where their pods are, and whether cells or a network have placed them
+        #: the placed pods, and whether cells or a network placed them
         self.placed, self.is_placed = placed, is_placed
-        #: whether they have to stop
+        #: whether the jobs have to stop
         self.is_leaving = False
-        #: its row in a table; -1: it is in none
+        #: row in its table; -1: in no table
         self.place = -1
 
     def copy(self) -> "Group":
-        """An equal for a branch, in no table."""
+        """A copy for a branch, in no table."""
         group = Group(self.number, self.alike, self.placed, self.is_placed)
         group.jobs, group.is_leaving = self.jobs.copy(), self.is_leaving
         return group
@@ -53,23 +53,23 @@ class Group:
         return self.jobs.copy(), self.is_leaving, self.is_placed
 
     def restore(self, jobs: dict[str, Durations], is_leaving: bool, is_placed: bool) -> None:
-        """Restore the group; it is in no table."""
+        """Restore the attributes; the group is then in no table."""
         self.jobs, self.is_leaving, self.is_placed = jobs, is_leaving, is_placed
 
     def is_on(self, nodes: frozenset[str]) -> bool:
-        """Whether it is on one of these nodes."""
+        """Whether a pod is on one of these nodes."""
         return any(pod.node in nodes for pod in self.placed)
 
 
 class Table:
-    """Groups of equally many jobs that a further job may join."""
+    """Groups of one size that a job may join."""
 
     __slots__ = ("_before", "_rows", "groups")
 
     def __init__(self, size: int, resources: int) -> None:
         self.groups: list[Group] = []
         self._rows: _Floats = np.empty((4, size, resources))
-        #: progress, as far as it is known; else nan
+        #: progress of each group; nan: not computed yet
         self._before: _Floats = np.empty(4)
 
     def add(self, group: Group) -> None:
@@ -83,7 +83,7 @@ class Table:
         self.groups.append(group)
 
     def remove(self, group: Group) -> None:
-        """Remove a group; the last group gets its row."""
+        """Remove a group; the last group moves to its row."""
         at, last = group.place, self.groups.pop()
         if last is not group:
             self._rows[at], self._before[at] = self._rows[last.place], self._before[last.place]
@@ -91,7 +91,7 @@ class Table:
         group.place = -1
 
     def gains(self, stages: Durations, slowdown: float | None) -> _Floats:
-        """What a job would bring to each."""
+        """The gain of each group if a job joins it."""
         count = len(self.groups)
         for at in np.flatnonzero(np.isnan(self._before[:count])).tolist():
             self._find_progress(at)
@@ -99,7 +99,7 @@ class Table:
         return gains(joining, self._rows[:count], self._before[:count], slowdown)
 
     def gains_of(self, group: Group, stages: list[Durations], slowdown: float | None) -> _Floats:
-        """What each of several jobs would bring to a group."""
+        """The gain of one group for each of several jobs."""
         count, at = len(stages), group.place
         self._find_progress(at)
         others = np.broadcast_to(self._rows[at], (count, *self._rows[at].shape))
@@ -111,17 +111,17 @@ class Table:
 
 
 def progress(rows: list[Durations]) -> float:
-    """That of a group, in jobs that run alone."""
+    """The progress of a group; a job that runs alone has progress 1."""
     return len(rows[0]) * interleave(rows).efficiency if len(rows) > 1 else 1.0
 
 
 def gains(joining: _Floats, others: _Floats, before: Any, slowdown: float | None) -> _Floats:
-    """By how much the progress of groups rises when a job joins each.
+    """How much the progress of each group rises if a job joins it.
 
-    :param joining: (n, k) stages of the job that joins.
-    :param others: (n, p, k) stages of the jobs of each group.
-    :param before: (n,) their progress.
-    :param slowdown: as of `Sharing`; where a job would be slower, the gain is below 0.
+    :param joining: (n, k) iteration stages of the job that joins.
+    :param others: (n, p, k) iteration stages of the groups' jobs.
+    :param before: (n,) progress of the groups.
+    :param slowdown: as for `Sharing`; the gain is negative if a job would be slower.
     """
     count, size, resources = others.shape
     members = np.empty((count, size + 1), dtype=np.int64)

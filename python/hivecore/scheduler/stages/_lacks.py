@@ -1,8 +1,7 @@
-"""What the kinds that quotas refuse lack, as a table.
+"""A table of what refused kinds lack of quotas.
 
 Each event changes the runtimes of many quotas a little, and thousands of kinds may wait for them.
-So the needs of each kind, and its quota, are in arrays: a single comparison finds the kinds for
-which there may be enough now.
+The needs of all kinds are in arrays, so that one comparison finds the kinds that may fit now.
 """
 
 import copy
@@ -29,7 +28,7 @@ class _Table:
 
     def __init__(self, columns: int, log: UndoLog) -> None:
         self.log = log
-        #: how often rows were added or removed
+        #: number of changes of rows
         self.version = 0
         self.rows: dict[int, int] = {}
         self._numbers: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
@@ -37,15 +36,15 @@ class _Table:
         self._needs: npt.NDArray[Any] = np.zeros((16, columns), dtype=np.int64)
 
     def copy(self, log: UndoLog) -> Self:
-        """An equal, independent table."""
-        made = copy.copy(self)
-        made.log = log
-        made.rows, made._numbers = self.rows.copy(), self._numbers.copy()
-        made._at, made._needs = self._at.copy(), self._needs.copy()
-        return made
+        """An independent copy."""
+        table = copy.copy(self)
+        table.log = log
+        table.rows, table._numbers = self.rows.copy(), self._numbers.copy()
+        table._at, table._needs = self._at.copy(), self._needs.copy()
+        return table
 
     def add(self, number: int, quota: int, needs: Any) -> None:
-        """A kind needs so much at a quota."""
+        """Add the needs of a kind at a quota."""
         self.log.note(self.drop, number)
         self.version += 1
         row = self.rows[number] = len(self.rows)
@@ -58,7 +57,7 @@ class _Table:
         self._numbers[row], self._at[row], self._needs[row] = number, quota, needs
 
     def drop(self, number: int) -> None:
-        """Remove a kind; an unknown kind is no error."""
+        """Remove a kind, if it is known."""
         row = self.rows.pop(number, None)
         if row is None:
             return
@@ -74,42 +73,42 @@ class _Table:
     def able(
         self, tree: QuotaTree, limit: Limit, dimensions: list[str], number: int | None = None
     ) -> list[int]:
-        """The kinds for which there is enough.
+        """The kinds whose needs are met.
 
-        :param number: look only at this kind.
+        :param number: check only this kind.
         """
         used = slice(len(self.rows))
         if number is not None:
             used = slice(self.rows[number], self.rows[number] + 1)
         has = tree.have_room(limit, self._at[used], self._needs[used], dimensions)
-        found: list[int] = self._numbers[used][has].tolist()
-        return found
+        kinds: list[int] = self._numbers[used][has].tolist()
+        return kinds
 
 
 class _Urgent(NamedTuple):
     """A kind that may evict jobs."""
 
-    #: None: placement has refused it
+    #: None: placement refused it
     limit: Limit | None
     quota: int
     needs: list[Amount]
-    #: to what its own quota has to be entitled, so that others return something; None: they do not
+    #: the runtime that its own quota needs so that other quotas return something; None: they do not
     own: list[Amount] | None
     priority: int
-    #: whether it starts with other jobs
+    #: whether it starts together with other jobs
     is_linked: bool
-    #: the quotas whose opportunistic units it may evict as well
+    #: quotas whose opportunistic units it may evict, too
     others: tuple[str, ...]
 
 
 class Lacks:
     """Needs by kind and limit.
 
-    A guaranteed kind does not need what less important units of its own quota use, as it may evict
-    them; nor, where it is refused above its own quota, what opportunistic units of the other quotas
-    below that part use. This is computed again where other units run. A kind that is refused above
-    its own quota, or by placement, need only be entitled there: others may have borrowed what it
-    lacks.
+    A guaranteed kind may evict less important units of its own quota, so it does not need what
+    these use. If it is refused above its own quota, it may also evict opportunistic units of the
+    other quotas there. Both are computed again when other units run. If it is refused above its own
+    quota, or by placement, its quota only has to be entitled to more, as other quotas may have
+    borrowed what it lacks.
     """
 
     def __init__(self, stage: QuotaStage) -> None:
@@ -118,36 +117,36 @@ class Lacks:
         names = tree.quotas
         self._quotas = {name: row for row, name in enumerate(names)}
         self._managed = {name: dict(tree.quota(name).max) for name in names}
-        self._dimensions = sorted({one for of in self._managed.values() for one in of})
+        self._dimensions = sorted({dimension for of in self._managed.values() for dimension in of})
         self._tables = {limit: _Table(len(self._dimensions), self._log) for limit in LIMITS}
         self._entitled = _Table(len(self._dimensions), self._log)
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
-        #: by quota, what its opportunistic units used when last computed
+        #: by quota, the usage of its opportunistic units when last computed
         self._weak: dict[str, Mapping[str, Amount]] = {}
-        #: the kinds for which evictions would not help, as far as is known
-        self._vain: set[int] = set()
-        #: of these, and of those that placement has refused, the kinds that were entitled to more
-        #: when last computed
+        #: kinds that evictions would not help, as far as is known
+        self._hopeless: set[int] = set()
+        #: of these and of kinds that placement refused: those that were entitled to more when last
+        #: computed
         self._seen: dict[int, None] = {}
-        #: the result of `able`, and the versions of all from which it follows
+        #: the last result of `able`, and the versions that it depends on
         self._able: tuple[Any, list[int]] = None, []
-        #: by how much quotas exceeded their runtimes at the last check
+        #: the usage of each over-used quota above its runtime, at the last check
         self._overused: dict[str, dict[str, int]] = {}
 
     def branch(self, stage: QuotaStage) -> Self:
-        """An equal for a branch of the quotas."""
+        """A copy for a branch."""
         lacks = copy.copy(self)
         lacks._stage, lacks._log = stage, stage.log
         lacks._tables = {limit: table.copy(stage.log) for limit, table in self._tables.items()}
         lacks._entitled = self._entitled.copy(stage.log)
         lacks._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
-        lacks._own_quota, lacks._vain = self._own_quota.copy(), self._vain.copy()
+        lacks._own_quota, lacks._hopeless = self._own_quota.copy(), self._hopeless.copy()
         lacks._weak, lacks._seen = self._weak.copy(), self._seen.copy()
         return lacks
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
-        """A kind is refused at a quota, or by the tree of its own.
+        """Add a kind that is refused at a quota, or by the tree of its own quota.
 
         :param hindered: evictions would not help it.
         """
@@ -162,13 +161,13 @@ class Lacks:
             if others or hindered:
                 own = self._needs(self._stage.entitled_to(kind), job.quota)
                 self.note_overused()
-            self._set_vain(number, hindered)
+            self._set_hopeless(number, hindered)
             self._watch(
                 kind, _Urgent(limit, at, needs, own, job.priority, bool(job.together), others)
             )
 
     def add_unplaced(self, kind: Kind) -> None:
-        """Placement has refused a guaranteed kind, for which others may have to return room."""
+        """Add a guaranteed kind that placement refused, if other quotas may have to return room."""
         job = kind.job
         self.drop(kind.number)
         own = self._needs(self._stage.entitled_to(kind), job.quota)
@@ -189,8 +188,10 @@ class Lacks:
             self._seen[number] = None
 
     def _is_hindered(self, number: int) -> bool:
-        """Whether evictions did not help a kind when they were tried."""
-        return number in self._vain or self._urgent[self._own_quota[number]][number].limit is None
+        """Whether evictions did not help a kind at the last try."""
+        return (
+            number in self._hopeless or self._urgent[self._own_quota[number]][number].limit is None
+        )
 
     def _needs(self, amounts: Mapping[str, Amount], quota: str) -> list[Amount]:
         managed = self._managed[quota]
@@ -200,20 +201,20 @@ class Lacks:
         ]
 
     def _used_by_weak(self, quota: str) -> Mapping[str, Amount]:
-        """What the opportunistic units of a quota used when that was looked at last."""
+        """The usage of a quota's opportunistic units when last computed."""
         if quota not in self._weak:
             self._log.keep(self._weak, quota)
             self._weak[quota] = self._stage.evictable(quota)
         return self._weak[quota]
 
-    def _set_vain(self, number: int, is_vain: bool) -> None:
-        if is_vain == (number in self._vain):
+    def _set_hopeless(self, number: int, is_hopeless: bool) -> None:
+        if is_hopeless == (number in self._hopeless):
             return
-        self._log.note(self._set_vain, number, not is_vain)
-        (self._vain.add if is_vain else self._vain.discard)(number)
+        self._log.note(self._set_hopeless, number, not is_hopeless)
+        (self._hopeless.add if is_hopeless else self._hopeless.discard)(number)
 
     def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
-        """Reduce the needs of a kind by what evictions may free, if these may help."""
+        """Reduce a kind's needs by what evictions may free, unless these do not help."""
         gone = self._stage.evictable(quota, urgent.priority)
         if urgent.own is not None:
             self._entitled.drop(number)
@@ -221,8 +222,8 @@ class Lacks:
         if urgent.others:
             gone = Counter[str](gone)
             for other in urgent.others:
-                gone.update(self._used_by_weak(other))  # a change of it is noted
-        if urgent.limit is not None and number not in self._vain:
+                gone.update(self._used_by_weak(other))  # a change is noticed
+        if urgent.limit is not None and number not in self._hopeless:
             self._tables[urgent.limit].drop(number)
             self._tables[urgent.limit].add(number, urgent.quota, self._less(urgent.needs, gone))
 
@@ -231,12 +232,12 @@ class Lacks:
         return [need and need - gone.get(name, 0) for name, need in pairs]
 
     def drop(self, number: int) -> None:
-        """Remove a kind that is not refused any more; an unknown kind is no error."""
+        """Remove a kind, if it is known."""
         for table in (*self._tables.values(), self._entitled):
             table.drop(number)
         quota = self._own_quota.get(number)
         if quota is not None:
-            self._set_vain(number, False)
+            self._set_hopeless(number, False)
             of_quota = self._urgent[quota]
             self._log.keep(self._own_quota, number)
             self._log.keep(of_quota, number)
@@ -248,31 +249,33 @@ class Lacks:
     def plain(self) -> dict[str, Any]:
         """The state that does not follow from the waiting kinds, as plain data."""
         return {
-            "vain": sorted(self._vain),
+            "vain": sorted(self._hopeless),
             "stirred": sorted(self._stage.stirred),
             "excess": self._overused,
             "seen": sorted(self._own_quota.keys() & self._seen),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state from plain data, when all waiting kinds are known."""
-        for number in self._vain.difference(state["vain"]):
+        """Restore the state from plain data, after all waiting kinds were added."""
+        for number in self._hopeless.difference(state["vain"]):
             quota = self._own_quota[number]
-            self._set_vain(number, False)
+            self._set_hopeless(number, False)
             self._spare(number, quota, self._urgent[quota][number])
         self._stage.stirred = self._quotas.keys() & state["stirred"]
-        self._overused = state["excess"] if "excess" in state else self._excess()  # an old state
+        self._overused = (
+            state["excess"] if "excess" in state else self._excess()
+        )  # written by an older release
         self._seen = dict.fromkeys(self._own_quota.keys() & state.get("seen", self._seen))
 
     def _excess(self) -> dict[str, dict[str, int]]:
-        """By over-used quota and dimension, the usage above its runtime, in thousandths."""
+        """The usage of over-used quotas above their runtimes, in thousandths."""
         return {
             name: {dimension: counted(amount, True) for dimension, amount in excess.items()}
             for name, excess in self._stage.overuse().items()
         }
 
     def note_overused(self) -> None:
-        """Note that a kind is refused beside the quotas that are over-used now."""
+        """Record the over-used quotas, as a kind is refused beside them."""
         now, before = self._excess(), self._overused
         noted = {
             name: {of: min(amount, before[name].get(of, 0)) for of, amount in excess.items()}
@@ -292,7 +295,7 @@ class Lacks:
         )
 
     def _refresh(self) -> None:
-        """Compute again what evictions may free, where other units run."""
+        """Compute again what evictions may free, for quotas whose running units changed."""
         stirred = self._stage.stirred
         others = stirred & self._weak.keys()
         self._log.keep(self._weak, *others)
@@ -301,12 +304,12 @@ class Lacks:
         for quota in self._urgent if others else sorted(stirred & self._urgent.keys()):
             for number, urgent in self._urgent[quota].items():
                 if quota in stirred or not others.isdisjoint(urgent.others):
-                    self._set_vain(number, False)
+                    self._set_hopeless(number, False)
                     self._spare(number, quota, urgent)
         self._stage.settle()
 
     def able(self) -> list[int]:
-        """The kinds for which there is enough where they were refused, or might be."""
+        """Kinds for which there is, or may be, enough quota now."""
         self._refresh()
         versions = [table.version for table in self._tables.values()]
         seen = self._stage.part.room_version, versions
@@ -320,12 +323,12 @@ class Lacks:
 
     @property
     def may_reclaim(self) -> bool:
-        """Whether quotas may return something to a kind."""
+        """Whether quotas may have to return something to a kind."""
         return bool(self._entitled.rows)
 
     def able_to_reclaim(self) -> list[int]:
-        """The kinds to which quotas may return something now. Those that were entitled to it when
-        evictions did not help are tried when a quota exceeds its runtime by more.
+        """Kinds that other quotas may return something to. A kind that evictions did not help is
+        tried again when a quota exceeds its runtime by more.
         """
         is_new = self._is_more_overused()
         if not self._entitled.rows:
@@ -341,12 +344,12 @@ class Lacks:
         ]
 
     def _is_linked(self, number: int) -> bool:
-        """Whether a kind starts with others, whose start may let a quota exceed its runtime."""
+        """Whether a kind starts with others; their start may make a quota exceed its runtime."""
         return self._urgent[self._own_quota[number]][number].is_linked
 
     def _entitled_now(self, number: int | None = None) -> list[int]:
-        """The kinds, or only this, that are entitled to more, if a quota exceeds its runtime, or
-        may exceed it beside them.
+        """The kinds, or only this kind, that are entitled to more, while a quota is or may become
+        over-used.
         """
         kinds = self._entitled.able(self._stage.part, "runtime", self._dimensions, number)
         return kinds if self._stage.part.overused() else [*filter(self._is_linked, kinds)]

@@ -14,7 +14,7 @@ _LEAST = 16
 
 
 class Readers:
-    """A row for each job that reads data; rows of ended jobs are dead until all rows are in use.
+    """A row for each job that reads data. Rows of ended jobs are reused when all rows are taken.
 
     Adding a job may move rows, so do not keep their numbers.
     """
@@ -24,20 +24,20 @@ class Readers:
         self.names: list[str] = []
         self.is_here, self.runs = np.zeros(_LEAST, np.bool_), np.zeros(_LEAST, np.bool_)
         self.dataset = np.zeros(_LEAST, np.int64)
-        #: MB/s as it was submitted, and as it was observed; and GB in all
+        #: MB/s as submitted, MB/s as observed, and GB in all
         self.full, self.rate, self.total = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
-        #: MB/s of remote IO as allocated, and GB found cached; NaN: not observed
+        #: MB/s of remote IO as allocated, and GB that are cached; NaN: not observed
         self.io, self.hit = np.zeros(_LEAST), np.zeros(_LEAST)
-        #: when it began; NaN: not known yet; and the GB that it had read, and when
+        #: when it began (NaN: unknown), GB that it had read, and when that was counted
         self.began, self.read, self.at = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
 
     def copy(self) -> Self:
-        """An equal, independent object."""
-        made = type(self)()
-        made.row, made.names = self.row.copy(), self.names.copy()
+        """An independent copy."""
+        readers = type(self)()
+        readers.row, readers.names = self.row.copy(), self.names.copy()
         for name in _COLUMNS:
-            setattr(made, name, getattr(self, name).copy())
-        return made
+            setattr(readers, name, getattr(self, name).copy())
+        return readers
 
     def come(self, name: str, dataset: int, rate: float, total: float) -> None:
         """Add a waiting job."""
@@ -55,7 +55,7 @@ class Readers:
         self.is_here[row] = self.runs[row] = False
 
     def stop(self, row: int) -> None:
-        """Let a job wait; it begins from nothing."""
+        """Let a job wait; it starts from nothing."""
         self.runs[row], self.rate[row], self.io[row] = False, self.full[row], 0.0
         self.hit[row] = self.began[row] = np.nan
         self.read[row] = self.at[row] = 0.0
@@ -70,7 +70,7 @@ class Readers:
             getattr(self, name)[row] = value
 
     def here(self) -> Indices:
-        """The rows of all, in order of arrival."""
+        """The rows of all jobs, in order of arrival."""
         return self.is_here.nonzero()[0]
 
     def running(self) -> Indices:

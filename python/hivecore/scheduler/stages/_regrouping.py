@@ -1,8 +1,8 @@
-"""Which of the jobs that share GPUs are better off with others (Muri's grouping, section 4.2).
+"""Regroups jobs that share GPUs (Muri, section 4.2).
 
-Groups that are alike are grouped again on equally many GPUs. The old and the new groups fall
-into parts without jobs in common; each part changes by itself, where what it brings is worth the
-restarts. New groups go where most of their jobs are already.
+Alike groups are grouped again on the same number of GPUs. Old and new groups fall into components
+without common jobs; a component changes if its gain exceeds the cost of restarts. A new group goes
+where most of its jobs run already.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ class Regrouping(NamedTuple):
     """The jobs of a group after regrouping."""
 
     group: Group
-    #: the jobs that share its GPUs from now on; none: the GPUs are freed
+    #: the jobs that share its GPUs from now on; empty: the GPUs become free
     jobs: tuple[str, ...]
 
 
@@ -32,14 +32,13 @@ def regroup(
 ) -> list[Regrouping]:
     """The groups that change.
 
-    :param groups: alike, in the order in which they began.
-    :param gpus: of each.
-    :param restart_share: what a job loses when it moves, in jobs that run alone as long as the
-        groups are to last.
+    :param groups: alike, in the order of their starts.
+    :param gpus: GPUs of each group.
+    :param restart_share: loss of a job that moves, in progress over the lifetime of the groups.
     """
     names = [name for group in groups for name in group.jobs]
-    stages = {name: one for group in groups for name, one in group.jobs.items()}
-    found = group_jobs(
+    stages = {name: row for group in groups for name, row in group.jobs.items()}
+    grouping = group_jobs(
         [stages[name] for name in names],
         [gpus] * len(names),
         gpus * len(groups),
@@ -47,24 +46,24 @@ def regroup(
         weight="gain",
         max_slowdown=max_slowdown,
     )
-    fresh = [tuple(names[one] for one in of) for of in found.groups]
+    fresh = [tuple(names[number] for number in of) for of in grouping.groups]
     changes: list[Regrouping] = []
     for old, new in _parts(groups, fresh):
         placed = _placed(old, new) if len(new) <= len(old) else []
-        moved = sum(name not in one.group.jobs for one in placed for name in one.jobs)
+        moved = sum(name not in change.group.jobs for change in placed for name in change.jobs)
         if not moved or not all(_is_allowed(of, stages, max_slowdown) for of in new):
             continue
         before = sum(progress(list(group.jobs.values())) for group in old)
         after = sum(progress([stages[name] for name in of]) for of in new)
         if after - before > moved * restart_share + ROUNDING:
-            changes += [one for one in placed if set(one.jobs) != set(one.group.jobs)]
+            changes += [change for change in placed if set(change.jobs) != set(change.group.jobs)]
     return changes
 
 
 def _parts(
     groups: list[Group], fresh: list[tuple[str, ...]]
 ) -> Iterator[tuple[list[Group], list[tuple[str, ...]]]]:
-    """Old and new groups that have jobs in common, directly or through others."""
+    """Components of old and new groups that have common jobs, directly or through others."""
     of_name = {name: number for number, new in enumerate(fresh) for name in new}
     left = dict.fromkeys(range(len(groups)))
     at = {name: number for number, group in enumerate(groups) for name in group.jobs}
@@ -81,11 +80,14 @@ def _parts(
                 if new not in news:
                     news.add(new)
                     stack += [at[other] for other in fresh[new]]
-        yield [groups[one] for one in sorted(olds)], [fresh[one] for one in sorted(news)]
+        yield (
+            [groups[number] for number in sorted(olds)],
+            [fresh[number] for number in sorted(news)],
+        )
 
 
 def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
-    """Each new group where most of its jobs are; those that stay come first."""
+    """Assign each new group to the GPUs where most of its jobs run; empty groups come first."""
     pairs = sorted(
         (-sum(name in group.jobs for name in of), group.number, place)
         for group in old

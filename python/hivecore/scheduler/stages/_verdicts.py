@@ -1,4 +1,4 @@
-"""Verdicts on kinds of units: each is found once, and a bounded number of them is remembered."""
+"""A bounded cache of verdicts on kinds of units."""
 
 from collections.abc import Callable, Hashable
 
@@ -6,15 +6,15 @@ __all__ = ["Verdicts"]
 
 
 class Verdicts:
-    """Why units are impossible, by what that depends on; "": they are not."""
+    """Why units are impossible, by what that depends on; "": they are possible."""
 
-    _MOST = 4096  # that are remembered
+    _MOST = 4096  # cached verdicts
 
     def __init__(self) -> None:
         self._known: dict[Hashable, str] = {}
 
     def of(self, key: Hashable, find: Callable[[], str]) -> str:
-        """The verdict of a key, which is found if it is not known."""
+        """The verdict for a key, computed once."""
         reason = self._known.get(key)
         if reason is None:
             if len(self._known) >= self._MOST:
@@ -23,5 +23,5 @@ class Verdicts:
         return reason
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all verdicts."""
         self._known.clear()

@@ -1,7 +1,8 @@
-"""Claims: the devices that Kubernetes' resource claims of each pod get, as allocations (DRA).
+"""Resource claims of Kubernetes (DRA): allocates devices to the claims of each pod.
 
-Pods that have a node get theirs there, all pods of a node together. Then nodes are chosen for the
-other pods with claims, together as well. All is allocated at once, and freed if a part refuses.
+All claims on a node are allocated together. Pods that have a node get their devices there. Then
+nodes for the other pods with claims are chosen together. If any pod is refused, all claims are
+released.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,17 +27,17 @@ from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 __all__ = ["ClaimStage", "as_mode"]
 
 _ANY = ("claims", "any")
-_MOST_COUNTED = 64  # pods of a node; beyond, any number may fit
-#: Ids of shares follow from names, so that a log leads to the same ones again.
+_MOST_COUNTED = 64  # pods on a node; beyond that any number may fit
+#: Ids of shares are derived from names, so that a replay gives the same ids.
 _SHARES = UUID("8f0c9d52-3f0e-4f4e-9d53-6a3b1a0c7f11")
 _Templates = tuple[ResourceClaim, ...]
 
 
 def as_mode(mode: object, cluster: DraCluster | None) -> str:
-    """A mode in which claims may get devices.
+    """Check a mode of allocation, and return it.
 
-    :raises ValueError: it is unknown, or there are no claims.
-    :raises TypeError: it is no string.
+    :raises ValueError: the mode is unknown, or there are no claims.
+    :raises TypeError: the mode is not a string.
     """
     known = as_text(mode, "claims_mode")
     if cluster is None and known != "first":
@@ -50,11 +51,11 @@ def as_mode(mode: object, cluster: DraCluster | None) -> str:
 
 
 class ClaimStage(Stage):
-    """A `DraCluster`: the claims of a pod are named job/role/index/template.
+    """A `DraCluster`. The claims of a pod are named job/role/index/template.
 
-    :param is_alone: whether no other part has nodes. Then the stage knows which are unhealthy, and
-        a removed node is unhealthy, as the cluster may still have slices of it.
-    :param mode: which of the devices that serve claims they get, as of `DraCluster.allocate`.
+    :param is_alone: no other part has nodes. Then this stage tracks unhealthy nodes; a removed node
+        is unhealthy, as the cluster may still have slices of it.
+    :param mode: how devices are chosen, see `DraCluster.allocate`.
     """
 
     name = "claims"
@@ -64,7 +65,6 @@ class ClaimStage(Stage):
 
     def __init__(self, cluster: DraCluster, is_alone: bool, mode: str = "first") -> None:
         self.part, self._is_alone, self.mode = cluster, is_alone, mode
-        #: the unhealthy nodes
         self._bad = frozenset[str]()
         self.forget()
 
@@ -73,7 +73,7 @@ class ClaimStage(Stage):
         self.known = frozenset(self.part.nodes)
         self.nodes = self.known if self._is_alone else None
         self._idle: DraCluster | None = None
-        #: why claims are impossible in an idle cluster, by the roles and the allowed nodes
+        #: why claims are impossible in an idle cluster, by roles and allowed nodes
         self._verdicts = Verdicts()
 
     # --- constraints
@@ -83,7 +83,7 @@ class ClaimStage(Stage):
         return bool(role.claims)
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait if no claim held devices; "": they would not."""
+        """Why units of a kind would wait even if no claim held devices; "" if they would not."""
         if growing or not any(role.claims for role, _ in kind.sizes):
             return ""
         return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))
@@ -95,11 +95,11 @@ class ClaimStage(Stage):
             return ""
         alone = all(_nodes_for(idle, [of], known) for of in claims)
         if alone and idle.has_common_pools:
-            return ""  # nodes have chosen in turn, which is no proof
+            return ""  # nodes were chosen one after the other, which proves nothing
         return self._why(idle, _templates_of(kind), known)
 
     def _emptied(self) -> DraCluster:
-        """The same cluster without the claims that hold devices."""
+        """A copy of the cluster in which no claim holds devices."""
         if self._idle is None:
             self._idle = self.part.copy()
             for claim in self._idle.claims:
@@ -107,15 +107,15 @@ class ClaimStage(Stage):
         return self._idle
 
     def _among(self, nodes: Iterable[str] | None) -> list[str] | None:
-        """Those of these nodes that it knows; None: all."""
+        """The known nodes among these; None: all nodes."""
         return None if not nodes else [node for node in nodes if node in self.known]
 
     def capacity(
         self, templates: _Templates, most: int, nodes: Sequence[str], *, is_idle: bool = False
     ) -> npt.NDArray[np.int32]:
-        """How many pods with such claims each node can hold.
+        """How many pods with such claims fit on each node.
 
-        :param is_idle: as if no claim held devices.
+        :param is_idle: count as if no claim held devices.
         """
         part = self._emptied() if is_idle else self.part
         counts: dict[str, int] = {}
@@ -127,7 +127,7 @@ class ClaimStage(Stage):
         return np.array([counts.get(node, 0) for node in nodes], np.int32)
 
     def narrow(self, offer: Offer) -> Refused | None:
-        """Note on which nodes each pod can have its claims, for the stage that chooses nodes."""
+        """Record which nodes can serve the claims of each pod, for the stage that chooses nodes."""
         for i, templates in enumerate(_templates_of(offer.unit.kind)):
             if templates and i not in offer.able:
                 allowed = set(offer.nodes or self.known)
@@ -140,24 +140,24 @@ class ClaimStage(Stage):
     # --- nodes
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Note that a node fails or recovers."""
+        """Record that a node failed or recovered."""
         bad = self._bad - {node} if healthy else self._bad | {node}
         self.log.set(self, "_bad", bad)
 
     def remove_node(self, node: str) -> None:
-        """Use a node no more."""
+        """Stop using a node."""
         self.set_health(node, False)
 
     def unhealthy(self) -> Iterable[str]:
-        """The nodes that are unhealthy."""
-        return sorted(self._bad)
-
-    def plain(self) -> list[str]:
         """The unhealthy nodes."""
         return sorted(self._bad)
 
+    def plain(self) -> list[str]:
+        """The unhealthy nodes, for `restore`."""
+        return sorted(self._bad)
+
     def restore(self, data: Iterable[str]) -> None:
-        """Restore what `plain` returned."""
+        """Restore the result of `plain`."""
         self._bad = frozenset(map(str, data))
 
     # --- a unit
@@ -207,7 +207,7 @@ class ClaimStage(Stage):
         return None
 
     def _grant(self, offer: Offer, claims: list[_Templates], decision: ClaimDecision) -> None:
-        """Let pods of an offer have what was decided for all of their claims on a node."""
+        """Commit the decision for all claims on a node, and record which pods they belong to."""
         decision = decision.with_share_ids(_share_id)
         self.part.commit(decision)
         numbers = {claim.name: number for number, claim in enumerate(decision.claims)}
@@ -219,8 +219,8 @@ class ClaimStage(Stage):
     def _propose_within(
         self, offer: Offer, claims: list[_Templates], nodes: Sequence[str]
     ) -> Refused | None:
-        """Allocate the claims of all pods on their nodes, and on any usable nodes those of pods
-        without, so that they take no more than they may.
+        """Allocate all claims so that they stay within the offer's limits; pods without a node get
+        a usable one.
         """
         pods = [i for i, own in enumerate(claims) if own]
         if not self.known.issuperset(nodes[i] for i in pods if nodes[i]):
@@ -239,7 +239,7 @@ class ClaimStage(Stage):
         return None
 
     def _allowed(self, offer: Offer) -> list[str] | None:
-        """The nodes of which an offer may choose; None: all."""
+        """The nodes that an offer may use; None: all."""
         usable = offer.usable(offer.nodes, self.known)
         return None if usable is None else [node for node in usable if node in self.known]
 
@@ -254,34 +254,34 @@ class ClaimStage(Stage):
             if not _nodes_for(part, [own], nodes):
                 node = min(self.known if nodes is None else nodes, default="")
                 reason = f"; {node}: {_reason_of(part.allocate(own, node))}" if node else ""
-                return f"no node can serve {', '.join(one.name for one in own)}{reason}"
+                return f"no node can serve {', '.join(template.name for template in own)}{reason}"
         return "no nodes can serve the claims of all pods together"
 
     def retract(self, offer: Offer) -> None:
-        """Free what the offer has been given."""
+        """Release what the offer was given."""
         for _, decision, numbers in offer.granted.values():
             for number in numbers:
                 self.part.release(owner_of(decision.claims[number]))
         offer.granted.clear()
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the devices of all claims of a unit."""
+        """Release the devices of all claims of a unit."""
         for owner in _owners(unit):
             self.part.release(owner)
 
     def check_holds(self, unit: Unit) -> None:
-        """See that all claims of the unit hold devices."""
+        """Raise `KeyError` unless all claims of the unit hold devices."""
         for owner in _owners(unit):
             if owner not in self.part:
                 raise KeyError(f"claim {owner!r} has no devices any more")
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Give the devices to another job."""
+        """Pass the devices to another job."""
         for before, after in zip(_owners(unit, old), _owners(unit, new), strict=True):
             self.part.rename(before, after)
 
     def adopt(self, unit: Unit) -> None:
-        """Note what the claims of pods have."""
+        """Record the devices that the claims of running pods have."""
         for own, pod in zip(_claims_of(unit), unit.placed, strict=True):
             allocations = dict(pod.claims)
             for claim in own:
@@ -292,21 +292,21 @@ class ClaimStage(Stage):
                 self.part.update(claim)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Hold for a unit the devices that its victims do not leave to it."""
+        """Reserve the devices that the unit's victims do not free."""
         for name, namespace, result in _held(unit):
             allocation = {"devices": {"results": [result]}}
             with suppress(ValueError):  # a victim has it
                 self.part.update(ResourceClaim(name, namespace, allocation=allocation))
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Free these devices."""
+        """Release the reserved devices."""
         for name, namespace, _ in _held(unit):
             if (owner := f"{namespace}/{name}") in self.part:
                 self.part.release(owner)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Allocate the claims of each pod again on its node, as its victims have left: if possible
-        within what the unit is charged.
+        """Allocate the claims of each pod on its node, once its victims have left; if possible
+        within the unit's charge.
         """
         claims, by_node = _claims_of(unit), dict[str, list[int]]()
         for i, (own, pod) in enumerate(zip(claims, unit.placed, strict=True)):
@@ -330,10 +330,10 @@ class ClaimStage(Stage):
             )
         return refusal
 
-    # --- what waits for what
+    # --- waiting
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Devices are free, or nodes on which devices are."""
+        """The key of free devices."""
         return (_ANY,)
 
     def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
@@ -341,7 +341,7 @@ class ClaimStage(Stage):
         return not all(self.part.fits(role.claims).nodes for role, _ in kind.sizes if role.claims)
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The claims with devices are those of running units with resources of their own."""
+        """Claims that hold devices and belong to no running unit, or the reverse."""
         running = [unit for unit in audited.running if unit.name in audited.holders]
         holders = {owner for unit in running for owner in _owners(unit)}
         for owner in dict.fromkeys(owner for unit in audited.units for owner in _owners(unit)):
@@ -355,7 +355,7 @@ def _templates_of(kind: Kind) -> list[_Templates]:
 
 
 def _claims_of(unit: Unit, owner: str = "") -> list[_Templates]:
-    """The claims of each pod, by their own names."""
+    """The claims of each pod, with their own names."""
     owner = owner or unit.owner
     claims = []
     for (role, number), templates in zip(unit.pods, _templates_of(unit.kind), strict=True):
@@ -370,11 +370,11 @@ def _claims_of(unit: Unit, owner: str = "") -> list[_Templates]:
 
 def _owners(unit: Unit, owner: str = "") -> list[str]:
     """The names under which the claims of a unit hold devices."""
-    return [owner_of(one) for own in _claims_of(unit, owner) for one in own]
+    return [owner_of(claim) for own in _claims_of(unit, owner) for claim in own]
 
 
 def _held(unit: Unit) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each device of a unit, and the name and namespace of what holds it before the unit runs."""
+    """Each device of a reserved unit, with the name and namespace of its temporary claim."""
     for own, pod in zip(_claims_of(unit), unit.placed, strict=True):
         for claim, (_, allocation) in zip(own, pod.claims, strict=True):
             for i, result in enumerate(allocation["devices"]["results"]):
@@ -387,7 +387,9 @@ def _nodes_for(
     nodes: Sequence[str] | None,
     mode: str = "first",
 ) -> dict[str, list[int]]:
-    """The pods of each node, by number; nodes choose in this order. None: they do not fit."""
+    """The pods on each node by number, in the order in which nodes choose; empty if they do not
+    fit.
+    """
     if len(claims) == 1:
         decision = part.schedule(claims[0], nodes, mode)
         return {} if decision is None else {decision.node: [0]}
@@ -395,8 +397,8 @@ def _nodes_for(
     if gang is None:
         return {}
     return {
-        one.node: [i for i, node in enumerate(gang.nodes) if node == one.node]
-        for one in gang.decisions
+        decision.node: [i for i, node in enumerate(gang.nodes) if node == decision.node]
+        for decision in gang.decisions
     }
 
 

@@ -1,7 +1,7 @@
-"""A part enforces each constraint of a job, or the job is refused.
+"""Checks that some part enforces each constraint of a job.
 
-Some requests are ignored where no part reads them: a preference, the stages of an iteration without
-sharing, a dataset without storage, GPUs that no part counts, and the quota of a tenant.
+A few requests may be ignored without such a part: preferences, iteration stages without sharing, a
+dataset without storage, GPUs that no part counts, and the quota of a tenant.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from hivecore.scheduler.stages.stage import Stage
 
 __all__ = ["check_counted", "check_names", "check_quotas", "spreads", "unenforced"]
 
-#: Constraints on nodes: a part that honours them must choose the node of each pod that has one.
+#: Constraints on nodes. The part that enforces them must choose the nodes of some pods.
 _PLACES = (
     *("leaf_type", "pinned_cell", "within", "must"),
     *("multiple", "per_domain", "balance", "nodes"),
@@ -25,7 +25,7 @@ _GPUS = ("gpu", "gpus")
 class _Constraint(NamedTuple):
     """A constraint of a job."""
 
-    #: as in `Stage.honours`, and where it stands in the job
+    #: its name in `Stage.honours`, and its path in the job
     field: str
     path: str
     value: Any
@@ -34,10 +34,11 @@ class _Constraint(NamedTuple):
 
 
 def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
-    """The first constraint of a job that no part enforces, and which parts would; "": none is.
+    """The first constraint of a job that no part enforces, and the parts that could; "" if all are
+    enforced.
 
-    :param stages: the parts of the scheduler.
-    :param kinds: all kinds of parts.
+    :param stages: the scheduler's stages.
+    :param kinds: all classes of stages.
     """
     for constraint in _constraints(job):
         enforcing = [stage for stage in stages if constraint.field in stage.honours]
@@ -62,7 +63,7 @@ def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) 
 
 
 def spreads(job: Job, stages: Sequence[Stage]) -> bool:
-    """Whether parts limit the pods of each node where roles of a job have a limit."""
+    """Whether parts enforce the limits of pods per node of all roles."""
     enforcing = [stage for stage in stages if "per_node" in stage.honours]
     limited = [role for role in job.roles if role.per_node is not None]
     return not any(_crowded(job, role, stages, enforcing) for role in limited)
@@ -70,8 +71,8 @@ def spreads(job: Job, stages: Sequence[Stage]) -> bool:
 
 def _uncounted(resource: str) -> str:
     if resource.lower() in _GPUS:
-        return "GPUs are what Role.gpus says"
-    return "no part counts it; quotas or topology with an amount of it would"
+        return "GPUs are given by Role.gpus"
+    return "no part counts it; quotas or a topology with this resource would"
 
 
 def _constraints(job: Job) -> Iterator[_Constraint]:
@@ -92,13 +93,13 @@ def _constraints(job: Job) -> Iterator[_Constraint]:
                 "per_node", f"roles[{role.name!r}].per_node", role.per_node, role=role
             )
         if role.claims:
-            yield _Constraint("claims", "claims", tuple(one.name for one in role.claims))
+            yield _Constraint("claims", "claims", tuple(claim.name for claim in role.claims))
     if job.quota != job.tenant:
         yield _Constraint("quota", "quota", job.quota)
 
 
 def _whole_gpus(request: DeviceRequest) -> bool:
-    """Whether it asks for whole GPUs and nothing else, preferences aside."""
+    """Whether a request is for whole GPUs only, apart from preferences."""
     need = request.need("gpu")
     if need is None:
         return False
@@ -109,7 +110,7 @@ def _whole_gpus(request: DeviceRequest) -> bool:
 
 
 def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], enforcing: Sequence[Stage]) -> str:
-    """Why pods would not be where a constraint says."""
+    """Why pods might not be placed as a constraint requires."""
     if not enforcing:
         return "no part enforces it"
     is_placed = False
@@ -118,11 +119,11 @@ def _unplaced(roles: Iterable[Role], stages: Sequence[Stage], enforcing: Sequenc
             is_placed = True
         elif any(stage.chooses_node(role) for stage in stages):
             return f"{enforcing[0].name} places no pods of role {role.name!r}"
-    return "" if is_placed else f"{enforcing[0].name} counts nothing that its pods ask for"
+    return "" if is_placed else f"{enforcing[0].name} counts nothing that its pods request"
 
 
 def _crowded(job: Job, role: Role, stages: Sequence[Stage], enforcing: Sequence[Stage]) -> str:
-    """Why a node might get more pods of a role than it may."""
+    """Why a node might get too many pods of a role."""
     if reason := _unplaced([role], stages, enforcing):
         return reason
     choosing = _choosing(role, stages)
@@ -136,7 +137,7 @@ def _crowded(job: Job, role: Role, stages: Sequence[Stage], enforcing: Sequence[
 
 
 def _choosing(role: Role, stages: Iterable[Stage]) -> Stage | None:
-    """The part that chooses the nodes of a role's pods."""
+    """The stage that chooses the nodes of a role's pods."""
     return next((stage for stage in stages if stage.chooses_node(role)), None)
 
 
@@ -144,28 +145,28 @@ def _choosing(role: Role, stages: Iterable[Stage]) -> Stage | None:
 
 
 def check_names(names: Iterable[str], argument: str) -> None:
-    """Refuse a resource that no job can request: jobs request "gpu".
+    """Refuse resources that no job can request. Jobs request "gpu".
 
-    :raises ValueError: a name is another spelling of it.
+    :raises ValueError: a name is another spelling of "gpu".
     """
     for name in names:
         if name != "gpu" and name.lower() in _GPUS:
-            raise ValueError(f"{argument}: no job can ask for {name!r}, GPUs are 'gpu'")
+            raise ValueError(f"{argument}: no job can request {name!r}; GPUs are 'gpu'")
 
 
 def check_quotas(tree: QuotaTree) -> None:
     """Refuse quotas that limit what no job can request.
 
-    :raises ValueError: a quota does.
+    :raises ValueError: a quota does so.
     """
     for name in tree.quotas:
         check_names(dict(tree.quota(name).max), f"quotas[{name!r}]")
 
 
 def check_counted(names: Collection[str], argument: str) -> None:
-    """Refuse a network whose counts limit no job.
+    """Refuse a network that limits no job.
 
-    :raises ValueError: it counts nothing, or nothing that a job can request.
+    :raises ValueError: it counts no resource that a job can request.
     """
     if not names:
         raise ValueError(f"{argument}: the network counts nothing; use set_free or set_slots")

@@ -1,4 +1,4 @@
-"""How many pods of a unit each node may get: as many as devices and claims have room for."""
+"""How many pods of a unit each node may get, as devices and claims allow."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ __all__ = ["Limits"]
 class Limits:
     """The argument ``most`` of `NetworkTopology` and `CellCluster` for a unit.
 
-    Devices are counted for equal pods. Where pods of a kind request different devices, or cells
-    choose GPUs, fewer may fit: a refusal lowers the count of its node.
+    Counts assume that all pods are equal. If they request different devices, or cells choose the
+    GPUs, fewer may fit. Each refusal then lowers the count of its node.
 
-    :param is_idle: as if all nodes were idle and healthy.
-    :param there: how many other pods of a role the job has on a node.
+    :param is_idle: count as if all nodes were idle and healthy.
+    :param present: by role and node, the number of other pods of the job.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class Limits:
         claims: ClaimStage | None,
         kind: Kind,
         is_idle: bool,
-        there: Mapping[tuple[str, str], int] = MappingProxyType({}),
+        present: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> None:
         self._devices, self._claims, self._is_idle = devices, claims, is_idle
         self._nodes: tuple[str, ...] = place.part.nodes
         rows = [*zip(kind.sizes, place.rows(kind), strict=True)]
-        #: of each pod: the kinds that placement knows, 0 or 1; None: it is not placed
+        #: for each pod, the number of its request to placement, 0 or 1; None: it is not placed
         self._rows = [row for (_, pods), row in rows for _ in range(pods)]
         templates = [role.claims for role, pods in kind.sizes for _ in range(pods)]
         requests: tuple[dict[Any, None], dict[Any, None]] = {}, {}
@@ -48,7 +48,8 @@ class Limits:
                 requests[row][needs] = None
         pods = Counter(self._rows)
         first, others = (self._room(list(of), pods[row]) for row, of in enumerate(requests))
-        #: int[nodes], or of two kinds int[k, nodes]: of the first beside 0 to k - 1 of the other
+        #: int[nodes]; with two requests int[k, nodes]: for the first, beside 0 to k - 1 pods of the
+        #: second
         self.most = first
         if pods[1]:
             beside = np.arange(1 + int(others.max(initial=0)))[:, np.newaxis]
@@ -67,19 +68,19 @@ class Limits:
         for (role, _), row in rows:
             if role.per_node is not None and row is not None:
                 most = np.full(len(self._nodes), role.per_node, np.int32)
-                if there:
-                    most -= [there.get((role.name, node), 0) for node in self._nodes]
+                if present:
+                    most -= [present.get((role.name, node), 0) for node in self._nodes]
                 self._keep(row, np.maximum(most, 0))
 
     def _keep(self, row: int, most: npt.NDArray[np.int32]) -> None:
-        """Let no node get more pods of a kind than this."""
+        """Limit the pods of a request on each node."""
         if not row:
             np.minimum(self.most, most, out=self.most)
         else:
             self.most[np.arange(len(self.most))[:, np.newaxis] > most] = -1
 
     def _room(self, requests: list[Any], pods: int) -> npt.NDArray[np.int32]:
-        """For how many pods of a kind each node has devices, at most."""
+        """An upper bound for the pods of a request on each node."""
         if (None, ()) in requests or not requests:
             return np.full(len(self._nodes), pods, np.int32)
         room = np.zeros(len(self._nodes), np.int32)
@@ -90,7 +91,9 @@ class Limits:
     def _capacity(
         self, needs: Any, pods: int, nodes: tuple[str, ...], after: Any = None
     ) -> npt.NDArray[np.int32]:
-        """For how many such pods each node has devices and claims; -1: not even for the first."""
+        """How many such pods each node has devices and claims for; -1: not even for the pods in
+        ``after``.
+        """
         (request, claims), room = needs, np.full(len(nodes), pods, np.int32)
         if request is not None and self._devices is not None:
             first = after and (after[0][0], after[1])
@@ -101,7 +104,7 @@ class Limits:
         return room
 
     def refuse(self, places: Places, pod: int) -> None:
-        """Lower the count of a node on which devices have refused a pod."""
+        """Lower the count of a node after devices refused a pod there."""
         node = places[pod][0]
         number = self._nodes.index(node)
         on_node = (places[i][0] == node for i in range(pod + 1))

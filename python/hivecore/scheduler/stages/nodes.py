@@ -1,8 +1,8 @@
-"""Adding nodes, in all parts that have nodes, or in none.
+"""Adds nodes to all parts that have nodes, or to none.
 
-A network and devices have the nodes that were added. Cells keep those of their specification: a
-removed node is bad, as in HiveD, so that guarantees stay as they are. With devices, cells use no
-GPU that the devices of its node do not have.
+A network and devices have the nodes that were added. Cells keep the nodes of their specification,
+so that guarantees stay as they are; a removed node is bad, as in HiveD. With devices, cells use no
+GPU that the devices do not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def add_node(
 ) -> None:
     """Add a node; see `Scheduler.add_node`."""
     if place is None and devices is None:
-        raise ValueError(f"node={node!r}: there is no part that has nodes")
+        raise ValueError(f"node={node!r}: no part has nodes")
     if not isinstance(place, TopologyStage):
         for name, given in (("labels", labels), ("free", free)):
             if given is not None:
@@ -38,19 +38,19 @@ def add_node(
     joins_place = place is not None and not place.knows(node)
     joins_devices = devices is not None and not devices.knows(node)
     if inventory is None and devices is not None and (joins_devices or not joins_place):
-        raise ValueError(f"inventory: devices have to know what {node!r} has")
+        raise ValueError(f"inventory: missing for {node!r}")
     more = {} if labels is None else labels, {} if free is None else free
     if isinstance(place, TopologyStage):
         if joins_place:
             with place.part.trial():
-                place.part.add_node(node, *more)  # or it is refused here
+                place.part.add_node(node, *more)  # refused here if it is invalid
         elif labels is not None or free is not None or not joins_devices:
-            raise ValueError(f"node={node!r}: is there already")
+            raise ValueError(f"node={node!r}: exists already")
     elif place is not None:
         if joins_place:
             raise KeyError(f"node={node!r}: the cells have no such node; reconfigure them first")
         if devices is None and node not in place.unhealthy():
-            raise ValueError(f"node={node!r}: is there already")
+            raise ValueError(f"node={node!r}: exists already")
     if devices is not None and inventory is not None:
         devices.part.add_node(node, inventory)
     if isinstance(place, TopologyStage):
@@ -63,7 +63,7 @@ def add_node(
 
 
 def shun_missing(place: Place, devices: DeviceStage, nodes: Iterable[str]) -> None:
-    """Mark nodes as bad that devices do not know, and GPUs of cells without a device."""
+    """Mark nodes without devices, and cells whose GPU has no device, as bad."""
     names_given = frozenset(nodes)
     for node in names_given:
         if place.knows(node) and not devices.knows(node):

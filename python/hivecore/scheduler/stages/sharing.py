@@ -1,9 +1,10 @@
-"""Sharing: a waiting job may join a running job on its GPUs, each on another resource at a time.
+"""Sharing: a waiting job may join a running job on its GPUs, if they use different resources at
+different times.
 
-A *group* is running jobs on the same GPUs; its first job *holds* these in all parts, under its own
-name, and the others hold nothing. Every running job that could share is in a group, perhaps alone.
-The jobs of a group are alike in all that a part reads of them, so that the next job can hold the
-GPUs when the first job leaves.
+A *group* is the running jobs on the same GPUs. Its first job *holds* the GPUs in all parts under
+its own name; the others hold nothing. Each running job that could share is in a group, perhaps
+alone. The jobs of a group are alike in everything that parts read, so that the next job can hold
+the GPUs when the first leaves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,14 +30,14 @@ class Joined(NamedTuple):
 
     placed: tuple[PlacedPod, ...]
     others: tuple[str, ...]
-    #: of the job and then the others: by how many slots each is behind the job
+    #: for the job and each other job, by how many slots it is shifted
     offsets: tuple[int, ...]
 
 
 class Left(NamedTuple):
     """The group that a job has left."""
 
-    #: whether the job held the GPUs, and whether cells or a network have placed these
+    #: whether the job held the GPUs, and whether cells or a network placed them
     held: bool
     is_placed: bool
     #: the job that holds the GPUs now; "": the group is empty
@@ -56,7 +57,7 @@ class _Alike(NamedTuple):
 
 
 class SharingStage(Stage):
-    """`Sharing`, and the groups of running jobs."""
+    """The terms of `Sharing`, and the groups of running jobs."""
 
     name = "sharing"
     honours = frozenset(("stages",))
@@ -68,16 +69,16 @@ class SharingStage(Stage):
         #: by number
         self._groups: dict[int, Group] = {}
         self._begun = 0
-        #: the groups that may be joined, by what their jobs have in common and by size
+        #: the groups that jobs may join, by common properties and size
         self._open: dict[Any, list[Table]] = {}
-        #: the groups that have changed since `able` was called last
+        #: the groups that changed since the last call of `able`
         self._fresh: dict[int, None] = {}
         self._unhealthy: frozenset[str] = frozenset()
-        #: why kinds that differ only in their stages find no idle GPUs in this round
+        #: by demand, why kinds find no idle GPUs in this round
         self._refused: dict[Any, Refused] = {}
 
     def branch(self) -> Self:
-        """An independent adapter."""
+        """A copy for a branch."""
         branch = type(self)(self.terms, self._has_quotas, self._has_cells)
         branch._unhealthy, branch._begun = self._unhealthy, self._begun
         for number in sorted(self._groups):
@@ -91,9 +92,9 @@ class SharingStage(Stage):
         self._open_again(group)
 
     def _log(self, group: Group, *names: str) -> None:
-        """Let the log restore a group, and the groups of jobs of these names."""
+        """Let the undo log restore a group, and which groups these jobs are in."""
         if self.log.is_on:
-            self.log.keep(self._fresh, group.number)  # the last to be undone
+            self.log.keep(self._fresh, group.number)  # must be undone last
             self.log.add((self._restore, group, *group.state()))
             self.log.keep(self._of, *names)
             self.log.keep(self._groups, group.number)
@@ -107,14 +108,14 @@ class SharingStage(Stage):
     # --- sharing
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why jobs of this kind could never share as they want to; "": they could."""
+        """Why jobs of this kind can never share as they request; "" if they can."""
         stages = len(kind.job.stages)
         if stages and stages != self.terms.resources:
             return f"has stages of {stages} resources, and sharing knows {self.terms.resources}"
         return ""
 
     def _alike(self, job: Job) -> "_Alike | None":
-        """What jobs that share with a job have in common; None: it cannot share."""
+        """What jobs must have in common to share with this one; None: it cannot share."""
         if len(job.stages) != self.terms.resources or not job.gpus:
             return None
         if any(role.extra_numbers or role.joining_numbers for role in job.roles):
@@ -125,30 +126,32 @@ class SharingStage(Stage):
         return _Alike(job.roles, job.where, tenant, quota, *importance)
 
     def may_share(self, kind: Kind) -> bool:
-        """Whether a kind may share; units on idle cells may have to leave at any time."""
+        """Whether a kind may share. Units on idle cells may not, as they may have to leave at any
+        time.
+        """
         return not kind.is_lent and self._alike(kind.job) is not None
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Jobs like a unit of this kind may share its GPUs, or get them."""
+        """The key of kinds that may share a unit's GPUs, or get them."""
         return ((self.name, str(kind.gpus)),) if self.may_share(kind) else ()
 
     begun = released
 
     def known_refusal(self, kind: Kind) -> Refused | None:
-        """Why a kind finds no idle GPUs, if a kind like it was just refused."""
+        """Why a kind finds no idle GPUs, if an equal demand was refused in this round."""
         if kind.is_alone or kind.is_lent:
             return None
         return self._refused.get(self._demand(kind.job))
 
     def note_refusal(self, kind: Kind, refused: Refused) -> None:
-        """Note that a kind finds no idle GPUs until a unit starts or stops."""
+        """Record that a kind finds no idle GPUs, until a unit starts or stops."""
         if not kind.is_alone and self.may_share(kind):
             demand = self._demand(kind.job)
             self.log.keep(self._refused, demand)
             self._refused[demand] = refused
 
     def forget_refusals(self) -> None:
-        """Forget refusals: other GPUs may be idle now."""
+        """Forget refusals, as GPUs may be idle now."""
         if self._refused:
             self.log.set(self, "_refused", {})
 
@@ -168,7 +171,7 @@ class SharingStage(Stage):
     # --- joining
 
     def best(self, job: Job) -> Group | None:
-        """The group to which a job would bring most; of equal groups the oldest."""
+        """The group with the largest gain; among equals the oldest."""
         most_so_far, best = self.terms.min_gain - ROUNDING, None
         for table in self._open.get(self._alike(job), ()):
             if not table.groups:
@@ -206,7 +209,7 @@ class SharingStage(Stage):
                     yield those[at].number
 
     def join(self, unit: Unit) -> Joined | None:
-        """Let a job join the best group; None: there is none."""
+        """Let a job join the best group; None if there is none."""
         job = unit.kind.job
         group = self.best(job)
         if group is None:
@@ -217,7 +220,7 @@ class SharingStage(Stage):
         return Joined(group.placed, others, order.offsets)
 
     def unlike(self, jobs: Sequence[Job]) -> str:
-        """Why jobs cannot share GPUs with one another; "": they can."""
+        """Why these jobs cannot share GPUs; "" if they can."""
         if len(jobs) > self.terms.max_group:
             return f"are {len(jobs)}, and at most {self.terms.max_group} share GPUs"
         first, *others = map(self._alike, jobs)
@@ -226,12 +229,12 @@ class SharingStage(Stage):
         return ""
 
     def is_open(self, name: str) -> bool:
-        """Whether others may come to where a running job is."""
+        """Whether other jobs may join a running job."""
         group = self._of[name]
         return not group.is_leaving and not group.is_on(self._unhealthy)
 
     def share(self, unit: Unit, holder: Unit) -> tuple[PlacedPod, ...]:
-        """Let a job share the GPUs of another job, whatever that brings; return its places."""
+        """Let a job share the GPUs of another, whatever the gain; return its pods."""
         group = self._of[holder.name]
         self._enter(unit.name, unit.kind.job, group)
         return group.placed
@@ -239,7 +242,7 @@ class SharingStage(Stage):
     # --- starts and ends
 
     def begin(self, unit: Unit) -> None:
-        """Note a unit that has started on its own GPUs, where others may join it."""
+        """Open a group for a unit that has started on its own GPUs."""
         self.forget_refusals()
         alike = self._alike(unit.kind.job)
         if alike is not None and not unit.kind.is_lent:
@@ -275,7 +278,7 @@ class SharingStage(Stage):
         tables[len(group.jobs) - 1].add(group)
 
     def leave(self, name: str) -> Left | None:
-        """Remove a unit from its group; None: it could not share."""
+        """Remove a unit from its group; None if it is in no group."""
         self.forget_refusals()
         if name not in self._of:
             return None
@@ -301,7 +304,7 @@ class SharingStage(Stage):
             group.is_leaving = True
 
     def _set_placed(self, units: Iterable[Unit]) -> None:
-        """Note whether cells still place the groups of units."""
+        """Update whether cells still place the groups of units."""
         for unit in units:
             if unit.name in self._of:
                 group = self._of[unit.name]
@@ -309,24 +312,24 @@ class SharingStage(Stage):
                 group.is_placed = unit.is_placed
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Note which victims still have cells."""
+        """Record which victims still have cells."""
         self._set_placed(leaving)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Note which victims have cells again."""
+        """Record which victims have cells again."""
         self._set_placed(leaving)
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The jobs of the group of a job, the holder first."""
+        """The jobs of a job's group, the holder first."""
         group = self._of.get(name)
         return (name,) if group is None else tuple(group.jobs)
 
     # --- regrouping
 
     def regrouped(self, seconds: float) -> list[Regrouping]:
-        """The groups that are to change; jobs that are not preemptible do not move.
+        """The groups to change; jobs that are not preemptible do not move.
 
-        :param seconds: how long the groups are to last.
+        :param seconds: the expected lifetime of the groups.
         """
         alike: dict[_Alike, list[Group]] = {}
         for _, group in sorted(self._groups.items()):
@@ -364,7 +367,7 @@ class SharingStage(Stage):
                 del self._groups[group.number]
                 self._fresh.pop(group.number, None)
 
-    # --- all of it
+    # --- the whole state
 
     def plain(self) -> dict[str, Any]:
         """The state as plain data."""
@@ -377,13 +380,13 @@ class SharingStage(Stage):
 
     @staticmethod
     def terms_of_plain(data: Mapping[str, Any]) -> Sharing:
-        """The terms from plain data."""
+        """Read the terms from plain data."""
         return Sharing(**data["terms"])
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
         """Restore the groups from plain data.
 
-        :param units: the running units by name.
+        :param units: running units by name.
         """
         for names, is_leaving in data["groups"]:
             members = [units[as_name(name, "groups")] for name in names]
@@ -398,12 +401,12 @@ class SharingStage(Stage):
             self._add(group)
 
     def restore_fresh(self, data: Mapping[str, Any]) -> None:
-        """Restore the groups that have changed since `able`, when all else is known."""
+        """Restore which groups changed since `able`, after everything else."""
         names = [as_name(name, "fresh") for name in data["fresh"]]
         self._fresh = {self._of[name].number: None for name in names}
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """What is wrong about the groups."""
+        """Inconsistencies of the groups."""
         units = {unit.name: unit for unit in audited.running if not unit.kind.is_lent}
         if {name for name, unit in units.items() if self._alike(unit.kind.job)} != set(self._of):
             yield "groups are not of those that run and may share"

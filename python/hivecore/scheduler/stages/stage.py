@@ -1,7 +1,7 @@
-"""The protocol of the stages: each adapts one part of the scheduler.
+"""The interface of a stage, which adapts a part to the scheduler.
 
-Stages decide in order: what a stage chooses for a unit narrows the `Offer` for the next stage. The
-methods of the base class do nothing, so that callers need not know which parts exist.
+Stages decide in order. What a stage chooses narrows the `Offer` for the next. The methods of the
+base class do nothing, so callers need not know which parts exist.
 """
 
 import copy
@@ -30,25 +30,25 @@ __all__ = [
 
 
 class Listener(Protocol):
-    """An object that is notified of changes in the stages."""
+    """Is notified of changes in the stages."""
 
-    #: what waits for each change; empty: nothing has to be touched
+    #: what waits for each change; empty: no notification is needed
     by_key: dict[Key, Any]
 
     def touch(self, keys: Iterable[Key], /) -> None:
-        """Note that changes have happened."""
+        """Record that changes have happened."""
 
 
 class Granted(NamedTuple):
-    """The devices that the claims of a pod have."""
+    """The devices of a pod's claims."""
 
     node: str
-    #: of all pods of the node, and which claims of it are those of this pod
+    #: for all claims on the node; ``claims``: the positions of this pod's
     decision: Any
     claims: range
 
 
-_NONE = Counter[tuple[str, str]]()  # is not changed
+_NONE = Counter[tuple[str, str]]()  # never changed
 
 
 class Offer:
@@ -73,27 +73,27 @@ class Offer:
         self, unit: Unit, nodes: tuple[str, ...], usable: Callable[..., Any] | None = None
     ) -> None:
         self.unit = unit
-        #: those of some nodes that all parts can use now
+        #: filters nodes that all parts can use now
         self.usable: Any = usable
-        #: the only nodes to use; none: all
+        #: the allowed nodes; empty: all
         self.nodes = nodes
         #: how many pods each node may get, see `Limits`; None: any number
         self.most: Any = None
-        #: how many other pods of a role the job has on a node, where that is limited
+        #: by role and node, the number of other pods of the job, if it is limited
         self.beside: Counter[tuple[str, str]] = _NONE
-        #: node and GPUs of each pod, as far as they are chosen; None: none is
+        #: node and GPUs of each pod, as far as they are chosen; None: nothing is
         self.places: Places | None = None
         #: by stage
         self.decisions: dict[str, Any] = {}
         #: the decision on the devices of each pod
         self.taken: list[Any] = []
-        #: what the claims of pods have, by pod
+        #: the devices of claims, by pod
         self.granted: dict[int, Granted] = {}
-        #: the most that the devices of all claims may take together; of others: any amount
+        #: limits for what the devices of all claims take together; others are unlimited
         self.within: dict[Taking, Fraction] = {}
-        #: by pod, the only nodes to use where its claims restrict them
+        #: by pod, the nodes that can serve its claims
         self.able: dict[int, tuple[str, ...]] = {}
-        #: after a refusal: the pod that gets nothing on the node that was chosen for it; -1: none
+        #: after a refusal: the pod that its chosen node cannot serve; -1: none
         self.refused_pod = -1
 
     @property
@@ -107,7 +107,7 @@ class Offer:
         return self.places is not None
 
     def pods(self) -> tuple[PlacedPod, ...]:
-        """Where each pod is, by the stage that chose its node or devices."""
+        """The pods, as placed by the stages that chose nodes and devices."""
         pods = []
         places, taken, granted = self.places, self.taken, self.granted
         for i, (role, number) in enumerate(self.unit.pods):
@@ -125,14 +125,14 @@ class Offer:
         return tuple(pods)
 
     def nodes_of_pods(self) -> list[str]:
-        """The node of each pod, as far as it is chosen; "": it is not."""
+        """The chosen node of each pod; "": not chosen yet."""
         nodes = [""] * len(self.unit.pods) if self.places is None else [at for at, _ in self.places]
         for i, decision in enumerate(self.taken):
             nodes[i] = nodes[i] if decision is None else decision.node
         return nodes
 
     def allocations(self, pod: int) -> tuple[tuple[str, Any], ...]:
-        """The allocation of each claim of a pod, by the name of its template."""
+        """The allocation of each claim of a pod, by template."""
         if pod not in self.granted:
             return ()
         _, decision, numbers = self.granted[pod]
@@ -141,14 +141,14 @@ class Offer:
 
 
 class Rebooking(NamedTuple):
-    """A running unit that has fewer pods from now on, or more."""
+    """A change of the pods of a running unit."""
 
     unit: Unit
-    #: the same unit with the pods that it has from now on
+    #: the unit with its new pods
     now: Unit
-    #: a unit of the same job whose pods it gets; None: there is none
+    #: a unit of the same job whose pods it takes; None: there is none
     other: Unit | None
-    #: pods that have other numbers from now on, before and after
+    #: pods that change their numbers, before and after
     taken: Sequence[tuple[PlacedPod, PlacedPod]]
 
     @property
@@ -161,32 +161,32 @@ class Audited(NamedTuple):
     """The resources of all jobs, for an audit."""
 
     units: list[Unit]
-    #: the running units
+    #: running units
     running: list[Unit]
-    #: the names of units that have resources of their own
+    #: names of units that have their own resources
     holders: set[str]
-    #: the jobs that read data, and whether they run
+    #: jobs that read data, and whether they run
     reading: dict[str, bool]
 
 
 class Stage:
-    """An adapter of a part; by default it decides nothing."""
+    """Adapts a part of the scheduler; by default it decides nothing."""
 
     name: ClassVar[str] = ""
     part: Any = None
     #: the fields of `Job`, `Role` and `Where` that the part enforces
     honours: ClassVar[frozenset[str]] = frozenset()
-    #: the nodes of the part; None: it has no nodes
+    #: the nodes of the part; None: it has none
     nodes: frozenset[str] | None = None
     #: whether the part keeps removed nodes
     keeps_nodes: ClassVar[bool] = False
-    #: whether it can limit how many pods a node gets only where it places pods of a single role
+    #: whether it can limit pods per node only if it places a single role
     limits_one_role: ClassVar[bool] = True
-    #: undoes changes of the adapter itself
+    #: undoes changes of the stage itself
     log: UndoLog = UndoLog()
 
     def branch(self) -> Self:
-        """An adapter of a copy of the part."""
+        """A stage for a copy of the part."""
         branch = copy.copy(self)
         branch.part = self.part.copy()
         return branch
@@ -194,18 +194,18 @@ class Stage:
     # --- constraints
 
     def chooses_node(self, role: Role) -> bool:
-        """Whether the part chooses, or restricts, the nodes of a role's pods."""
+        """Whether the part chooses or restricts the nodes of a role's pods."""
         return False
 
     def counts(self, job: Job, resource: str) -> bool:
-        """Whether the part limits how much of a resource the pods of a job take."""
+        """Whether the part limits a resource for the pods of a job."""
         return False
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why units of this kind would wait in the empty, healthy part as well; "": they would not.
+        """Why units of a kind would wait even in the empty, healthy part; "" if they would not.
 
-        :param nodes: the only nodes to use; none: all.
-        :param growing: whether nodes may be added, and totals may grow.
+        :param nodes: the allowed nodes; empty: all.
+        :param growing: whether nodes may be added and totals may grow.
         """
         return ""
 
@@ -216,7 +216,7 @@ class Stage:
         return self.nodes is None or node in self.nodes
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Note that a node fails or recovers."""
+        """Record that a node failed or recovered."""
         self.part.set_health(node, healthy)
 
     def remove_node(self, node: str) -> None:
@@ -224,85 +224,85 @@ class Stage:
         self.part.remove_node(node)
 
     def unhealthy(self) -> Iterable[str]:
-        """The nodes that are unhealthy, at least in part."""
+        """Nodes that are unhealthy, at least in part."""
         return ()
 
     def forget(self) -> None:
-        """Forget what was derived from the part, which has changed."""
+        """Forget what was derived from the part, as it has changed."""
 
     # --- a unit
 
     def submit(self, unit: Unit) -> None:
-        """Note that a unit waits."""
+        """Record that a unit waits."""
 
     def withdraw(self, unit: Unit) -> None:
-        """Note that a unit waits no more, and will not run."""
+        """Record that a unit no longer waits, and will not run."""
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
-        """Note that a unit that ran waits again.
+        """Record that a running unit waits again.
 
-        :param reclaimed: another quota reclaims the resources of the unit.
+        :param reclaimed: another quota reclaims the unit's resources.
         """
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Add the decision of this stage to an offer, or return why it refuses."""
+        """Add this stage's decision to an offer, or return a refusal."""
         return None
 
     def retract(self, offer: Offer) -> None:
-        """Undo what `propose` has changed, as a later stage refuses."""
+        """Undo `propose`, as a later stage refuses."""
 
     def commit(self, offer: Offer) -> None:
-        """Carry out the decision of this stage."""
+        """Carry out this stage's decision."""
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the place of a unit.
+        """Release the resources of a unit.
 
-        :param is_placed: whether cells or a network have placed it.
+        :param is_placed: whether cells or a network placed it.
         """
 
     def check_holds(self, unit: Unit) -> None:
-        """See that a unit that runs has all that this stage gave it.
+        """Check that a running unit still has what this stage gave it.
 
-        :raises KeyError: it does not, because the part was changed from outside.
+        :raises KeyError: it does not, as the part was changed from outside.
         """
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Pass the resources of a job, which is like a unit, to another job."""
+        """Pass the resources of a job to another job of the same kind."""
 
     def rebook(self, change: "Rebooking") -> None:
-        """Book a running unit with fewer pods, or with more."""
+        """Change the pods of a running unit."""
 
     def begin(self, unit: Unit) -> None:
-        """Note that a unit runs on resources of its own."""
+        """Record that a unit runs on its own resources."""
 
     def adopt(self, unit: Unit) -> None:
-        """Give a unit the places and devices that it has already.
+        """Give a unit the nodes and devices that it uses already.
 
         :raises ValueError: it cannot have them.
         :raises StaleDecisionError: another unit has them.
         """
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Hold for a unit what it needs to start when its victims have stopped.
+        """Reserve what a unit needs beside the resources of its victims.
 
-        :param offer: of a trial without the victims.
-        :param leaving: the units of the victims that cells or a network have placed.
+        :param offer: from a trial without the victims.
+        :param leaving: units of victims that cells or a network placed.
         """
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Hold nothing for a unit any more.
+        """Release what is reserved for a unit.
 
-        :param leaving: the units that had to stop, and have not.
+        :param leaving: units of victims that have not stopped.
         """
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Decide on a unit on the resources that are held for it."""
+        """Decide on a unit with the resources that are reserved for it."""
         return None
 
-    # --- what waits for what
+    # --- waiting
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """The keys to touch when a unit of a kind frees its resources."""
+        """The keys to touch when a unit of a kind releases its resources."""
         return ()
 
     def begun(self, kind: Kind) -> tuple[Key, ...]:
@@ -310,7 +310,7 @@ class Stage:
         return ()
 
     def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
-        """Whether this stage would refuse waiting units of a kind as before, at a glance."""
+        """Whether this stage would refuse waiting units of a kind again. A quick check."""
         return False
 
     # --- the whole state
@@ -320,42 +320,42 @@ class Stage:
         return iter(())
 
     def ordered_nodes(self) -> tuple[str, ...]:
-        """The names of the nodes that the part has, in its order."""
+        """The nodes of the part, in its order."""
         return () if self.nodes is None else tuple(self.part.nodes)
 
     def dimensions(self) -> Iterable[Dimension]:
-        """What the part counts by node."""
+        """The resources that the part counts on nodes."""
         return ()
 
     def idle_gpus(self) -> dict[str, int]:
-        """How many GPUs of each node are wholly idle; none: the part counts none."""
+        """The number of idle GPUs by node; empty if the part counts none."""
         return {}
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each domain of a layer, by name; none: the part has no such layer."""
+        """The nodes of each domain of a layer; empty if the part has no such layer."""
         return {}
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
-        """Sets of nodes, a single one of which has to hold a job; none: all nodes together."""
+        """Domains, one of which must hold a job; empty if all nodes are one domain."""
         return []
 
 
 class PlacingStage(Stage):
-    """An adapter of a part that places units, each under its name."""
+    """Adapts a part that places units by name."""
 
     def commit(self, offer: Offer) -> None:
-        """Allocate the place of a unit."""
+        """Allocate the placement of a unit."""
         decision = offer.decisions.get(self.name)
         if decision is not None:
             self.part.commit(decision)
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Free the place of a unit."""
+        """Release the placement of a unit."""
         if is_placed:
             self.part.release(unit.name)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
-        """Give the place to another job."""
+        """Pass the placement to another job."""
         if is_placed:
             self.part.rename(old, new)
 

@@ -1,4 +1,4 @@
-"""Storage: cache and remote IO are allocated whenever the running jobs have changed (SiloD)."""
+"""Storage: allocates cache and remote IO whenever the running jobs change (SiloD)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
@@ -18,7 +18,7 @@ from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throug
 __all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]
 
 Objective = Literal["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"]
-#: The objectives that depend on how much a job has yet to read.
+#: Objectives that depend on how much a job has yet to read.
 _BY_PROGRESS = ("finish_time", "sjf")
 _MOST = 1e15
 _LEAST_RATE = 1e-9
@@ -44,22 +44,21 @@ def _sizes(value: Any, name: str) -> tuple[tuple[str, float], ...]:
 
 
 class StoragePool(Record, frozen=True):
-    """The cache and the remote IO that all jobs share, and the datasets that they read.
+    """The cache and remote IO that all jobs share, and their datasets.
 
-    :param datasets_gb: the size of each dataset, by name.
-    :param cache_gb: of the cache.
-    :param bandwidth_mbps: of remote IO, in MB/s; ``None``: it is left to the network, and only the
-        cache is allocated, which needs the objective "greedy".
-    :param objective: of the allocation, see `hivecore.storage.allocate_storage`. "sjf" and
-        "finish_time" depend on what jobs have yet to read: `Data.total_gb` without what they have
-        read, by `Scheduler.observe`, or else by what they were allocated. They count time from a
-        job's start.
-    :param threshold: remote IO of a job that grows by less, as a share of itself, stays as it is.
-    :param ahead: whether cache that running jobs leave is for waiting jobs, in order of arrival: it
-        may be filled before they start. Otherwise a dataset that no job reads stays cached while
+    :param datasets_gb: size of each dataset.
+    :param cache_gb: size of the cache.
+    :param bandwidth_mbps: remote IO in MB/s. ``None``: allocate only the cache; then the objective
+        must be "greedy".
+    :param objective: see `hivecore.storage.allocate_storage`. "sjf" and "finish_time" depend on
+        what a job has yet to read: `Data.total_gb` minus what it has read, as reported to
+        `Scheduler.observe` or estimated from its allocation. They count time from a job's start.
+    :param threshold: ignore an increase of a job's remote IO below this fraction.
+    :param ahead: use cache that running jobs leave for waiting jobs, in order of arrival, so that
+        it may be filled before they start. Otherwise a dataset that no job reads stays cached while
         there is room.
-    :param eps: how much more efficient a dataset must be to displace bytes of another.
-    :raises ValueError: a number is out of range, the objective is unknown, or it needs remote IO.
+    :param eps: how much more efficient a dataset must be to displace another.
+    :raises ValueError: a number is out of range, or the objective is unknown or needs remote IO.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.scheduler import StoragePool
@@ -92,9 +91,7 @@ class StoragePool(Record, frozen=True):
     def __post_init__(self) -> None:
         self._check()
         if self.bandwidth_mbps is None and self.objective != "greedy":
-            raise ValueError(
-                f"bandwidth_mbps is missing: objective {self.objective!r} shares it out"
-            )
+            raise ValueError(f"bandwidth_mbps is missing: objective {self.objective!r} divides it")
 
 
 class Observed(NamedTuple):
@@ -107,9 +104,9 @@ class Observed(NamedTuple):
 
 
 class StorageStage(Stage):
-    """A `StoragePool`, its last allocation, and what was observed of it.
+    """A `StoragePool`, its last allocation, and observations.
 
-    Datasets are numbers here, in order of their names.
+    Datasets are numbers, in order of their names.
     """
 
     name = "storage"
@@ -127,7 +124,7 @@ class StorageStage(Stage):
         self.is_stale = False
 
     def branch(self) -> Self:
-        """An independent adapter."""
+        """A copy for a branch."""
         branch = type(self)(self.pool)
         branch._cache, branch._held = self._cache.copy(), self._held.copy()
         branch._readers, branch.is_stale = self._readers.copy(), self.is_stale
@@ -141,7 +138,7 @@ class StorageStage(Stage):
         known = rows[
             ~np.isnan(readers.began[rows]) | (readers.at[rows] > 0.0) | (readers.read[rows] > 0.0)
         ]
-        began = [None if np.isnan(one) else one for one in readers.began[known].tolist()]
+        began = [None if np.isnan(time) else time for time in readers.began[known].tolist()]
         counted = zip(began, readers.read[known].tolist(), readers.at[known].tolist(), strict=True)
         return {
             "datasets_gb": dict(pool.datasets_gb),
@@ -164,7 +161,7 @@ class StorageStage(Stage):
         return StoragePool(data["datasets_gb"], *data["limits"], **data.get("terms", {}))
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """Restore the rest from plain data, when it is known which jobs run and wait."""
+        """Restore the rest from plain data, once it is known which jobs run and wait."""
         for known, field in ((self._cache, "cache"), (self._held, "held")):
             for name, gb in data.get(field, {}).items():
                 known[self._code[name]] = _within(gb, field)
@@ -181,17 +178,17 @@ class StorageStage(Stage):
         self.is_stale = as_bool(data["is_stale"], "is_stale")
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
-        """Why jobs of this kind could never run; "": they could."""
+        """Why jobs of this kind can never run; "" if they can."""
         data = kind.job.data
         if data is not None and data.dataset not in self._code:
             return f"there is no dataset {data.dataset!r}"
         return ""
 
     def reads(self) -> dict[str, bool]:
-        """The jobs that read, and whether they run."""
+        """The jobs that read data, and whether they run."""
         return {name: bool(self._readers.runs[row]) for name, row in self._readers.row.items()}
 
-    # --- what has happened
+    # --- events
 
     def come(self, job: Job) -> None:
         """Add a waiting job."""
@@ -212,7 +209,7 @@ class StorageStage(Stage):
             self.log.set(self, "is_stale", self.is_stale or self.pool.ahead)
 
     def read(self, job: str, runs: bool) -> None:
-        """Let a job read, or wait and begin from nothing."""
+        """Let a job read, or wait and start from nothing."""
         row = self._readers.row.get(job)
         if row is None:
             return
@@ -225,10 +222,11 @@ class StorageStage(Stage):
         self.log.set(self, "is_stale", True)
 
     def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
-        """Check what was observed.
+        """Check observations.
 
-        :param amounts: by the names of `Observed`.
-        :param knows: gets the name of a job that reads nothing; raises KeyError if it is unknown.
+        :param amounts: by the fields of `Observed`.
+        :param knows: called with the name of a job that reads nothing; raises KeyError if it is
+            unknown.
         """
         observed = Observed({}, {}, {}, {})
         for field, known in zip(Observed._fields, observed, strict=True):
@@ -244,7 +242,7 @@ class StorageStage(Stage):
         return observed
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Store what was observed."""
+        """Store observations."""
         readers, row = self._readers, self._readers.row
         for name, gb in observed.cached_gb.items():
             self._held[self._code[name]] = gb
@@ -259,9 +257,9 @@ class StorageStage(Stage):
     # --- allocation
 
     def allot(self, now: float) -> Sequence[SetCache | SetRemoteIO]:
-        """Allocate cache and remote IO if other jobs run now, or something was observed.
+        """Allocate cache and remote IO, if other jobs run now or something was observed.
 
-        :returns: the changes; shrinking ones come first, to make room for the others.
+        :returns: the changes. Reductions come first, to make room for increases.
         """
         if not self.is_stale:
             return ()
@@ -278,7 +276,7 @@ class StorageStage(Stage):
             saved = np.bincount(code, readers.rate[rows], len(cache)) / self._size
             cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
         elif len(rows):
-            allocation = self._shared_out(rows, now)
+            allocation = self._allocation(rows, now)
             cache[:], io = allocation.cache_gb, allocation.remote_io_mbps
         if pool.ahead:
             self._fill_ahead(cache, code)
@@ -291,7 +289,9 @@ class StorageStage(Stage):
         return [*less, *less_io, *more, *more_io]
 
     def _changed_cache(self, cache: Floats) -> list[list[SetCache]]:
-        """The datasets with less cache and with more, as remote IO counts on all of it."""
+        """Datasets with less cache, and with more. Every increase counts, as remote IO relies on
+        it.
+        """
         more = cache - self._cache
         self.log.set(self, "_cache", cache)
         return [
@@ -303,7 +303,7 @@ class StorageStage(Stage):
         ]
 
     def _changed_remote_io(self, rows: Indices, io: Floats) -> list[list[SetRemoteIO]]:
-        """The jobs with less remote IO, and those with more if it exceeds the threshold."""
+        """Jobs with less remote IO, and with more if it exceeds the threshold."""
         readers, before = self._readers, self._readers.io[rows]
         more = io - before
         less, grown = more < 0.0, more > before * self.pool.threshold
@@ -317,7 +317,7 @@ class StorageStage(Stage):
         ]
 
     def _cached(self) -> Floats:
-        """GB of each dataset that are cached: as observed, or else as allocated."""
+        """Cached GB of each dataset, as observed or else as allocated."""
         held: Floats = np.where(np.isnan(self._held), self._cache, self._held)
         return np.minimum(held, self._size)
 
@@ -329,14 +329,14 @@ class StorageStage(Stage):
         return None if unknown.all() else np.where(unknown, self._size[code], gb)
 
     def _read_on(self, rows: Indices, now: float) -> None:
-        """Count what jobs have read since the last time, by their allocation."""
+        """Update what jobs have read, as their allocation implies."""
         readers = self._readers
         begin = rows[np.isnan(readers.began[rows])]
         readers.began[begin] = readers.at[begin] = now
         readers.read[rows], readers.at[rows] = self._read_by(rows, now), now
 
     def _read_by(self, rows: Indices, now: float) -> Floats:
-        """GB that each job has read, if it had its last allocation since that was counted."""
+        """GB that each job has read, if its allocation has not changed since the last count."""
         readers, code = self._readers, self._readers.dataset[rows]
         cached, effective = np.minimum(self._cache, self._size)[code], self._effective(rows)
         if effective is not None:
@@ -350,14 +350,14 @@ class StorageStage(Stage):
         """GB that each job has yet to read."""
         return np.clip(self._readers.total[rows] - read, 0.0, _MOST)
 
-    def _shared_out(self, rows: Indices, now: float) -> Any:
+    def _allocation(self, rows: Indices, now: float) -> Any:
         readers, jobs = self._readers, self._jobs(rows)
         if self.pool.objective in _BY_PROGRESS:
             read = readers.read[rows]
             left = self._left(rows, read)
             jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
-                # The time of what they have read, with an equal share.
+                # the time for what they have read, at an equal share
                 equal = np.maximum(self._allocated(jobs).reference_mbps, _LEAST_RATE)
                 jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
         return self._allocated(jobs)
@@ -390,14 +390,14 @@ class StorageStage(Stage):
         )
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """Whether it knows which jobs read, and which of them run."""
+        """Inconsistencies with the jobs that read data."""
         if self.reads() != audited.reading:
             yield "storage knows other jobs"
 
     # --- orders and shares
 
     def shortest_first(self, now: float) -> list[str]:
-        """All jobs that read, by the time left with what the jobs before each leave."""
+        """The jobs that read data, by remaining time with what earlier jobs leave."""
         readers = self._readers
         rows = readers.here()
         if not len(rows):
@@ -407,13 +407,15 @@ class StorageStage(Stage):
         return [readers.names[row] for row in rows[order].tolist()]
 
     def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
-        """By job that reads: the share of time for which it has GPUs, if all progress alike."""
+        """For each job that reads data, the fraction of time with GPUs that gives all equal
+        progress.
+        """
         readers = self._readers
         rows = readers.here()
         if not len(rows):
             return {}
         names = [readers.names[row] for row in rows.tolist()]
-        # A job that reads nothing for now keeps its usual share.
+        # a job that reads nothing now keeps its usual share
         full = np.where(readers.rate[rows] > 0.0, readers.rate[rows], readers.full[rows])
         known = np.array([gpus(name) for name in names], dtype=np.float64)
         jobs = self._jobs(rows).replace(gpus=known, rate_mbps=full)
@@ -432,7 +434,7 @@ class StorageStage(Stage):
             self._fill(cache, first, self._size[first] - cache[first])
 
     def _keep(self, cache: Floats, codes: Indices) -> None:
-        """Keep what of these datasets is cached, as far as there is room."""
+        """Keep what is cached of these datasets, as far as there is room."""
         self._fill(cache, codes, self._cached()[codes])
 
     def _fill(self, cache: Floats, codes: Indices, wanted: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Topology: a unit's pods near to each other in a network of domains."""
+"""Topology: places the pods of a unit near each other in a network of domains."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,13 +27,13 @@ __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
 _TWO_KINDS = "a network places pods of two kinds at most"
-_MOST = 4096  # requests that are remembered
+_MOST = 4096  # cached requests
 #: How many pods each node may get, see `Limits`; None: any number.
 _Most = Any
 
 
 class TopologyStage(PlacingStage):
-    """A `NetworkTopology`: a pod takes the resources of its node that it counts, or a slot."""
+    """A `NetworkTopology`: a pod takes a slot, or the resources that the network counts."""
 
     name = "topology"
     honours = frozenset(
@@ -44,23 +44,23 @@ class TopologyStage(PlacingStage):
     nodes: frozenset[str]
 
     def __init__(self, network: NetworkTopology, gpu_memory: int | None = 0) -> None:
-        """:param gpu_memory: as of `gpu_amount`."""
+        """:param gpu_memory: as for `gpu_amount`."""
         self.part, self._gpu_memory = network, gpu_memory
         self.forget()
 
     def forget(self) -> None:
         """Read the network again after a change."""
         self._idle: NetworkTopology | None = None
-        #: the resources that it counts
+        #: resources that the network counts
         self.known = frozenset(self.part.resources)
         self.nodes = frozenset(self.part.nodes)
-        #: what a network without nodes will count is unknown: it counts all
+        #: a network without nodes may come to count anything
         self._is_blank = not self.nodes and not self.known
-        #: the requests of units by kind; shared with branches
+        #: requests by kind, shared with branches
         self._requests: dict[Kind, TopologyRequest | None] = {}
 
     def domain(self, job: Job, nodes: Collection[str]) -> frozenset[str] | None:
-        """The domain of the layer that has to hold a job."""
+        """The domain that holds a job, of the layer that must hold it."""
         if not job.where.must:
             return None
         domains = map(frozenset, self.part.domains(job.where.must))
@@ -69,7 +69,7 @@ class TopologyStage(PlacingStage):
     def impossible(
         self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: _Most = None
     ) -> str:
-        """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
+        """Why units of a kind would wait even on an empty, healthy network; "" if they would not.
 
         :param most: how many pods each node may get.
         """
@@ -80,17 +80,17 @@ class TopologyStage(PlacingStage):
             for node in self._idle.unhealthy:
                 self._idle.set_health(node, True)
         try:
-            request = self.request(kind, "anybody", most)
+            request = self.request(kind, "any unit", most)
             decision = request and self._idle.schedule(request, nodes=nodes or None, most=most)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         refusal = decision and decision.refusal
-        return _told(kind, refusal).reason if refusal and not growing else ""
+        return _with_limits(kind, refusal).reason if refusal and not growing else ""
 
     def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
-        """The request of a unit of this name; None: it has nothing to place.
+        """The request of a unit; None: it has nothing to place.
 
-        :param most: how many pods of each of its ``rows`` nodes may get, if limited.
+        :param most: how many pods of each request nodes may get, if limited.
         :raises ValueError: its pods are of more than two kinds.
         """
         key = kind.like or kind
@@ -133,7 +133,7 @@ class TopologyStage(PlacingStage):
         )
 
     def amounts(self, role: Role) -> Amounts:
-        """The resources that a pod of a role takes of its node."""
+        """The resources that a pod of a role takes on its node."""
         if "slots" in self.known:
             return (("slots", 1),)
         taken = {"gpu": gpu_amount(role, self._gpu_memory), **dict(role.resources)}
@@ -146,30 +146,29 @@ class TopologyStage(PlacingStage):
         return bool(self.amounts(role))
 
     def counts(self, job: Job, resource: str) -> bool:
-        """Whether the network limits a resource: with slots, it limits nothing else."""
+        """Whether the network limits a resource. A network of slots limits nothing else."""
         return self._is_blank or (resource in self.known and "slots" not in self.known)
 
     def propose(self, offer: Offer) -> Refused | None:
-        """Choose the node of each pod that takes resources which the network counts."""
+        """Choose nodes for the pods that take counted resources."""
         unit = offer.unit
         request = self.request(unit.kind, unit.name, offer.most)
         if request is None:
             return None
         decision = self.part.schedule(request, nodes=offer.nodes or None, most=offer.most)
         if decision.refusal is not None:
-            return Refused(_told(unit.kind, decision.refusal), (_ANY,))
+            return Refused(_with_limits(unit.kind, decision.refusal), (_ANY,))
         offer.decisions[self.name] = decision
         offer.places = self._places(unit, decision)
         return None
 
     def rows(self, kind: Kind) -> list[int | None]:
-        """The number of the request of each role's pods, 0 or 1; None: they are not placed.
+        """The request that each role's pods belong to, 0 or 1; None: they are not placed.
 
-        Pods that take the same of their nodes count as two requests if they request two things of
-        devices, unless they have to be in multiples; and those of which nodes may get so many only
-        count apart.
+        Pods that take the same are two requests if their devices differ (unless they must be in
+        multiples), or if only some of them have a limit per node.
 
-        :raises ValueError: there are more than two requests.
+        :raises ValueError: more than two requests.
         """
         keys: list[Any] = [self.amounts(role) for role, _ in kind.sizes]
         kinds = list(dict.fromkeys(filter(None, keys)))
@@ -192,12 +191,12 @@ class TopologyStage(PlacingStage):
         return [kinds.index(key) if key else None for key in keys]
 
     def check_holds(self, unit: Unit) -> None:
-        """See that the unit has a place."""
+        """Raise `KeyError` unless the unit has its placement."""
         if unit.is_placed:
             self.part.placement(unit.name)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
-        """Hold for a unit what it needs of its nodes beside what its victims leave there."""
+        """Reserve what the unit needs on its nodes beside what its victims free there."""
         if not offer.is_placed:
             return
         left = self._taken(leaving)
@@ -208,14 +207,14 @@ class TopologyStage(PlacingStage):
                 self.part.commit(TopologyDecision(request, "bind", (NodePods(node, 1),)))
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Hold nothing for a unit any more."""
+        """Release what is reserved for a unit."""
         for node in {pod.node for pod in unit.placed}:
-            with suppress(KeyError):  # its victims leave all that it needs there
+            with suppress(KeyError):  # its victims free all that it needs there
                 self.part.release(_held(unit, node))
         self.vacate(unit, unit.is_placed)
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
-        """Give a unit what was held for it, unless the network was changed from outside."""
+        """Place a unit on its reserved resources, unless the network was changed from outside."""
         self.let_go(unit, ())
         try:
             decision = self.commit_as_placed(unit)
@@ -227,9 +226,9 @@ class TopologyStage(PlacingStage):
         return None
 
     def adopt(self, unit: Unit) -> None:
-        """Take from the nodes of a unit what it uses there.
+        """Allocate what a running unit uses on its nodes.
 
-        :raises ValueError: domains have other numbers of its pods than they may have.
+        :raises ValueError: a domain has too many of its pods, or not a multiple.
         """
         decision = self.commit_as_placed(unit)
         unit.is_placed = decision is not None
@@ -237,9 +236,9 @@ class TopologyStage(PlacingStage):
             self._check_domains(decision)
 
     def _check_domains(self, decision: TopologyDecision) -> None:
-        """See that domains have multiples of pods, and not too many."""
+        """Check the number of pods in each domain."""
         request, layers = decision.request, ("", *self.part.layers, "node")
-        pods = {one.node: one.pods + one.others for one in decision.placement}
+        pods = {node.node: node.pods + node.others for node in decision.placement}
 
         def counts(layer: str) -> list[int]:
             return [sum(pods.get(node, 0) for node in of) for of in self.part.domains(layer)]
@@ -254,7 +253,7 @@ class TopologyStage(PlacingStage):
                 raise ValueError(f"not in multiples of {multiple} in each {layer!r}")
 
     def rebook(self, change: Rebooking) -> None:
-        """Allocate what its pods take, on unhealthy nodes, too."""
+        """Allocate for the new pods, also on unhealthy nodes."""
         unit, now, other, _ = change
         for of in (unit, other):
             if of is not None:
@@ -264,10 +263,10 @@ class TopologyStage(PlacingStage):
     def commit_as_placed(
         self, unit: Unit, commit: Callable[[TopologyDecision], None] | None = None
     ) -> TopologyDecision | None:
-        """Allocate the resources of a unit at its present places; None: it needs none.
+        """Allocate for a unit as it is placed; None if it needs nothing.
 
-        :param commit: how; ``None``: only on healthy nodes.
-        :raises StaleDecisionError: a node has no room.
+        :param commit: how to commit; ``None``: only on healthy nodes.
+        :raises StaleDecisionError: a node lacks room.
         """
         request = self.request(unit.kind, unit.name)
         if request is None:
@@ -284,7 +283,7 @@ class TopologyStage(PlacingStage):
         return decision
 
     def _taken(self, units: Iterable[Unit]) -> defaultdict[str, Counter[str]]:
-        """The resources that units take of each node."""
+        """The resources that units take on each node."""
         taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for unit in units:
             amounts = self._amounts_by_role(unit)
@@ -296,7 +295,7 @@ class TopologyStage(PlacingStage):
         return {role.name: self.amounts(role) for role, _ in unit.kind.sizes}
 
     def _places(self, unit: Unit, decision: TopologyDecision) -> Places:
-        """Node of each pod: those of a role on neighbouring nodes."""
+        """The node of each pod; pods of a role are on neighbouring nodes."""
         if len(unit.pods) == 1:
             return [(decision.placement[0].node, ())]
         ranks = iter(decision.ranks)
@@ -311,36 +310,36 @@ class TopologyStage(PlacingStage):
         return places
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
-        """Nodes have more room."""
+        """The key of free resources."""
         return (_ANY,)
 
     def still_refuses(self, kind: Kind, refusal: Refusal) -> bool:
         """Whether no domain has slots for all pods."""
-        request = self.request(kind, "anybody")
+        request = self.request(kind, "any unit")
         if request is None or kind.job.where.nodes:
             return False
         slots = self.part.slots(request.must, amounts=request.amounts)
         return max(slots.values(), default=0) < request.pods
 
     def room(self) -> Amount | float:
-        """The idle GPUs on healthy nodes; inf: the network does not count them."""
+        """Idle GPUs on healthy nodes; inf: the network does not count them."""
         if "gpu" not in self.known or "slots" in self.known:
             return inf
         return self.part.total_free("gpu")
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that are unhealthy, at least in part."""
+        """Nodes that are unhealthy, at least in part."""
         return self.part.unhealthy
 
     def faults(self, audited: Audited) -> Iterator[str]:
-        """The units with a place are those that count as placed."""
+        """Units whose placement differs from the network's."""
         owners = frozenset(self.part.owners)
         for unit in audited.units:
             if (unit.name in owners) != unit.is_placed:
                 yield f"unit {unit.name!r}: its place"
 
     def dimensions(self) -> Iterator[Dimension]:
-        """Each resource of the network."""
+        """The resources of the network."""
         for resource in sorted(self.known):
             free = self.part.free_by_node(resource)
             idle = {node: _number(resource, amount) for node, amount in free.items()}
@@ -357,7 +356,9 @@ class TopologyStage(PlacingStage):
         return {node: int(n) for node, n in self.part.free_by_node(resource).items()}
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each domain of a layer; names of outer domains make its name unique."""
+        """The nodes of each domain of a layer; outer domains are added to a name that is not
+        unique.
+        """
         if layer not in self.part.layers:
             return {}
         level, domains = self.part.layers.index(layer) + 1, self.part.domains(layer)
@@ -369,17 +370,17 @@ class TopologyStage(PlacingStage):
         }
 
     def domains_for(self, job: Job) -> list[tuple[str, ...]]:
-        """The domains of the layer that has to hold a job."""
+        """The domains of the layer that must hold a job."""
         return list(self.part.domains(job.where.must)) if job.where.must else []
 
 
 def _number(resource: str, amount: Amount) -> int:
-    """An amount as dimensions count it, of which pods need whole units, but for shares of GPUs."""
+    """An integer amount, as dimensions count it; shares of GPUs are in thousandths."""
     return min(counted(amount, resource == "gpu"), 2**62)
 
 
-def _told(kind: Kind, refusal: Refusal) -> Refusal:
-    """A refusal that names how many pods of each role a node may get."""
+def _with_limits(kind: Kind, refusal: Refusal) -> Refusal:
+    """Add the limits per node to a refusal."""
     most = [f"{role.per_node} of {role.name!r}" for role, _ in kind.sizes if role.per_node]
     if not most:
         return refusal
@@ -387,5 +388,5 @@ def _told(kind: Kind, refusal: Refusal) -> Refusal:
 
 
 def _held(unit: Unit, node: str) -> str:
-    """The name of the owner that holds resources of a node for a unit."""
+    """The owner of what is reserved on a node for a unit."""
     return f"{unit.name}//{node}"
