@@ -1,4 +1,4 @@
-"""All parts composed: queues, quotas, cells or topology, and devices decide together."""
+"""The scheduler: combines queues, quotas, cells or a network, devices and storage."""
 
 from hivecore.scheduler.actions import (
     Action,

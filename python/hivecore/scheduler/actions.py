@@ -1,4 +1,4 @@
-"""What a scheduler tells its caller to do, and in which order."""
+"""The actions that a scheduler asks its caller to carry out."""
 
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
@@ -31,15 +31,15 @@ _Offsets = tuple[Annotated[int, within(0, 8)], ...]
 def _check_offsets(action: "Start | Move") -> None:
     others = action.shares_with
     if len(action.offsets) != len(others) + bool(others):
-        raise ValueError("offsets: must be one of the job and of each that it shares with")
+        raise ValueError("offsets: must have one value for the job and for each in shares_with")
 
 
 class _Placed(Record, frozen=True, eq=False):
-    """An action that carries decisions beside its value; they do not count when it is compared."""
+    """An action that carries decisions. These do not count when actions are compared."""
 
     #: the fields that count
     _value: ClassVar[Any]
-    #: the fields that are written, but neither count nor are shown
+    #: fields that are written to logs, but neither count nor are shown
     _unshown: ClassVar[frozenset[str]] = frozenset()
 
     def __eq__(self, other: Any) -> bool:
@@ -59,15 +59,14 @@ class _Placed(Record, frozen=True, eq=False):
 
 
 class PlacedPod(_Placed, frozen=True):
-    """The place of one pod of a job.
+    """Where one pod of a job runs.
 
     :param role: its role.
     :param index: its number among the pods of the role, from 0.
     :param node: its node; "": no stage places pods.
-    :param minors: the numbers of the devices that it gets on its node, by type, as far as a stage
-        chooses them.
-    :param claims: the ``status.allocation`` of each of its claims, by the name of its template; not
-        to be changed. Places that differ in nothing else are equal.
+    :param minors: the numbers of its devices on the node, by type, as far as a stage chooses them.
+    :param claims: the ``status.allocation`` of each of its claims, by template. Do not change them.
+        They do not count when pods are compared.
     """
 
     _hidden = frozenset(("decision",))
@@ -84,26 +83,26 @@ class PlacedPod(_Placed, frozen=True):
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """The GPUs that it gets, by number on the node."""
+        """Its GPUs, by number on the node."""
         return dict(self.minors).get("gpu", ())
 
     @property
     def devices(self) -> tuple[DeviceAllocation, ...]:
-        """Its devices with their amounts, as far as ``decision`` has them."""
+        """Its devices with amounts; empty without a ``decision``."""
         return () if self.decision is None else self.decision.placement
 
 
 class Start(_Placed, frozen=True):
-    """Start these pods of a job. A job whose pods do not all start at once has several.
+    """Start pods of a job. A job whose pods start at different times gets several of these.
 
     :param job: its name.
     :param pods: the pods to start, by role and index.
-    :param shares_with: the running jobs that share its GPUs.
-    :param offsets: if it shares: the number of stages by which the job, and then each of the
-        others, is behind the job, see `hivecore.interleaving.interleave`.
-    :param decisions: the decision that was committed for it, by stage.
-    :param lent: whether it runs on idle cells for now, because the cells of its tenant are in use:
-        jobs of the tenants that own these cells may preempt it.
+    :param shares_with: running jobs that share its GPUs.
+    :param offsets: if it shares GPUs: by how many stages the job itself, then each other job, is
+        shifted against the job; see `hivecore.interleaving.interleave`.
+    :param decisions: the committed decisions by stage.
+    :param lent: it runs on idle cells, as its tenant's cells are in use. Jobs of the tenants that
+        own these cells may preempt it.
     """
 
     _hidden = frozenset(("decisions",))
@@ -122,11 +121,11 @@ class Start(_Placed, frozen=True):
 
 
 class Promote(_Placed, frozen=True):
-    """A job that runs on idle cells gets cells of its own tenant.
+    """A job on idle cells gets cells of its own tenant.
 
     :param job: its name.
-    :param pods: the places of its pods from now on: often the old ones, else the pods move.
-    :param decisions: as of `Start`.
+    :param pods: where its pods run from now on: often the same places; otherwise the pods move.
+    :param decisions: see `Start`.
     """
 
     _hidden = frozenset(("decisions",))
@@ -138,15 +137,15 @@ class Promote(_Placed, frozen=True):
 
 
 class Move(Record, frozen=True):
-    """Stop a running job, and start it again elsewhere; it is in no queue between.
+    """Stop a running job and start it elsewhere. It does not return to its queue.
 
     :param job: its name.
-    :param pods: the new places of all of its running pods, and of those that have failed.
-    :param before: the present places of those that run.
-    :param shares_with: the jobs that share its GPUs there.
-    :param offsets: as of `Start`.
+    :param pods: the new places of its running and its failed pods.
+    :param before: the present places of its running pods.
+    :param shares_with: jobs that share its new GPUs.
+    :param offsets: see `Start`.
 
-    All moves of one round, or of one step of a plan, happen together.
+    All moves of a round, or of a step of a plan, happen together.
     """
 
     job: Name
@@ -161,13 +160,13 @@ class Move(Record, frozen=True):
 
 
 class Preempt(Record, frozen=True):
-    """Stop a job; it waits in its queue again.
+    """Stop a job; it returns to its queue.
 
-    :param job: the job to stop, all of it.
+    :param job: the job to stop, with all of its pods.
     :param for_job: the job that gets its resources.
     :param why: "opportunistic": it ran without a guarantee. "reclaim": its quota uses more than it
-        is entitled to. "priority": the other job is more important. "order": it comes after the
-        other job in the order that `Scheduler.reorder` was given.
+        is entitled to. "priority": the other job is more important. "order": the other job comes
+        first in the order given to `Scheduler.reorder`.
     """
 
     job: Name
@@ -176,14 +175,14 @@ class Preempt(Record, frozen=True):
 
 
 class Shrink(Record, frozen=True):
-    """Stop these pods of a job, which runs on without them.
+    """Stop some pods of a job, which runs on without them.
 
     :param job: its name.
     :param pods: pods above `Role.min_pods`.
     :param for_job: the job that gets their resources.
-    :param why: as of `Preempt`.
+    :param why: see `Preempt`.
 
-    `Scheduler.stopped` is to be called for each of them, unless victims stop at once.
+    Call `Scheduler.stopped` for each of these pods, unless victims stop at once.
     """
 
     job: Name
@@ -193,14 +192,14 @@ class Shrink(Record, frozen=True):
 
 
 class Stop(Record, frozen=True):
-    """Stop these pods of a job, as their node is gone or drained; they wait in their queue again.
+    """Stop pods of a job, as their node is removed or drained. They return to their queue.
 
     :param job: its name.
-    :param pods: all of its running pods, on other nodes too; or, if the others run on, those that
-        were on that node: such as had joined it, or see `Job.on_failure`.
-    :param node: the node that is gone or is drained.
+    :param pods: all of its running pods, on any node. If the others can run on, see
+        `Job.on_failure`, only its pods on that node.
+    :param node: the node that is removed or drained.
 
-    Their resources are free already, and `Scheduler.stopped` is not to be called for them.
+    Their resources are free already; do not call `Scheduler.stopped` for them.
     """
 
     job: Name
@@ -209,12 +208,12 @@ class Stop(Record, frozen=True):
 
 
 class TakeOver(Record, frozen=True):
-    """Pods of a running job take the numbers of pods that have failed, where they are: spares, or
-    pods above `Role.min_pods` of an elastic role.
+    """Running pods take the numbers of failed pods, without moving. They are spares, or pods above
+    `Role.min_pods` of an elastic role.
 
     :param job: its name.
-    :param pods: these pods under their new numbers.
-    :param before: the same pods as they were until now.
+    :param pods: these pods with their new numbers.
+    :param before: the same pods with their old numbers.
     """
 
     job: Name
@@ -223,8 +222,7 @@ class TakeOver(Record, frozen=True):
 
 
 class Wait(Record, frozen=True):
-    """A job has to wait, or, if it runs, pods of it that have failed. There is another one when the
-    reason has changed.
+    """A job, or failed pods of a running job, must wait. Sent again if the reason changes.
 
     :param refusal: the refusal of the first stage that refuses.
     """
@@ -239,7 +237,7 @@ class Wait(Record, frozen=True):
 
 
 class Reject(Record, frozen=True):
-    """A job could not run on the empty, healthy cluster either; the scheduler forgets it.
+    """A job could not even run on the empty, healthy cluster. The scheduler forgets it.
 
     :param reason: the reason, in a line.
     """

@@ -1,4 +1,4 @@
-"""What a scheduler is told of nodes, quotas and cells."""
+"""Events of nodes, quotas and cells."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,11 +20,11 @@ __all__ = ["ClusterEvents"]
 
 
 class ClusterEvents(SchedulerLedger):
-    """A scheduler that is told what happens to its parts."""
+    """The events of `Scheduler` that change its parts."""
 
     def set_node(self, node: str, healthy: bool, now: float) -> None:
-        """A node fails or recovers; jobs that run there stay until they `fail` or end. A node that
-        recovers is drained no more.
+        """Report that a node failed or recovered. Jobs on a failed node stay until they `fail` or
+        end. A recovered node is no longer drained.
 
         :raises KeyError: no part knows the node.
         :raises ValueError: the time goes back.
@@ -43,26 +43,26 @@ class ClusterEvents(SchedulerLedger):
             self._note("set_node", node=node, healthy=healthy)
 
     def drain(self, node: str, now: float, *, by: float | None = None) -> None:
-        """Let no pod start on a node, and let the jobs there leave it, as before maintenance.
+        """Drain a node, for instance before maintenance: no pod starts there, and jobs leave it.
 
-        :param by: when the node has to be empty: until then jobs stay that end in time by their
-            `Job.run_time`, even if they are late; ``None``: now.
+        :param by: when the node has to be empty, in seconds. Jobs stay if their `Job.run_time` says
+            that they end by then, even if they are late. ``None``: all leave now.
         :raises KeyError: no part knows the node.
         :raises ValueError: ``by`` is before ``now``, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        The node is unhealthy from now on. The next `decide` lets the jobs leave, guaranteed ones
-        first, then the most important, then the first to come. A job that fits elsewhere within
-        its constraints moves there at once with all of its pods, before any waiting job gets that
-        room, and keeps its quota (`Move`). Otherwise it stops and waits at its old place (`Stop`);
-        so do jobs that share GPUs or run on idle cells. Of a job with ``on_failure="pod"`` only the
-        pods there stop, and start again near the others or as spares, as do pods that joined later
-        or are above `Role.min_pods`. ``stopped`` is not to be called for any of them.
+        The node is unhealthy from now on. The next `decide` moves jobs away: guaranteed jobs first,
+        then by priority, then by arrival. A job that fits elsewhere moves there at once with all of
+        its pods, before waiting jobs, and keeps its quota (`Move`). Otherwise it stops and returns
+        to its queue (`Stop`), as do jobs that share GPUs or run on idle cells. With
+        ``on_failure="pod"``, only the pods on the node stop, and start again near the others or as
+        spares; so do pods that joined later or are above `Role.min_pods`. Do not call ``stopped``
+        for any of them.
 
-        A job that is not preemptible stays until it ends, however late; a job that has to stop
-        already stops as it would. Jobs that stay are looked at again in each `decide`, and leave
-        once ``by`` has come. `set_node` with ``healthy=True``, `add_node` and `remove_node` end
-        all this; another `drain` replaces ``by``.
+        A job that is not preemptible stays until it ends; victims stop as they would. Jobs that
+        stayed are considered again in each `decide`, and leave at the time ``by``. `set_node` with
+        ``healthy=True``, `add_node` or `remove_node` ends the drain; another `drain` replaces
+        ``by``.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> from hivecore.topology import NetworkTopology
@@ -96,21 +96,20 @@ class ClusterEvents(SchedulerLedger):
         free: AmountsLike | None = None,
         inventory: NodeDevices | None = None,
     ) -> None:
-        """Add a node, perhaps again; all waiting jobs are tried again.
+        """Add a node, or a removed node again. All waiting jobs are tried again.
 
-        :param labels: with a network: the name of its domain in each layer, as of
-            `NetworkTopology.add_node`; ``None``: it has none.
-        :param free: with a network: what is free on it, by resource, such as {"gpu": 8} or
-            {"slots": 8}; ``None``: nothing.
-        :param inventory: with devices: its devices.
-        :raises KeyError: the cells have no such node: `reconfigure` them first.
-        :raises ValueError: the node exists, no part has nodes, an argument is missing for a part or
-            is for a part that the scheduler does not have; a network would count nothing; or the
-            time goes back.
+        :param labels: for a network: its domain in each layer, see `NetworkTopology.add_node`;
+            ``None``: none.
+        :param free: for a network: its free resources, such as {"gpu": 8} or {"slots": 8};
+            ``None``: none.
+        :param inventory: for devices: its devices.
+        :raises KeyError: the cells have no such node; `reconfigure` them first.
+        :raises ValueError: the node exists; no part has nodes; an argument for a part is missing,
+            or there is no such part; a network would count nothing; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Cells keep the nodes of their specification: a removed node is made healthy again. Totals of
-        quotas do not change, see `set_total`.
+        Cells keep the nodes of their specification, so a removed node becomes healthy again. The
+        totals of quotas do not change, see `set_total`.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> from hivecore.topology import NetworkTopology
@@ -132,28 +131,28 @@ class ClusterEvents(SchedulerLedger):
                 self._state.stages.add_node(node, labels, free, inventory)
                 self._state.drain(node, None)
                 renew(self._state)
-            told = {
+            fields = {
                 "labels": labels and dict(labels),
                 "free": free,
                 "inventory": inventory and plain_record(inventory),
             }
-            told = {name: value for name, value in told.items() if value is not None}
-            self._note("add_node", node=node, **told)
+            fields = {name: value for name, value in fields.items() if value is not None}
+            self._note("add_node", node=node, **fields)
 
     def remove_node(self, node: str, now: float) -> None:
-        """A node is gone, with all pods on it.
+        """Remove a node with all pods on it.
 
         :raises KeyError: no part knows the node.
         :raises ValueError: the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs that started with a pod there have failed: they wait again, at their old places. A pod
-        that has joined its job later waits by itself. The next `decide` returns `Stop` for their
-        pods elsewhere, holds nothing, and expects no `stopped`. A job for which others have to
-        leave that node waits again, too. A job that can never start without the node is rejected.
+        Jobs that started with a pod there have failed, and return to their queues. A pod that
+        joined its job later waits alone. The next `decide` returns `Stop` for their pods on other
+        nodes, whose resources are free already: do not call `stopped` for them. A job whose victims
+        run on that node waits again. A job that can never start without the node is rejected.
 
-        Owners in a network or in devices that the scheduler does not know are gone as well. In
-        cells guarantees stay as they are: the node is bad until `add_node`.
+        Other owners in a network or in devices are removed, too. Cells keep their guarantees: the
+        node is bad until `add_node`.
         """
         node = as_text(node, "node")
         with self._lock:
@@ -170,13 +169,12 @@ class ClusterEvents(SchedulerLedger):
         """Change the limits or the parent of a quota, or add a quota.
 
         :raises KeyError: its parent is missing.
-        :raises ValueError: as of `QuotaTree.set_quota`; no job can request a resource, such as
-            "gpus"; there are no quotas; or the time goes back.
+        :raises ValueError: the quota is invalid, see `QuotaTree.set_quota`; no job can request one
+            of its resources, such as "gpus"; there are no quotas; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Running jobs stay, whatever the limits are: what exceeds a runtime is reclaimed when a job
-        waits that is entitled to it. A waiting job that requests more than it can ever get now is
-        rejected by the next `decide`.
+        Running jobs stay. Usage above a runtime is reclaimed once a job waits that is entitled to
+        it. The next `decide` rejects waiting jobs that request more than they can ever get.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Scheduler
@@ -204,15 +202,16 @@ class ClusterEvents(SchedulerLedger):
     def set_total(
         self, total: AmountsLike, now: float, *, tree: str = "", carved: bool = False
     ) -> None:
-        """Change the total of a tree of quotas, such as when nodes are added.
+        """Change the total of a tree of quotas, for instance when nodes are added.
 
-        :param total: by dimension; what is not named is 0.
-        :param tree: its name; a new tree if there is none.
-        :param carved: whether the total is taken off that of the default tree.
-        :raises ValueError: as of `QuotaTree.set_total`; there are no quotas; or the time goes back.
+        :param total: by dimension; others are 0.
+        :param tree: its name; a new tree is added.
+        :param carved: subtract the total from that of the default tree.
+        :raises ValueError: the total is invalid, see `QuotaTree.set_total`; there are no quotas; or
+            the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Running jobs stay, as with `set_quota`.
+        Running jobs stay, as in `set_quota`.
         """
         with self._lock:
             moment = self._state.moment(now)
@@ -223,7 +222,9 @@ class ClusterEvents(SchedulerLedger):
                 hold_nothing(self._state)
                 renew(self._state)
             more = {"tree": tree, "carved": carved}
-            self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
+            self._note(
+                "set_total", total=given, **{name: value for name, value in more.items() if value}
+            )
 
     def _tree(self, argument: str) -> QuotaTree:
         tree = self._state.stages.find(QuotaTree)
@@ -236,14 +237,14 @@ class ClusterEvents(SchedulerLedger):
 
         :returns: what has changed for running jobs, by their names in the cells.
         :raises InfeasibleAssignmentError: the tenants' cells do not fit.
-        :raises ValueError: as of `CellCluster.reconfigure`; there are no cells; or the time goes
-            back.
+        :raises ValueError: the specification is invalid, see `CellCluster.reconfigure`; there are
+            no cells; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        All running jobs stay where they are. A job whose guarantee no longer exists runs on as an
-        opportunistic job, as in HiveD. A waiting job that requests what does not exist is rejected
-        by the next `decide`; so is a running job when it has to wait again. Nodes and GPUs that
-        devices do not have are bad until `add_node`. Nodes that are gone are drained no more.
+        Running jobs stay where they are. A job without its guarantee becomes opportunistic, as in
+        HiveD. The next `decide` rejects waiting jobs that request what no longer exists; running
+        jobs are rejected once they have to wait. Nodes and GPUs without devices are bad until
+        `add_node`. Removed nodes are no longer drained.
         """
         with self._lock:
             moment = self._state.moment(now)
@@ -270,22 +271,22 @@ class ClusterEvents(SchedulerLedger):
         remove: Iterable[tuple[str, str]] = (),
         release: Iterable[str] = (),
     ) -> None:
-        """Objects of the cluster of device claims have changed, as Kubernetes reports it.
+        """Report changed objects of device claims, as Kubernetes reports them.
 
-        :param objects: slices, classes, nodes, taint rules and claims that other schedulers have
+        :param objects: slices, classes, nodes, taint rules, and claims that other schedulers have
             allocated, as Kubernetes writes them; see `DraCluster.update`.
-        :param remove: the kind and name of each object that is gone, as of `DraCluster.remove`.
-        :param release: the claims that hold devices no more, as of `DraCluster.release`.
-        :raises KeyError: an object or a claim is not known.
-        :raises ValueError: an object breaks a rule, or a claim has what another holds; there are no
-            device claims; or the time goes back.
+        :param remove: kind and name of each removed object, see `DraCluster.remove`.
+        :param release: claims that no longer hold devices, see `DraCluster.release`.
+        :raises KeyError: an object or a claim is unknown.
+        :raises ValueError: an object is invalid; a claim has devices that another claim holds;
+            there are no device claims; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Running jobs keep their devices. If more than claims have changed, all waiting jobs are
-        tried again, and those that can never start are rejected.
+        tried again, and jobs that can never start are rejected.
         """
-        documents = [as_dict(one, f"objects[{i}]") for i, one in enumerate(objects)]
-        gone, freed = [tuple(one) for one in remove], [*release]
+        documents = [as_dict(document, f"objects[{i}]") for i, document in enumerate(objects)]
+        gone, freed = [tuple(pair) for pair in remove], [*release]
         with self._lock:
             moment = self._state.moment(now)
             part = self._state.stages.find(DraCluster)
@@ -297,15 +298,17 @@ class ClusterEvents(SchedulerLedger):
                 for kind, name in gone:
                     part.remove(kind, name)
                 part.update(*documents)
-                if gone or any(one.get("kind") != "ResourceClaim" for one in documents):
+                if gone or any(document.get("kind") != "ResourceClaim" for document in documents):
                     renew(self._state)
                 elif freed:
                     self._state.waiting.touch_all()
-            told = {"objects": documents, "remove": [*map(list, gone)], "release": freed}
-            self._note("update_claims", **{name: value for name, value in told.items() if value})
+            fields = {"objects": documents, "remove": [*map(list, gone)], "release": freed}
+            self._note("update_claims", **{name: value for name, value in fields.items() if value})
 
     def touch(self) -> None:
-        """A part was changed from outside: all waiting jobs are tried again, or rejected."""
+        """Report that a part was changed from outside: waiting jobs are tried again, or
+        rejected.
+        """
         with self._lock:
             with self._changing(self._state.now):
                 renew(self._state)

@@ -1,4 +1,4 @@
-"""What a scheduler is told, as records, and as plain data in the fields of the decision log."""
+"""Events as records, and as plain data with the fields of the decision log."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -57,11 +57,11 @@ def _floats(value: Any, name: str) -> dict[str, float]:
 
 def _documents(value: Any, name: str) -> tuple[Mapping[str, Any], ...]:
     rows = enumerate(as_tuple(value, name))
-    return tuple([as_mapping(one, f"{name}[{i}]") for i, one in rows])
+    return tuple([as_mapping(row, f"{name}[{i}]") for i, row in rows])
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
-    return tuple([as_name(one, f"{name}[{i}]") for i, one in enumerate(as_tuple(value, name))])
+    return tuple([as_name(item, f"{name}[{i}]") for i, item in enumerate(as_tuple(value, name))])
 
 
 def _pairs(value: Any, name: str) -> tuple[tuple[str, ...], ...]:
@@ -78,7 +78,7 @@ def _changes(value: Any, name: str) -> dict[str, Any]:
 
 
 _OF_JOB: dict[str, Check] = {"job": as_name}
-#: By event what it says besides the time, and how that is read.
+#: For each event, its fields without the time, and how to read them.
 _FIELDS: dict[str, dict[str, Check]] = {
     "submit": {"job": partial(record_of_plain, Job)},
     "finish": _OF_JOB,
@@ -125,11 +125,11 @@ _OPTIONAL |= {"restart_cost", "saves", "most_moves", "most_gpu_seconds"}
 
 
 class SchedulerEvent(Record, frozen=True):
-    """Something that has happened.
+    """An event for a scheduler.
 
-    :param name: the method of `Scheduler` that takes it.
-    :param now: when, in seconds; ``None``: it is not told.
-    :param arguments: what else that method takes, with names.
+    :param name: the method of `Scheduler` that takes the event.
+    :param now: the time in seconds; ``None``: not given.
+    :param arguments: the other arguments of the method, with names.
     """
 
     name: str
@@ -137,10 +137,10 @@ class SchedulerEvent(Record, frozen=True):
     arguments: tuple[tuple[str, Any], ...]
 
     def tell(self, scheduler: "Scheduler", now: float) -> None:
-        """Tell a scheduler that it has happened.
+        """Pass the event to a scheduler.
 
-        :param now: when, if the event does not say it itself.
-        :raises KeyError: as of the method. So are ValueError, TypeError and StaleDecisionError.
+        :param now: the time, if the event has none.
+        :raises KeyError: the method raises it, or ValueError, TypeError or StaleDecisionError.
 
         >>> from hivecore.scheduler import Scheduler, event_of_plain
         >>> scheduler = Scheduler()
@@ -153,10 +153,10 @@ class SchedulerEvent(Record, frozen=True):
 
 
 def event_of_plain(data: Mapping[str, Any]) -> SchedulerEvent:
-    """The event of plain data, in the fields of the decision log.
+    """Read an event from plain data with the fields of the decision log.
 
-    :raises ValueError: something is missing, unknown or out of range.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a field is missing, unknown or out of range.
+    :raises TypeError: a field is of a wrong type.
 
     >>> from hivecore.scheduler import event_of_plain
     >>> event_of_plain({"event": "finish", "now": 5.0, "job": "train"})

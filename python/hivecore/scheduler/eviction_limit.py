@@ -1,4 +1,4 @@
-"""How often, and how soon, the jobs of a quota may be evicted."""
+"""Limits how soon and how often the jobs of a quota may be evicted."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,21 +8,21 @@ __all__ = ["EvictionLimit"]
 
 
 class EvictionLimit(Record, frozen=True):
-    """How often, and how soon, the jobs of a quota may be evicted for other jobs.
+    """Limits how soon and how often jobs of a quota may be evicted for other jobs.
 
-    :param quota: whose victims it protects, see `Job.quota`; "": those of each quota without a
-        limit of its own, each by itself.
-    :param min_run_time: seconds for which a job runs before it may be evicted, up to 2**40. Pods
-        above `Role.min_pods` of an elastic role are not protected.
-    :param per_hour: how many evictions there are at most in any 3,600 seconds, 0 to 2**20; each
-        `Preempt` and each `Shrink` counts. ``None``: any number.
+    :param quota: the quota that it protects, see `Job.quota`; "": each quota without a limit of its
+        own.
+    :param min_run_time: a job must have run for so many seconds before it may be evicted, up to
+        2**40. Pods above `Role.min_pods` of an elastic role are not protected.
+    :param per_hour: the most evictions in any 3,600 seconds, 0 to 2**20. Each `Preempt` and each
+        `Shrink` counts. ``None``: no limit.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
 
-    The limits hold against every job that waits, whatever it is guaranteed: a guarantee may wait
-    for ``min_run_time`` of one job after the other, and for the budget. A job evicts others that
-    the limits do not protect, if these are enough; `Scheduler.explain` names those that it may not
-    evict. `Scheduler.reorder`, `Scheduler.drain` and nodes that are removed do not keep to them.
+    Limits hold against all waiting jobs, so even a guaranteed job may have to wait until
+    ``min_run_time`` or the budget allows evictions. The scheduler evicts unprotected jobs instead,
+    if these are enough. `Scheduler.explain` names the protected jobs. `Scheduler.reorder`,
+    `Scheduler.drain` and the removal of nodes ignore limits.
 
     >>> from hivecore.scheduler import EvictionLimit
     >>> EvictionLimit("vision", min_run_time=600, per_hour=4).per_hour

@@ -1,4 +1,4 @@
-"""Why a job waits, what would let it start now, each change tried, and when it would start."""
+"""Explains why a job waits and which change would let it start, and forecasts its start."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, takewhile
@@ -24,23 +24,22 @@ from hivecore.scheduler.stages.units import Kind, Refused, Unit
 __all__ = ["JobChange", "JobExplanation", "cheapest_ends", "explain", "first_start"]
 
 _MOST_ENDS = 512  # jobs whose end is tried
-_MOST_ALONE = 64  # jobs of which each is tried by itself
-_MOST_KINDS = 64  # kinds of requests that may take what gets free
-_MOST_NODES = 16  # nodes of which each is tried by itself
+_MOST_ALONE = 64  # jobs that are tried one by one
+_MOST_KINDS = 64  # kinds of requests that may take freed resources
+_MOST_NODES = 16  # nodes that are tried one by one
 
 
 class JobChange(Record, frozen=True):
-    """Something after which a job would start now: it was tried.
+    """A change that would let a job start now. It was tried.
 
-    :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, which share them.
-        "release": these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes
-        are healthy again. "relax": the job gives up these wishes. "evictions": these jobs could be
-        evicted, if limits of evictions did not protect them.
-    :param cost: of "release" the GPU-seconds that are lost; of the others 0.
-    :param ahead: of "release": jobs that wait, too, and could take what gets free: of each kind of
-        request one. None: the change is enough by itself.
-    :param limits_of_evictions: of "evictions", why not all of these jobs may be evicted now, line
-        by line.
+    :param kind: "share": the job runs on the GPUs of these jobs once it is its turn. "release":
+        these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes become
+        healthy. "relax": the job gives up these wishes. "evictions": these jobs may be evicted in
+        spite of limits.
+    :param cost: for "release" the GPU-seconds that are lost; else 0.
+    :param ahead: for "release", waiting jobs that could take the freed resources first, one for
+        each kind of request. Empty: the change is enough.
+    :param limits_of_evictions: for "evictions", the limits that protect these jobs, line by line.
     """
 
     kind: str
@@ -54,7 +53,7 @@ class JobChange(Record, frozen=True):
 
     @property
     def text(self) -> str:
-        """What would have to happen, in a line."""
+        """The change, in a line."""
         if self.kind == "share":
             return f"on the GPUs of {', '.join(self.jobs)}, which would share them"
         if self.kind == "release":
@@ -81,13 +80,14 @@ class JobExplanation(Record, frozen=True):
     """Why a job waits.
 
     :param job: its name.
-    :param state: as of `Scheduler.state`.
-    :param refusals: the first stage that refuses, then what the later ones would say if it did not;
-        if none does, "queues", where it stands behind a job that blocks its queue, or is not in the
-        order that was told; none: it runs, or would start with the next `Scheduler.decide`.
-    :param position: how many jobs of its queue are in front.
-    :param changes: what would let it start now, if no job in front of it takes what gets free;
-        those that take nothing from others first.
+    :param state: see `Scheduler.state`.
+    :param refusals: the first stage that refuses, then what later stages would say otherwise. If
+        none refuses: "queues", if the job waits behind a job that blocks its queue, or is not in
+        the order of `Scheduler.reorder`. Empty: it runs, or would start with the next
+        `Scheduler.decide`.
+    :param position: the number of jobs in front in its queue.
+    :param changes: changes that would let it start now, if no job in front takes the freed
+        resources. Those that take nothing from other jobs come first.
     """
 
     job: str
@@ -98,12 +98,12 @@ class JobExplanation(Record, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it waits, in a line; "": it does not."""
+        """Why it waits, in a line; "" if it does not."""
         return self.refusals[0].reason if self.refusals else ""
 
     @property
     def text(self) -> str:
-        """All of it, line by line."""
+        """The explanation, line by line."""
         lines = [f"{self.job} is {self.state}"]
         if self.state == "pending":
             lines[0] += f", with {self.position} of its queue in front"
@@ -113,7 +113,7 @@ class JobExplanation(Record, frozen=True):
 
 
 def explain(state: State, live: Live) -> JobExplanation:
-    """Why a job waits; it is the caller's turn."""
+    """Explain why a job waits; the caller holds the lock."""
     job = live.job
     if live.state != "pending":
         return JobExplanation(job.name, live.state, (), 0, ())
@@ -122,7 +122,7 @@ def explain(state: State, live: Live) -> JobExplanation:
     held = ""
     if state.order is not None:
         if job.name not in state.order.place:
-            held = "is not named in the order that was told"
+            held = "is not in the order given to reorder"
     elif not state.waiting.refusal(unit.kind):
         held = standing.reason
     search, position = _Search(state, job, unit), standing.position
@@ -130,14 +130,14 @@ def explain(state: State, live: Live) -> JobExplanation:
     if held and not refusals:
         refusals = (Refusal("queues", "order", held),)
         return JobExplanation(job.name, live.state, refusals, position, ())
-    # What it needs itself would not let it start while it waits for other jobs.
+    # while it waits for other jobs, changes do not let it start
     alone = not (search.missing or search.companions)
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, live.state, refusals, position, changes)
 
 
 def cheapest_ends(state: State, tenant: str | None) -> Iterator[tuple[float, str]]:
-    """See `Losses.cheapest`, of all running jobs."""
+    """See `Losses.cheapest`."""
     if state.losses is None:
         state.losses = Losses(state.running, state.stages.places_by_cells)
     return state.losses.cheapest(state.now, tenant)
@@ -154,12 +154,12 @@ class _Search:
         self.companions = state.companions(live)
 
     def refusals(self) -> Iterator[Refusal]:
-        """Of each stage by itself."""
+        """The refusals of each stage."""
         for name in self.missing:
             yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
-        told = self.jobs[self.job.name].told
-        if told is not None and told.code == "together":
-            yield told
+        known = self.jobs[self.job.name].told
+        if known is not None and known.code == "together":
+            yield known
         yield from self.stages.refusals(self.unit)
 
     def _starts(self, kind: Kind | None = None) -> bool:
@@ -167,7 +167,7 @@ class _Search:
             return isinstance(self.stages.start(self.unit.trial(kind)), Started)
 
     def changes(self) -> Iterator[JobChange]:
-        """Those that were tried and do, by what they take from others."""
+        """Changes that work, those that take nothing from other jobs first."""
         yield from self._shared()
         yield from self._relaxed()
         yield from self._healthy()
@@ -219,8 +219,8 @@ class _Search:
                 return
 
     def _released(self) -> Iterator[JobChange]:
-        """Ends of which each is needed, or a single one that costs less; of running jobs those that
-        lose least are thought of first.
+        """A minimal set of jobs to end, or a single job that loses less. Jobs that lose least are
+        tried first.
         """
         tenant, losses = self._only_tenant(), dict[str, float]()
 
@@ -244,7 +244,7 @@ class _Search:
         yield JobChange("release", jobs=tuple(needed), cost=cost, ahead=self._ahead(needed))
 
     def _protected(self) -> Iterator[JobChange]:
-        """The jobs that it would evict if there were no limits of evictions."""
+        """The jobs that it could evict without limits on evictions."""
         state = self.state
         if not state.budgets.limits or not may_preempt(state, self.jobs[self.job.name], self.unit):
             return
@@ -263,7 +263,7 @@ class _Search:
             yield JobChange("evictions", jobs=tuple(victims), limits_of_evictions=why)
 
     def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
-        """Other jobs that wait and could start when these have ended; one of each kind."""
+        """Waiting jobs that could start once these have ended, one of each kind."""
         names: dict[str, None] = {}
         kinds: set[int] = set()
         gone = {self.job.name, *ended}
@@ -275,27 +275,27 @@ class _Search:
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
                 if takes_back and (unit.kind.is_lent or not live.job.guaranteed):
-                    continue  # what it starts on in a round is taken back in that round
+                    continue  # a round takes back what such a unit starts on
                 if len(kinds) == _MOST_KINDS:
                     break
                 kinds.add(number)
                 with self.stages.trial():
                     if live.lent is not None and live.lent.placed:
-                        self.stages.vacate(live.lent)  # it gets cells of its own instead
+                        self.stages.vacate(live.lent)  # it gets its own cells instead
                     tried = start_beside(self.stages, self.jobs[unit.job], unit.trial())
                     if isinstance(tried, Started) or self._may_evict(live, unit, tried):
                         names[live.job.name] = None
         return tuple(names)
 
     def _waiting(self) -> Iterator[tuple[Live, Unit]]:
-        """The units that wait, in the order in which their jobs came."""
+        """The waiting units, in order of arrival of their jobs."""
         for live in self.jobs.values():
             for unit in live.all_units:
                 if unit.name in self.state.queued:
                     yield live, unit
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
-        """Whether others might leave for a unit that is refused, at a glance."""
+        """Whether jobs might be evicted for a refused unit. A quick check."""
         state = self.state
         if not may_preempt(state, live, unit):
             return False
@@ -306,7 +306,9 @@ class _Search:
             state.relief = relief
 
     def _only_tenant(self) -> str | None:
-        """The tenant of which alone an end may help, as cells keep tenants apart; ``None``: any."""
+        """The only tenant whose jobs may help if they end, as cells separate tenants; ``None``: any
+        tenant.
+        """
         if not (self.stages.places_by_cells and self.job.guaranteed):
             return None
         with self.stages.trial():
@@ -321,15 +323,15 @@ class _Search:
 
 
 def first_start(state: State, live: Live) -> float | None:
-    """The time when a job would start, in seconds; ``None``: never, as far as is known.
+    """The time in seconds when a job would start; ``None`` if that is unknown.
 
-    Running jobs end by their estimates. All of it happens in a transaction that is undone.
+    Running jobs end by their estimates, in a trial.
     """
     with state.trial():
         _settle(state, state.now)
         while not live.runs:
             if state.jobs.get(live.job.name) is not live:
-                return None  # it is rejected
+                return None  # it was rejected
             ends = [
                 (max(state.now, other.since + other.job.run_time), name)
                 for name, other in state.running.items()
@@ -347,12 +349,12 @@ def first_start(state: State, live: Live) -> float | None:
 
 
 def _settle(state: State, now: float) -> None:
-    """Decide until nothing happens any more; victims stop at once."""
+    """Decide until nothing changes; victims stop at once."""
     while True:
         decide(state, now, -1)
         stopping = [live for live in state.jobs.values() if live.for_job and not live.has_stopped]
         if not stopping:
             return
         for live in stopping:
-            if not live.has_stopped:  # with its job
+            if not live.has_stopped:  # it stopped with its job
                 has_stopped(state, live)

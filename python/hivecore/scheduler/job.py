@@ -1,4 +1,4 @@
-"""What a user of a cluster wants to run, in the terms of all stages."""
+"""The request of a user, in terms of all stages."""
 
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -27,7 +27,7 @@ __all__ = ["ANYWHERE", "Data", "Job", "Role", "Where"]
 _MOST_PODS = 2**20
 _MOST_GPUS = 2**20
 _MOST_AMOUNT = 2**40
-#: What may change in a job without a look at its other fields.
+#: Fields that may change without a check of the others.
 _LONE = frozenset(("name", "run_time"))
 _LONGEST = 2.0**40  # seconds
 _ON_FAILURE = "job", "pod", "pod-then-job"
@@ -43,7 +43,7 @@ def _without_slash(value: Any, name: str) -> str:
 def _named(value: Any, name: str) -> str:
     text = as_name(value, name)
     if not all(text.split("/")):
-        raise ValueError(f"{name}={text!r}: nothing is before, after or between '/'")
+        raise ValueError(f"{name}={text!r}: a part between '/' is empty")
     return text
 
 
@@ -58,50 +58,50 @@ class _Pods(Record, frozen=True):
 
 def _templates(value: Any, name: str) -> tuple[ResourceClaim, ...]:
     given = [
-        ResourceClaim.of(one) if isinstance(one, Mapping) else one for one in as_tuple(value, name)
+        ResourceClaim.of(claim) if isinstance(claim, Mapping) else claim
+        for claim in as_tuple(value, name)
     ]
-    for one in given:
-        if not isinstance(one, ResourceClaim):
-            raise TypeError(f"{name} must hold ResourceClaims, not {type(one).__name__}")
-        if one.uid or one.allocation is not None or "/" in one.name:
-            raise ValueError(f"{name}: {one.name!r} has a uid, an allocation, or '/' in its name")
-    if len({one.name for one in given}) < len(given):
-        raise ValueError(f"{name}: a name is there twice")
+    for claim in given:
+        if not isinstance(claim, ResourceClaim):
+            raise TypeError(f"{name} must hold ResourceClaims, not {type(claim).__name__}")
+        if claim.uid or claim.allocation is not None or "/" in claim.name:
+            raise ValueError(f"{name}: {claim.name!r} has a uid, an allocation, or '/' in its name")
+    if len({claim.name for claim in given}) < len(given):
+        raise ValueError(f"{name}: a name occurs twice")
     return tuple(given)
 
 
 class Role(_Pods, frozen=True, kw_only=True):
-    """Pods of a job that are alike.
+    """Equal pods of a job.
 
-    :param name: of the role, unique in its job.
-    :param pods: how many there are, 1 to 2**20.
-    :param gpus: of each pod, 0 to 2**20; ``None``: as many as ``devices`` asks for, or 1; with
-        ``claims`` 0.
-    :param min_pods: with how many the job can start; the others join one by one when they fit. 0 to
-        ``pods``; ``None``: all.
-    :param max_pods: makes the role elastic: it grows to so many pods where something is idle. All
-        pods above ``min_pods`` are opportunistic then, and leave one by one, the newest first, for
-        guaranteed jobs. Those above ``pods`` wait behind all jobs of the tenant. Not together with
-        `Job.stages`, ``claims``, or a `Where.multiple`, `Where.per_domain` or `Where.balance`.
-        ``None``: it is not elastic.
-    :param spares: further pods that start with the job and wait. If a pod fails, a spare takes its
-        number where the spare is, see `Job.on_failure`. Their own numbers follow those of the pods.
-    :param devices: what each pod asks of its node beside whole GPUs; its name does not matter.
-        ``None``: ``gpus`` whole GPUs. Of GPUs that it shares, quotas and a topology count the
-        share: the larger part of core and memory, in thousandths; see `Scheduler.gpu_memory` for
-        bytes.
-    :param resources: what else each pod takes, by resource, 0 to 2**40 each; quotas count all that
-        they have a limit of, a topology all that it knows.
-    :param claims: templates of the claims of each pod, as records or as Kubernetes writes them:
-        those of pod 0 are named "job/role/0/template". Quotas count their devices by class, as
-        "CLASS.deviceclass.resource.k8s.io/devices": of alternatives the most, of all devices 32;
-        and what devices have or take as "CLASS.deviceclass.resource.k8s.io/capacity/NAME" and
-        ".../counters/NAME": before they are chosen the least that claims ask for, then exactly.
-    :param per_node: how many pods of the role a node may have at most, spares and those that come
-        later included; 1: all are on different nodes. A topology keeps it, which counts the role as
-        one of the two kinds of pods that it can place; so do cells or devices, if they place no
-        other role of the job. ``None``: any number.
-    :raises ValueError: something is out of range, or does not go together.
+    :param name: unique in the job.
+    :param pods: number of pods, 1 to 2**20.
+    :param gpus: GPUs of each pod, 0 to 2**20; ``None``: as many as ``devices`` requests, else 1, or
+        0 with ``claims``.
+    :param min_pods: the number of pods with which the job can start; the others join one by one as
+        they fit. 0 to ``pods``; ``None``: all.
+    :param max_pods: makes the role elastic: it grows up to this number on idle resources. Pods
+        above ``min_pods`` are then opportunistic, and leave one by one, the newest first, for
+        guaranteed jobs. Pods above ``pods`` wait behind all jobs of the tenant. Cannot be combined
+        with `Job.stages`, ``claims``, `Where.multiple`, `Where.per_domain` or `Where.balance`.
+        ``None``: not elastic.
+    :param spares: further pods that start with the job and stand by. If a pod fails, a spare takes
+        its number without moving, see `Job.on_failure`. Spares are numbered after the other pods.
+    :param devices: devices of each pod; its name does not matter. ``None``: ``gpus`` whole GPUs.
+        Quotas and a topology count a share of a GPU as the larger part of core and memory, in
+        thousandths; see `Scheduler.gpu_memory` for requests in bytes.
+    :param resources: other resources of each pod, 0 to 2**40 each. Quotas count those that they
+        limit, a topology those that it knows.
+    :param claims: templates of each pod's claims, as records or as Kubernetes writes them; the
+        claims of pod 0 are named "job/role/0/template". Quotas count their devices as
+        "CLASS.deviceclass.resource.k8s.io/devices": the most of all alternatives, and 32 if all
+        devices are requested. They count capacities and counters as
+        "CLASS.deviceclass.resource.k8s.io/capacity/NAME" and ".../counters/NAME": the least that
+        claims request, and the exact amount once devices are chosen.
+    :param per_node: the most pods of the role on a node, with spares and pods that join later; 1:
+        all on different nodes. A topology can place two kinds of pods, and such a role is one kind.
+        Cells or devices enforce it only if they place no other role of the job. ``None``: no limit.
+    :raises ValueError: an argument is out of range, or contradicts another.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.scheduler import Role
@@ -141,8 +141,8 @@ class Role(_Pods, frozen=True, kw_only=True):
             need = devices.need("gpu")
             requested = 0 if need is None else need.count
             if self.gpus not in (FOLLOWS, requested):
-                raise ValueError(f"gpus={self.gpus}: devices asks for {requested}")
-            # The owner and its priority are said elsewhere; alike is what differs in nothing else.
+                raise ValueError(f"gpus={self.gpus}: devices requests {requested}")
+            # owner and priority are given elsewhere; equal requests must be equal records
             if devices.name != "any pod" or devices.priority:
                 force_setattr(self, "devices", devices.replace(name="any pod", priority=0))
         if self.gpus is FOLLOWS:
@@ -156,11 +156,11 @@ class Role(_Pods, frozen=True, kw_only=True):
         if self.spares and not self.min_pods:
             raise ValueError(f"spares={self.spares}: with min_pods=0 a role starts without pods")
         if self.resources and any(resource == "gpu" for resource, _ in self.resources):
-            raise ValueError("resources: 'gpu' is what gpus says")
+            raise ValueError("resources: GPUs are given by gpus, not as 'gpu'")
 
     @property
     def numbers(self) -> range:
-        """The numbers of all pods that there may be, the spares last."""
+        """The numbers of all pods that may exist; spares are last."""
         return range((self.max_pods or self.pods) + self.spares)
 
     @property
@@ -170,37 +170,37 @@ class Role(_Pods, frozen=True, kw_only=True):
 
     @property
     def first_numbers(self) -> tuple[int, ...]:
-        """The numbers of the pods with which the role starts, the spares last."""
+        """The numbers of the pods with which the role starts; spares are last."""
         return (*range(self.min_pods), *self.spare_numbers)
 
     @property
     def extra_numbers(self) -> range:
-        """The numbers of the pods that come and leave by themselves; none: it is not elastic."""
+        """The numbers of extra pods, which come and leave one by one; empty if the role is not
+        elastic.
+        """
         return range(0 if self.max_pods is None else self.min_pods, self.max_pods or 0)
 
     @property
     def joining_numbers(self) -> range:
-        """The numbers of the pods that join later and stay as long as the job."""
+        """The numbers of the pods that join later and stay."""
         return range(self.min_pods, self.pods if self.max_pods is None else self.min_pods)
 
 
 class Where(Record, frozen=True, kw_only=True):
-    """Where the pods of a job may be.
+    """Where the pods of a job may run.
 
-    :param leaf_type: cells: the name of the leaf level of the chains to search, such as a model of
-        GPUs; "": all chains.
-    :param pinned_cell: cells: the tenant's pinned cell to use, and nothing else; "": none.
-    :param within: cells: the level of which one cell has to hold all of the job; "": none has to.
-    :param must: topology: the layer of which one domain has to hold all of it; "": none has to.
-    :param prefer: topology: the layer of which one domain is to hold it, if one can; "": as narrow
-        as can be.
-    :param multiple: topology: by layer, each domain in use gets a multiple of so many pods, unless
-        a domain of a narrower layer holds all.
-    :param per_domain: topology: by layer, "node" for the nodes: each domain gets at most so many
-        pods.
-    :param balance: topology: the layer among whose domains the pods are as even as can be: no more
-        of them are used than otherwise, and the most pods in one of them are the fewest; "": none.
-    :param nodes: the only nodes to use; none: all.
+    :param leaf_type: cells: the leaf level of the chains to use, such as a model of GPUs; "": any.
+    :param pinned_cell: cells: the tenant's pinned cell to use; "": none.
+    :param within: cells: one cell of this level must hold the whole job; "": any cells.
+    :param must: topology: one domain of this layer must hold the whole job; "": any domains.
+    :param prefer: topology: one domain of this layer should hold the job; "": the narrowest layer
+        possible.
+    :param multiple: topology: by layer, the number of pods in each used domain is a multiple of
+        this, unless a domain of a narrower layer holds the whole job.
+    :param per_domain: topology: by layer, or "node", the most pods in each domain.
+    :param balance: topology: spread the pods evenly over the domains of this layer: the fewest
+        domains are used, then the largest number of pods in a domain is minimized; "": no.
+    :param nodes: the allowed nodes; empty: all.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     """
@@ -236,11 +236,11 @@ class Where(Record, frozen=True, kw_only=True):
 
 
 class Data(Record, frozen=True):
-    """What a job reads.
+    """The data that a job reads.
 
     :param dataset: its name.
-    :param rate_mbps: MB/s that all of its GPUs consume when they never wait.
-    :param total_gb: GB that it reads until it ends; inf: it is not known.
+    :param rate_mbps: MB/s that all of its GPUs consume if they never wait.
+    :param total_gb: GB that it reads in all; inf: unknown.
     :raises ValueError: a number is not positive.
     :raises TypeError: an argument is of a wrong type.
     """
@@ -268,9 +268,9 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
     if not given:
         raise ValueError("roles must not be empty")
     if len(given) > 1 and len({role.name for role in given}) < len(given):
-        raise ValueError("roles: a name is there twice")
+        raise ValueError("roles: a name occurs twice")
     if not any(role.min_pods for role in given):
-        raise ValueError("roles: min_pods must be above 0 for one of them")
+        raise ValueError("roles: min_pods must be above 0 for at least one role")
     if pods > _MOST_PODS:
         raise ValueError("roles: more than 2**20 pods in all")
     if total >= 2**31:
@@ -285,36 +285,35 @@ class _OfTenant(Record, frozen=True):
 
 
 class Job(_OfTenant, frozen=True, kw_only=True):
-    """Pods that start together or not at all, and what they need of every stage.
+    """Pods that start together or not at all, and what they request of each stage.
 
-    :param name: unique among the jobs that the scheduler knows, such as "train", or
-        "namespace/train" as in Kubernetes; something is before and after each "/".
-    :param tenant: that of its queue, and of the cells that it uses.
-    :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs,
+    :param name: unique among the scheduler's jobs, such as "train", or "namespace/train" as in
+        Kubernetes. No part between slashes is empty.
+    :param tenant: the tenant of its queue and cells.
+    :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs
         for a single pod.
-    :param priority: the higher, the sooner, -1000 to 1000; cells know 0 to 1000.
-    :param preemptible: whether it may have to leave for others at all.
-    :param guaranteed: whether it uses what its tenant is promised; else it is opportunistic, uses
-        what is idle, and leaves for guaranteed jobs.
-    :param quota: where it counts; "": the quota with the tenant's name.
-    :param where: where its pods may be.
-    :param on_failure: which pods are placed again when a pod fails or its node is removed. "job":
-        all of them; the job waits in its queue again. "pod": those pods, near the others as `where`
-        says; the others run on, and if there is no room the pods wait. "pod-then-job": the same,
-        but if there is no room the whole job moves to where there is. Not together with `stages`,
-        `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`; nor do the last
-        three go together with pods that join later, or the last two with `stages`.
-    :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
-    :param stages: seconds of each resource that an iteration takes, one after the other, such as
-        (storage and CPU, GPU, network): it may share its GPUs. None: it does not.
-    :param data: what it reads; ``None``: nothing that storage has to know of.
-    :param after: jobs that must have started before it may start; those that the scheduler does not
-        know (any more) do not count.
-    :param together: jobs that have to start in the same round of decisions, if they do not run yet:
-        all of them or none, with those that they name themselves. Those that the scheduler does not
-        know do not count, so they are all submitted before it decides. They are lent no idle cells,
-        and no job leaves for them unless victims stop at once.
-    :raises ValueError: something is out of range, or does not go together.
+    :param priority: -1000 to 1000, higher is more important; cells know 0 to 1000.
+    :param preemptible: whether it may be evicted.
+    :param guaranteed: it uses what its tenant is guaranteed. Otherwise it is opportunistic: it uses
+        idle resources, and is evicted for guaranteed jobs.
+    :param quota: the quota that it is charged to; "": the quota named like the tenant.
+    :param where: where its pods may run.
+    :param on_failure: which pods are placed again if a pod fails or its node is removed. "job":
+        all; the job returns to its queue. "pod": the failed pods, near the others as ``where``
+        says; they wait if there is no room, and the others run on. "pod-then-job": the same, but
+        without room the whole job moves to where there is some. The last two cannot be combined
+        with ``stages``, `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`,
+        and these three not with pods that join later (`Role.min_pods`).
+    :param run_time: an upper estimate in seconds, up to 2**40; ``None``: unknown.
+    :param stages: seconds of each resource that an iteration uses in turn, such as (storage and
+        CPU, GPU, network); then the job may share its GPUs. Empty: it does not share. Cannot be
+        combined with `Where.per_domain` or `Where.balance`.
+    :param data: the data that it reads; ``None``: none that storage manages.
+    :param after: jobs that must have started before. Unknown jobs do not count.
+    :param together: jobs that must start in the same round of decisions, or run already, with those
+        that they name themselves: all or none. Unknown jobs do not count, so submit all before
+        deciding. Such jobs do not run on idle cells, and evict jobs only if victims stop at once.
+    :raises ValueError: an argument is out of range, or contradicts another.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.scheduler import Job, Role
@@ -365,23 +364,23 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         if self.stages and not any(self.stages):
             raise ValueError("stages: all are 0")
         if not self.preemptible and not self.guaranteed:
-            raise ValueError("preemptible: an opportunistic job has to leave for others")
+            raise ValueError("preemptible: an opportunistic job must be preemptible")
         if self.on_failure != "job":
             self._check_parts(f"on_failure={self.on_failure!r}")
         elif any(role.spares for role in self.roles):
-            raise ValueError("spares: with on_failure='job' all pods start again")
+            raise ValueError("spares: cannot be combined with on_failure='job'")
         if any(role.max_pods for role in self.roles):
             self._check_parts("max_pods")
         joins = any(role.joining_numbers for role in self.roles)
         for field in ("multiple", "per_domain", "balance"):
             if getattr(self.where, field):
                 if self.stages and field != "multiple":
-                    raise ValueError(f"stages: not together with where.{field}")
+                    raise ValueError(f"stages: cannot be combined with where.{field}")
                 if joins:  # one by one
-                    raise ValueError(f"min_pods: not together with where.{field}")
+                    raise ValueError(f"min_pods: cannot be combined with where.{field}")
 
     def _check_parts(self, argument: str) -> None:
-        """See that pods can be placed without the others."""
+        """Check that pods can be placed without the others."""
         for name, given in (
             ("stages", self.stages),
             ("where.multiple", self.where.multiple),
@@ -390,7 +389,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             ("claims", any(role.claims for role in self.roles)),
         ):
             if given:
-                raise ValueError(f"{argument}: not together with {name}")
+                raise ValueError(f"{argument}: cannot be combined with {name}")
 
     def _check_others(self) -> None:
         if self.name in self.after:
@@ -400,15 +399,15 @@ class Job(_OfTenant, frozen=True, kw_only=True):
 
     @property
     def gpus(self) -> int:
-        """Of all pods together, spares included."""
+        """GPUs of all pods, with spares."""
         return sum([(role.pods + role.spares) * role.gpus for role in self.roles])
 
     def is_spare(self, name: str, number: int) -> bool:
-        """Whether the pod of this number of the role of this name is a spare."""
+        """Whether the pod with this role and number is a spare."""
         return any(number in role.spare_numbers for role in self.roles if role.name == name)
 
     def replace(self, **changes: Any) -> Self:
-        """The same job with other arguments.
+        """Return a copy with changed fields.
 
         >>> from hivecore.scheduler import Job
         >>> Job("a", "vision", 8).replace(name="b").name
@@ -416,7 +415,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         """
         if changes.keys() - _LONE:
             return Record.replace(self, **changes)
-        job = copy(self)  # nothing else has to be checked again
+        job = copy(self)  # no other field has to be checked again
         if "name" in changes:
             force_setattr(job, "name", _named(changes["name"], "name"))
             job._check_others()

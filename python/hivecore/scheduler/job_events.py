@@ -1,4 +1,4 @@
-"""What a scheduler is told of jobs."""
+"""Events of jobs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,18 +23,19 @@ __all__ = ["JobEvents"]
 
 
 class JobEvents(ClusterEvents):
-    """A scheduler that is told of jobs that come, end, fail, stop and move."""
+    """The events of `Scheduler` that concern jobs: they arrive, end, fail, stop or move."""
 
     def submit(self, job: Job, now: float) -> None:
-        """A job arrives.
+        """Submit a job.
 
-        :raises ValueError: there is a job of this name, or the next `decide` rejects such a job; no
-            part enforces a constraint of the job; or the time goes back.
+        :raises ValueError: its name is in use, also by a job that the next `decide` rejects; no
+            part enforces one of its constraints; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        A job that could not run on the empty, healthy cluster is rejected by the next `decide`.
-        Constraints are all of `Where` but ``prefer``, `Role.resources`, `Role.devices` beyond whole
-        GPUs, and a `Job.quota` that is not its tenant's. Other fields without a part are ignored.
+        The next `decide` rejects a job that could not run on the empty, healthy cluster.
+        Constraints are all fields of `Where` except ``prefer``, `Role.resources`, `Role.devices`
+        beyond whole GPUs, and a `Job.quota` that differs from the tenant. Other fields are ignored
+        if no part reads them.
         """
         if not isinstance(job, Job):
             raise TypeError(f"job must be a Job, not {type(job).__name__}")
@@ -48,7 +49,7 @@ class JobEvents(ClusterEvents):
                 self._log.submit(job, kind.number, moment)
 
     def _submit(self, state: State, job: Job, moment: float) -> Kind:
-        """Let a job wait, or reject it."""
+        """Queue a job, or reject it."""
         kind = state.kinds.enforced(job) or self._enforced(state, job)
         reason = state.kinds.impossible(kind, state.stages.impossible)
         if reason:
@@ -58,7 +59,7 @@ class JobEvents(ClusterEvents):
             return kind
         live, before = Live.submitted(job, kind), state.now
         state.add(live)
-        try:  # which costs less than a transaction
+        try:  # faster than a transaction
             state.stages.submit(live.units[0])
             state.now = moment
             try:
@@ -77,7 +78,7 @@ class JobEvents(ClusterEvents):
         return kind
 
     def _enforced(self, state: State, job: Job) -> Kind:
-        """The kind of a job, if the parts enforce its constraints."""
+        """The kind of a job whose constraints the parts enforce."""
         if not self._is_rerun and (reason := state.stages.unenforced(job)):
             raise ValueError(f"job={job.name!r}: {reason}")
         kind = state.kinds.of(job)
@@ -88,19 +89,22 @@ class JobEvents(ClusterEvents):
     def adopt(
         self, job: Job, pods: Iterable[PlacedPod], now: float, *, since: float | None = None
     ) -> None:
-        """A job runs already: after the log was lost, or on the first day of this scheduler.
+        """Add a job that runs already, for instance after a log was lost, or when this scheduler
+        replaces another.
 
-        :param pods: those that run: at least the ``min_pods`` of each role, from 0 on, and its
-            spares. With cells they name their GPUs; other devices that they do not name are chosen.
-        :param since: when it started; ``None``: now.
-        :raises ValueError: there is a job of this name; pods are missing, cannot be where they are,
-            or are not in one domain; as of `submit`; jobs run in an order; or a time is wrong.
-        :raises StaleDecisionError: another job is there, which the message names if it is known.
+        :param pods: its running pods: at least the first ``min_pods`` of each role, and the spares.
+            With cells they must name their GPUs. Other devices are chosen if they are not named.
+        :param since: when it started, in seconds; ``None``: now.
+        :raises ValueError: the name is in use; pods are missing, cannot run on their nodes, or are
+            not in one domain; a constraint is not enforced, see `submit`; jobs run in an order; or
+            a time is wrong.
+        :raises StaleDecisionError: another job uses the resources; the message names it if it is
+            known.
         :raises TypeError: an argument is of a wrong type.
 
-        Quotas count the job, whatever their limits are. In cells it has the lowest cells of its
-        tenant that are free there; else it runs as an opportunistic job. Unhealthy devices are to
-        be reported afterwards. After an error nothing has changed.
+        Quotas count the job regardless of limits. In cells it gets the lowest free cells of its
+        tenant around its GPUs; without such cells it is opportunistic. Report unhealthy devices
+        afterwards. An error changes nothing.
 
         >>> from hivecore.scheduler import Job, PlacedPod, Scheduler
         >>> scheduler = Scheduler()
@@ -127,28 +131,28 @@ class JobEvents(ClusterEvents):
                 state.happens(moment)
                 placed = checked_pods(state, job, given)
                 adopt(state, job, self._enforced(state, job), placed, begun)
-            told = {} if since is None else {"since": begun}
+            more = {} if since is None else {"since": begun}
             rows = [plain_record(pod) for pod in given]
-            self._note("adopt", job=plain_record(job), pods=rows, **told)
+            self._note("adopt", job=plain_record(job), pods=rows, **more)
 
     def _check_new(self, job: Job) -> None:
         if reason := self._state.name_in_use(job):
             raise ValueError(f"job={job.name!r}: {reason}")
         if job.name in self._state.jobs or job.name in self._state.rejected:
-            raise ValueError(f"job={job.name!r}: there is one of this name")
+            raise ValueError(f"job={job.name!r}: there is a job of this name")
 
     def amend(self, job: str, now: float, **changes: Any) -> None:
-        """Change what a job asks for; it keeps its place among the jobs of its priority.
+        """Change the request of a job; it keeps its position among jobs of its priority.
 
-        :param changes: fields of `Job` with their new values. All but ``name`` and ``tenant`` of a
-            job that waits; only ``run_time`` of a job that runs.
+        :param changes: fields of `Job` with new values. A waiting job may change all but ``name``
+            and ``tenant``, a running job only ``run_time``.
         :raises KeyError: there is no such job.
-        :raises ValueError: a field cannot change, or is out of range; no part enforces a constraint
-            of the job, as with `submit`; there are no changes; or the time goes back.
+        :raises ValueError: a field cannot change, or is out of range; no part enforces a
+            constraint, see `submit`; there are no changes; or the time goes back.
         :raises TypeError: there is no such field, or a value is of a wrong type.
 
-        If a job's victims have to stop, it waits for them no more, but they still stop. A job that
-        can never start as it is now is rejected by the next `decide`.
+        A reserved job no longer waits for its victims, which still have to stop. The next `decide`
+        rejects the job if it can never start now.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Scheduler
@@ -182,10 +186,10 @@ class JobEvents(ClusterEvents):
             self._note("amend", job=job, changes=plain_fields(changed, changes))
 
     def finish(self, job: str, now: float) -> None:
-        """A running job has ended.
+        """Report that a running job has ended.
 
         :raises KeyError: there is no such job.
-        :raises ValueError: it does not run, or the time goes back.
+        :raises ValueError: the job does not run, or the time goes back.
         """
         with self._lock:
             live = self._running(job)
@@ -207,7 +211,7 @@ class JobEvents(ClusterEvents):
         return live
 
     def cancel(self, job: str, now: float) -> None:
-        """Remove a job, whether it runs or waits.
+        """Remove a running or waiting job.
 
         :raises KeyError: there is no such job.
         :raises ValueError: the time goes back.
@@ -221,13 +225,12 @@ class JobEvents(ClusterEvents):
             self._note("cancel", job=job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
-        """A running job has failed: it waits again, at its old place in the queue.
+        """Report that a running job has failed: it returns to its place in the queue.
 
-        :param pod: "role/index" of a pod that has failed. If it has joined its job later, or
-            `Job.on_failure` says so, it alone waits again, and the others run on. ``None``: the
-            whole job.
+        :param pod: "role/index" of a failed pod. If it joined the job later, or `Job.on_failure`
+            allows it, the other pods run on. ``None``: the whole job.
         :raises KeyError: there is no such job, or it has no such pod.
-        :raises ValueError: it does not run, or the time goes back.
+        :raises ValueError: the job does not run, or the time goes back.
         """
         with self._lock:
             live = self._running(job)
@@ -239,7 +242,7 @@ class JobEvents(ClusterEvents):
                 unit = live.unit_of(name)
                 if unit is None:
                     raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
-                gone = [one for one in unit.placed if f"{one.role}/{one.index}" == name]
+                gone = [placed for placed in unit.placed if f"{placed.role}/{placed.index}" == name]
             with self._state.transaction():
                 self._state.happens(moment)
                 if live.for_job:
@@ -254,46 +257,47 @@ class JobEvents(ClusterEvents):
             self._note("fail", job=job, pod=pod)
 
     def stopped(self, job: str, now: float, pod: str | None = None) -> None:
-        """A job that `decide` preempted has stopped, or a pod by which it is to `Shrink`.
+        """Report that a victim of `Preempt`, or a pod of `Shrink`, has stopped.
 
         :param pod: "role/index" of the pod; ``None``: the whole job.
-        :raises KeyError: there is no such job, or it has no such pod above its least.
-        :raises ValueError: it does not have to stop, or has stopped already; or the time goes back.
+        :raises KeyError: there is no such job, or it has no such pod above `Role.min_pods`.
+        :raises ValueError: the job does not have to stop, or has stopped already; or the time goes
+            back.
         """
         with self._lock:
             live, name = self._live(job), pod if pod is None else as_text(pod, "pod")
             if name is not None:
                 if f"{job}/{name}" not in live.extras:
-                    raise KeyError(f"pod={name!r}: job {job!r} has no such pod above its least")
+                    raise KeyError(f"pod={name!r}: job {job!r} has no such pod above min_pods")
                 live = live.extras[f"{job}/{name}"]
             moment = self._state.moment(now)
             if not live.for_job or live.has_stopped:
-                raise ValueError(f"job={live.job.name!r}: it was not to stop")
+                raise ValueError(f"job={live.job.name!r}: it does not have to stop")
             with self._state.transaction():
                 self._state.now = moment
                 has_stopped(self._state, live)
             self._note("stopped", job=job, **({} if name is None else {"pod": name}))
 
     def move(self, moves: Move | Iterable[Move], now: float) -> None:
-        """Jobs have stopped and continue elsewhere, as a plan of `plan_moves` says.
+        """Report that jobs have moved, as a plan of `plan_moves` says.
 
-        :param moves: a move, or those of a step of a plan: all jobs stop before the first starts
-            again.
+        :param moves: a move, or the moves of one step of a plan: all jobs stopped before any
+            started again.
         :raises KeyError: there is no such job.
         :raises ValueError: a job does not run, is not preemptible, has to stop, or is named twice;
             there are no moves; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
-        :raises StaleDecisionError: something has changed since the plan was made, so that a job is
-            not where its move says, or would not get what it says.
+        :raises StaleDecisionError: the scheduler has changed since the plan: a job is not where its
+            move says, or would get another place.
 
         The jobs count as started now. Their quotas do not change.
         """
         given = (moves,) if isinstance(moves, Move) else as_tuple(moves, "moves")
         with self._lock:
             moment = self._state.moment(now)
-            lives = [self._movable(one) for one in given]
+            lives = [self._movable(move) for move in given]
             if not lives or len({live.job.name for live in lives}) < len(lives):
-                raise ValueError("moves: must be of one job at least, and of each but once")
+                raise ValueError("moves: must name at least one job, and each job once")
             with self._state.transaction():
                 for live in lives:
                     live.note(self._state.log)
@@ -303,7 +307,7 @@ class JobEvents(ClusterEvents):
                 self._state.happens(moment)
                 for live in lives:
                     self._state.restart(live, moment)
-            self._note("move", moves=[plain_record(one) for one in given])
+            self._note("move", moves=[plain_record(move) for move in given])
 
     def _movable(self, move: Move) -> Live:
         if not isinstance(move, Move):
@@ -314,9 +318,10 @@ class JobEvents(ClusterEvents):
         return live
 
     def advance(self, now: float) -> None:
-        """Time has passed: give up jobs that have waited too long for their victims.
+        """Report that time has passed: jobs that waited too long for their victims are no longer
+        reserved.
 
-        :raises ValueError: it goes back.
+        :raises ValueError: the time goes back.
         """
         with self._lock:
             moment = self._state.moment(now)

@@ -1,4 +1,4 @@
-"""Orders of jobs that a caller chooses, and what it observes of storage."""
+"""Orders and regroupings that the caller requests, and observations of storage."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,24 +14,24 @@ __all__ = ["JobOrders"]
 
 
 class JobOrders(JobEvents):
-    """A scheduler that runs jobs in an order of the caller's, or groups them again."""
+    """The calls of `Scheduler` that order, regroup or defragment jobs, and report on storage."""
 
     def regroup(self, now: float, seconds: float) -> None:
-        """Let the next `decide` group the jobs that share GPUs again, by moves.
+        """Let the next `decide` regroup the jobs that share GPUs, by moves.
 
-        :param seconds: how long the new groups are to last; in that time they have to bring more
-            than the restarts of the jobs that move cost, see `Sharing`.
-        :raises ValueError: there is no sharing, ``seconds`` is not above 0, jobs run in an order of
-            `reorder`, or the time goes back.
+        :param seconds: the expected lifetime of the new groups. Within it they must gain more than
+            the restarts cost, see `Sharing`.
+        :raises ValueError: there is no sharing, ``seconds`` is not positive, jobs run in an order
+            of `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         """
         lasting = as_positive(seconds, "seconds", LATEST)
         with self._lock:
             moment = self._state.moment(now)
             if not self._state.stages.by_stages:
-                raise ValueError("regroup: jobs share GPUs only where sharing was given")
+                raise ValueError("regroup: the scheduler has no sharing")
             if self._state.order is not None:
-                raise ValueError("regroup: an order says who shares GPUs, see reorder")
+                raise ValueError("regroup: an order says which jobs share GPUs, see reorder")
             with self._state.transaction():
                 self._state.happens(moment)
                 self._state.regroup_for = lasting
@@ -48,27 +48,26 @@ class JobOrders(JobEvents):
         most_moves: int = 8,
         most_gpu_seconds: float | None = None,
     ) -> None:
-        """Let the next `decide` move running jobs, so that more idle GPUs are of use.
+        """Let the next `decide` move running jobs, so that more idle GPUs are usable.
 
-        :param goal: which idle GPUs are.
-        :param seconds: how long they are to be of use: each GPU more is worth so many GPU-seconds,
-            and jobs move only if that is more than their moves cost.
-        :param restart_cost: seconds that a job that moves needs to stop and to start again; they
-            cost its GPUs.
-        :param saves: whether jobs save their work before they stop; otherwise the time since they
-            started costs their GPUs as well.
-        :param most_moves: how many jobs may move.
-        :param most_gpu_seconds: what all moves may cost; ``None``: any amount.
+        :param goal: which idle GPUs are usable.
+        :param seconds: how long they will be usable. Each further GPU is worth so many GPU-seconds;
+            jobs move only if that exceeds the cost of their moves.
+        :param restart_cost: seconds for which the GPUs of a job are lost when it moves.
+        :param saves: jobs save their work before they stop. Otherwise the time since they started
+            is lost, too.
+        :param most_moves: the most jobs that may move.
+        :param most_gpu_seconds: the highest cost of all moves; ``None``: no limit.
         :raises ValueError: a number is out of range, no part chooses nodes, jobs run in an order of
             `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs move whole, and those that `plan_moves` moves. All moves of the `decide` happen
-        together: all these jobs stop before the first of them starts again. Moves come before the
-        starts that follow from them, which are to wait for them. Quotas count a job as before;
-        cells give a guaranteed job guaranteed cells; nobody is evicted. A job that moved counts as
-        started now. Sets of jobs of one node are tried, at most 512 for each set that moves; a plan
-        that needs jobs of two nodes to move before anything is gained is not found.
+        The jobs that `plan_moves` could move may move, with all of their pods. All moves of a
+        `decide` happen together: all jobs stop before any starts again. They come before the starts
+        that depend on them. Quotas count the jobs as before, guaranteed jobs keep guaranteed cells,
+        and no job is evicted. A moved job counts as started now. For each set that moves, at most
+        512 sets are tried, each with jobs of one node; a gain that needs jobs of two nodes to move
+        is not found.
 
         >>> from hivecore.devices import DeviceCluster, NodeDevices
         >>> from hivecore.scheduler import Fragments, Job, Scheduler
@@ -106,29 +105,28 @@ class JobOrders(JobEvents):
             self._note("defragment", **(plain_record(terms) | {"goal": plain_record(goal)}))
 
     def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
-        """Run jobs in this order, not by the queues, until the next call.
+        """Run jobs in this order instead of that of the queues, until the next call.
 
-        :param order: names of jobs that run or wait, the first of which comes first. Names that
-            stand together, as in ``["a", ("b", "c")]``, are of jobs that are to share GPUs. An
-            empty order: the queues choose again.
+        :param order: names of jobs, the first to run first. Jobs in a nested sequence, as in
+            ``["a", ("b", "c")]``, share GPUs. Empty: the queues choose again.
         :raises KeyError: there is no such job.
-        :raises ValueError: a job is named twice, or starts together with others; jobs that are to
-            share GPUs cannot, see `Sharing`; idle cells are lent; or the time goes back.
+        :raises ValueError: a job is named twice, or starts together with others; jobs cannot share
+            GPUs, see `Sharing`; idle cells are lent; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        The caller ranks the jobs by attained or remaining service (Tiresias, SRTF), or groups them
-        (Muri), as often as it likes. Each `decide` then runs each job in turn that fits beside the
-        jobs before it. A running job that does not fit elsewhere is preempted for jobs before it. A
-        job moves only if a job before it, or the job itself, would not run otherwise.
+        The caller ranks jobs by attained or remaining service (Tiresias, SRTF), or groups them
+        (Muri), as often as it likes. Each `decide` runs each job in turn that fits beside the jobs
+        before it. A running job that no longer fits is preempted for earlier jobs. A job moves only
+        if otherwise it, or an earlier job, would not run.
 
-        A job that is not named does not run. Jobs that are not preemptible, wait for more pods or
-        start together with others are left alone. A job starts with the fewest pods that it can,
-        and gets no more until the order ends. Quotas still count. Unless victims stop at once, no
-        job starts until all have stopped. `decide` ignores ``most`` meanwhile. What cells and
-        quotas allow depends on the jobs that have left, so a second `decide` may start more jobs.
+        A job that is not named does not run. Jobs that are not preemptible, wait for more pods, or
+        start together with others are left alone. A job starts with its fewest pods, and gets no
+        more until the order ends. Quotas still count. Unless victims stop at once, no job starts
+        until all have stopped. `decide` ignores ``most``. A second `decide` may start more jobs, as
+        cells and quotas depend on which jobs have left.
 
-        Cost: O(jobs named), here and for each `decide`, and that of the parts for jobs that start,
-        stop or move.
+        Cost: O(named jobs), here and in each `decide`, and the parts' cost of jobs that start, stop
+        or move.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Scheduler
@@ -141,12 +139,12 @@ class JobOrders(JobEvents):
         >>> [(type(one).__name__, one.job) for one in scheduler.decide(now=60.0)][:2]
         [('Preempt', 'long'), ('Start', 'short')]
         """
-        asked = as_order(order)
+        entries = as_order(order)
         with self._lock:
             moment = self._state.moment(now)
             if self._state.lending is not None:
-                raise ValueError("order: jobs run on idle cells here, which is an order of its own")
-            for names in asked:
+                raise ValueError("order: cannot be combined with lending")
+            for names in entries:
                 for name in names:
                     if name in self._state.jobs and self._state.jobs[name].job.together:
                         raise ValueError(f"order: {name!r} starts together with other jobs")
@@ -156,35 +154,34 @@ class JobOrders(JobEvents):
                     raise KeyError(f"there is no job {names[0]!r}")
             with self._state.transaction():
                 self._state.happens(moment)
-                if asked:
+                if entries:
                     self._state.regroup_for = 0.0
                     self._state.defragmentation = None
-                    self._state.order = Order(asked, self._state.jobs)
+                    self._state.order = Order(entries, self._state.jobs)
                 elif self._state.order is not None:
                     end_order(self._state)
             if self._log is not None:
                 self._note(
-                    "reorder", order=[names[0] if len(names) == 1 else names for names in asked]
+                    "reorder", order=[names[0] if len(names) == 1 else names for names in entries]
                 )
 
     def _check_sharers(self, names: tuple[str, ...]) -> None:
         if not self._state.stages.by_stages:
-            raise ValueError("order: jobs share GPUs only where sharing was given")
+            raise ValueError("order: the scheduler has no sharing")
         reason = self._state.stages.unlike([self._live(name).job for name in names])
         if reason:
             raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 
     def reading_order(self) -> list[str]:
-        """The jobs that read data, for `reorder`: the shortest first, given the storage.
+        """The jobs that read data, the shortest first, as an argument for `reorder`.
 
         :raises ValueError: there is no storage, or it does not allocate remote IO.
 
-        The first job has the least time left, at the rate that the cache and remote IO left by the
-        jobs before it allow. What a job has read is as `observe` was told, or as the objective of
-        the `StoragePool` has followed it. Jobs that read nothing, start together with others, or
-        wait for victims are left out. Ties: by arrival. Cost: that of
-        `hivecore.storage.allocate_storage` for all jobs.
-        Source: SiloD (EuroSys'23).
+        The first job has the least time left, at the rate that earlier jobs' use of cache and
+        remote IO allows. What a job has read is as reported to `observe`, or as estimated for the
+        objective of the `StoragePool`. Jobs that read nothing, start together with others, or are
+        reserved are left out. Ties: by arrival. Cost: one `hivecore.storage.allocate_storage` for
+        all jobs. Source: SiloD (EuroSys'23).
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
         >>> pool = StoragePool({"images": 100.0, "text": 90.0}, cache_gb=0.0, bandwidth_mbps=50.0)
@@ -199,18 +196,18 @@ class JobOrders(JobEvents):
             return [name for name in names if self._may_be_ordered(name)]
 
     def reading_shares(self, gpus: float) -> dict[str, float]:
-        """The share of time for which each job that reads data needs its GPUs, so that all progress
-        alike: max-min fairness, given the storage.
+        """For each job that reads data, the fraction of time with GPUs that gives all equal
+        progress: max-min fairness, given the storage.
 
-        :param gpus: of the cluster.
-        :returns: by job, as of `reading_order`, in order of arrival.
+        :param gpus: GPUs of the cluster.
+        :returns: the fractions by job in order of arrival, for the jobs of `reading_order`.
         :raises ValueError: there is no storage, it does not allocate remote IO, or ``gpus`` is not
             positive.
 
-        Alike is relative to an equal share of GPUs, cache and remote IO. A caller that lets jobs
-        take turns credits each job with its share, charges those that run, and gives `reorder` the
-        greatest credit first, as below. Cost: that of `hivecore.storage.allocate_storage`.
-        Source: SiloD (EuroSys'23); Gavel (OSDI'20), whose rounds take six minutes.
+        Progress is relative to an equal share of GPUs, cache and remote IO. To let jobs take turns,
+        credit each job with its fraction, charge running jobs, and pass the jobs with the highest
+        credit first to `reorder`, as below. Cost: one `hivecore.storage.allocate_storage`. Source:
+        SiloD (EuroSys'23); Gavel (OSDI'20), with rounds of six minutes.
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
         >>> pool = StoragePool({"images": 100.0}, cache_gb=100.0, bandwidth_mbps=50.0)
@@ -245,22 +242,21 @@ class JobOrders(JobEvents):
         read_gb: Mapping[str, float] | None = None,
         rate_mbps: Mapping[str, float] | None = None,
     ) -> None:
-        """Report the state of the caches and the progress of jobs, by which the next `decide`
-        allocates storage.
+        """Report the state of caches and the progress of jobs, for the next allocation of storage.
 
-        :param cached_gb: by dataset: GB of it in the cache.
-        :param hit_gb: by job: GB of its dataset that it finds cached in its current epoch, if that
-            is not all that is cached: SiloD's effective cache.
-        :param read_gb: by job: GB that it has read of its `Data.total_gb`.
-        :param rate_mbps: by job: MB/s that its GPUs consume now when they never wait, if that is
-            not `Data.rate_mbps`, such as while it shares them.
+        :param cached_gb: by dataset, the GB in the cache.
+        :param hit_gb: by job, the GB of its dataset that it finds cached in its current epoch, if
+            that is less than all cached data: SiloD's effective cache.
+        :param read_gb: by job, the GB that it has read of `Data.total_gb`.
+        :param rate_mbps: by job, the MB/s that its GPUs consume now if they never wait, if that
+            differs from `Data.rate_mbps`, for instance while it shares GPUs.
         :raises KeyError: there is no such dataset or job.
         :raises ValueError: a number is out of range, a job reads nothing, there is no storage, or
             the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        What is not named is as before: without a report a cache counts as full, as far as it may
-        be. A job that stops or ends loses its reports. Cost: O(names).
+        Values that are not named stay; a dataset without a report counts as cached as allocated. A
+        job that stops or ends loses its reports. Cost: O(names).
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
         >>> pool = StoragePool({"images": 100.0, "text": 90.0}, cache_gb=100.0, bandwidth_mbps=90.0)
@@ -281,5 +277,5 @@ class JobOrders(JobEvents):
             amounts = {**given, "rate_mbps": rate_mbps}
             observed = self._state.stages.observe(amounts, self._live, moment)
             self._state.now = moment
-            told = {field: amounts for field, amounts in observed._asdict().items() if amounts}
-            self._note("observe", **told)
+            reports = {field: amounts for field, amounts in observed._asdict().items() if amounts}
+            self._note("observe", **reports)

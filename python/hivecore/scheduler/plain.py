@@ -1,8 +1,8 @@
-"""Records as plain data for JSON, and back, as their definitions say.
+"""Converts records to plain data for JSON and back, from their definitions.
 
-A record is an object with its fields, those left out that are as by default; pairs of a name and a
-value are an object, other tuples a list. `_FIRST` and the tables beside it have what logs do
-otherwise. What is read is checked by the record itself, and its fields are named in errors.
+A record is an object of its fields, without those that have their default. Pairs of a name and a
+value are an object; other tuples are lists. `_FIRST` and the tables near it list the exceptions of
+logs. Records check what is read; errors name the field.
 """
 
 import re
@@ -41,11 +41,11 @@ __all__ = [
 _R = TypeVar("_R")
 _Plain = dict[str, Any]
 
-#: Lists of their fields.
+#: written as lists of their fields
 _ROWS = PlacedPod, Refusal
-#: What a list ends with only if it is not as by default.
+#: a last item that is left out if it has its default
 _LAST: dict[type, str] = {PlacedPod: "claims"}
-#: Defaults that follow from other fields, or are not constant.
+#: defaults that follow from other fields, or are not constant
 _USUAL: dict[type, Callable[[Any], _Plain]] = {
     Job: lambda job: {"quota": job.tenant},
     Role: lambda role: {
@@ -59,7 +59,7 @@ _ACTIONS = {
 }
 _KINDS = {kind: name for name, kind in _ACTIONS.items()}
 
-#: Fields that come before the others, if not in the order of the constructor.
+#: fields that come first, if the order differs from the constructor's
 _FIRST: dict[type, tuple[str, ...]] = {
     Role: ("name", "pods", "resources", "min_pods"),
     DeviceNeed: ("type", "amounts"),
@@ -69,7 +69,7 @@ _FIRST: dict[type, tuple[str, ...]] = {
     ),
 }
 _ALWAYS = {(PartitionTable, "numbers"), (ShareTemplates, "matched")}
-#: What is not written, since all have the same.
+#: not written, as it is the same for all
 _FIXED: dict[type, _Plain] = {DeviceRequest: {"name": "any pod", "priority": 0}}
 
 
@@ -80,9 +80,10 @@ _Read = Callable[[Any, str], Any]
 class _Form(NamedTuple):
     """How records of a class are written and read.
 
-    :param write: by field in order its default, and what makes plain data of its value, or
-        ``None``: they are plain.
-    :param read: by field what makes of plain data what the record takes; ``None``: it takes these.
+    :param write: for each field in order, its default, and the function that makes its value plain;
+        ``None``: it is plain.
+    :param read: for each field, the function that reads plain data; ``None``: the record takes them
+        as they are.
     """
 
     write: tuple[tuple[str, Any, _Write | None], ...]
@@ -110,7 +111,7 @@ def _form_of(kind: type) -> _Form:
 
 
 def _options(hint: Any) -> Iterator[Any]:
-    """The types that a value may have, but for ``None``."""
+    """The types that a value may have, without ``None``."""
     if get_origin(hint) is Annotated:
         yield from _options(get_args(hint)[0])
     elif get_origin(hint) in (UnionType, Union):
@@ -121,7 +122,7 @@ def _options(hint: Any) -> Iterator[Any]:
 
 
 def _ways(hint: Any) -> tuple[_Write | None, _Read | None]:
-    """How a value of a type is written, and read."""
+    """How to write and to read a value of a type."""
     option = next(_options(hint))
     origin, inner = get_origin(option), get_args(option)
     if Decimal in _options(hint):
@@ -164,7 +165,7 @@ def _reads(read: _Read, kind: type) -> _Read:
 
 
 def _plain_claim(claim: ResourceClaim) -> _Plain:
-    """A claim as Kubernetes writes it; what is finer than a unit in billionths."""
+    """A claim as Kubernetes writes it; fractions are in billionths."""
     devices = to_builtins(
         claim, enc_hook=lambda n: str(n) if n.denominator == 1 else f"{n * 10**9}n"
     )
@@ -190,7 +191,7 @@ def _selector(value: Any, name: str) -> Any:
 def plain_record(record: Any) -> Any:
     """A job, an action, a quota, an inventory or another record as plain data.
 
-    What is as by default is left out. Actions have their names before their fields.
+    Fields with default values are left out. Actions have their name first.
 
     >>> from hivecore.scheduler import Job, Preempt, plain_record
     >>> plain_record(Job("train", "vision", 2, priority=1))
@@ -215,11 +216,11 @@ def plain_record(record: Any) -> Any:
 
 
 def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
-    """The record of a class that plain data describe.
+    """Read a record of a class from plain data.
 
-    :param what: the data, as errors name them; "": by the class.
-    :raises ValueError: something is missing, unknown or out of range.
-    :raises TypeError: something is of a wrong type.
+    :param what: a name for the data in errors; "": that of the class.
+    :raises ValueError: a field is missing, unknown or out of range.
+    :raises TypeError: a field is of a wrong type.
     :raises KeyError: a specification of cells names an unknown chain, level or tenant.
 
     >>> from hivecore.scheduler import Job, record_of_plain
@@ -251,7 +252,7 @@ def record_of_plain(kind: type[_R], data: Any, what: str = "") -> _R:
 
 
 def plain_fields(record: Any, names: Iterable[str]) -> _Plain:
-    """Some fields of a record as plain data, also if they are as by default."""
+    """Some fields of a record as plain data, with default values."""
     form = _forms.get(type(record)) or _form_of(type(record))
     known = {name: write for name, _, write in form.write}
     values = ((name, known[name], getattr(record, name)) for name in names)
@@ -262,10 +263,10 @@ def plain_fields(record: Any, names: Iterable[str]) -> _Plain:
 
 
 def fields_of_plain(kind: type, data: Mapping[str, Any], what: str) -> _Plain:
-    """What the constructor of a class takes for fields that are plain data.
+    """Arguments for the constructor of a class, read from fields of plain data.
 
-    :raises ValueError: there is no such field, or as of `record_of_plain`.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a field is unknown or invalid, see `record_of_plain`.
+    :raises TypeError: a field is of a wrong type.
     """
     form = _forms.get(kind) or _form_of(kind)
     for name in data:
@@ -279,7 +280,9 @@ def fields_of_plain(kind: type, data: Mapping[str, Any], what: str) -> _Plain:
 
 
 def action_of_plain(data: Mapping[str, Any]) -> Action:
-    """The action of plain data; of a `Start` without its decisions. Errors: `record_of_plain`."""
+    """Read an action from plain data; a `Start` has no decisions then. Errors: see
+    `record_of_plain`.
+    """
     name = as_mapping(data, "action").get("action")
     if name not in _ACTIONS:
         raise ValueError(f"action={name!r}: there is no such action")

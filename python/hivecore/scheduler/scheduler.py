@@ -1,4 +1,4 @@
-"""All parts composed: events in, actions out."""
+"""The scheduler: events in, actions out."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -35,60 +35,59 @@ __all__ = ["Scheduler"]
 
 
 class Scheduler(JobOrders):
-    """Queues, quotas, cells or a network, and devices, that decide together; each is optional.
+    """Decides which jobs start, where, and which they evict. Each part is optional.
 
     :param queues: choose the next job; ``None``: by priority, then by arrival. They count time in
         microseconds.
-    :param quotas: limit resources by tenant or `Job.quota`; GPUs are "gpu".
+    :param quotas: limit resources of tenants or of `Job.quota`; GPUs are "gpu".
     :param cells: choose the GPUs of a job by the guarantees of its tenant.
-    :param topology: chooses the nodes of its pods, near to each other; not together with ``cells``.
-    :param devices: choose the devices of each pod on its node. What the nodes have of "cpu" and
-        "memory" as a device "host" limits `Role.resources` of these names, if no network does.
-    :param claims: allocate Kubernetes' device claims, `Role.claims`: on the nodes that the other
-        parts choose, else on nodes that can serve them. Ids of shares follow from names of claims.
-    :param claims_mode: which devices claims get, as of `DraCluster.allocate`: with "fewest blocks"
-        they begin as few cards as possible.
-    :param storage: the cache and the remote IO of jobs with `Job.data`; they are allocated again
-        whenever the running jobs have changed.
-    :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
-        cells, as opportunistic jobs do, until a tenant needs its cells back or their own cells are
-        free. It needs ``cells``.
-    :param sharing: the terms on which a job with `Job.stages` joins a running job on its GPUs, if
-        none are idle for it; this comes before eviction.
-    :param immediate: whether victims stop at once; otherwise their resources, and what else the job
-        needs for which they leave, are held until `stopped` was called for all of them.
+    :param topology: chooses nodes near each other. Cannot be combined with ``cells``.
+    :param devices: choose the devices of each pod on its node. "cpu" and "memory" of a "host"
+        device limit these `Role.resources`, unless a network does.
+    :param claims: allocate `Role.claims`, Kubernetes' device claims, on the nodes that other parts
+        choose, or else on nodes that can serve them. Ids of shares are derived from claim names.
+    :param claims_mode: how claims choose devices, see `DraCluster.allocate`; "fewest blocks" starts
+        to use as few cards as possible.
+    :param storage: cache and remote IO of jobs with `Job.data`, allocated again whenever the
+        running jobs change.
+    :param lending: jobs that wait for their tenant's cells may run on idle cells, as opportunistic
+        jobs do, until a tenant needs its cells or their own become free. Needs ``cells``.
+    :param sharing: when a job with `Job.stages` may join a running job on its GPUs, if no idle GPUs
+        fit; tried before eviction.
+    :param immediate: victims stop at once. Otherwise everything that the preempting job needs is
+        held for it until `stopped` was called for all of its victims.
     :param preemption: whether jobs may be evicted for others.
-    :param reservation_seconds: how long a job waits for its victims to stop; then nothing is held
-        for it any more, and it may start elsewhere, but they still have to stop. `advance` and
-        `decide` check this. ``None``: without end.
-    :param backfill: to how many waiting jobs of each queue a start is promised, 0 to 1000. A job of
-        the same or a lower priority starts before them only if they still start in time: 1 is EASY
-        backfilling, more are conservative. It needs estimates, `Job.run_time`; see `promised`.
-    :param eviction_limits: how often, and how soon, the jobs of quotas may be evicted.
-    :param fragments: of sets with as many victims, equally important, that set is chosen after
-        which the fewest idle GPUs are fragments; ``None``: that which loses few GPU-seconds.
-    :param growing: whether nodes may be added and totals of quotas may grow: a job that needs more
-        than there is waits instead of being rejected, as where a cluster is empty at first.
-    :param tries: how often placement is asked for a job at most, if devices refuse.
-    :param log: where to write all events and decisions: a path without a file, or a binary file
-        that is open for writing; see `write_log`, `replay` and `recover`.
+    :param reservation_seconds: how long a job waits for its victims. After that nothing is held for
+        it, and it may start elsewhere; the victims still have to stop. Checked by `advance` and
+        `decide`. ``None``: no limit.
+    :param backfill: how many waiting jobs of each queue get a promised start, 0 to 1000. Jobs of
+        the same or lower priority must not delay them. 1 is EASY backfilling, more is conservative.
+        Needs `Job.run_time`; see `promised`.
+    :param eviction_limits: how soon and how often the jobs of quotas may be evicted.
+    :param fragments: among sets of as many and as important victims, choose the one that leaves the
+        fewest fragments; ``None``: the one that loses the fewest GPU-seconds.
+    :param growing: nodes may be added and totals may grow, so a job that exceeds the cluster waits
+        instead of being rejected; for instance if the cluster is empty at first.
+    :param tries: how often placement is tried for a job if devices refuse.
+    :param log: where to write all events and decisions: the path of a new file, or a binary file
+        open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
-        ``queues`` hold jobs or backfill; a network counts nothing, or quotas limit a resource that
-        no job can request, such as "gpus"; ``claims_mode`` is unknown, or given without ``claims``;
-        or a number is out of range.
+        ``queues`` contain jobs or backfill; a network counts nothing, or quotas limit a resource
+        that no job can request, such as "gpus"; ``claims_mode`` is unknown, or given without
+        ``claims``; or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
-    :raises FileExistsError: there is a log already.
+    :raises FileExistsError: the log exists already.
     :raises OSError: the log cannot be written.
 
-    It calls no other system, never sleeps and reads no clock: the caller reports events with the
-    time ``now`` in seconds, which never goes back, and carries out what `decide` returns. The parts
-    are used, not copied: the caller may read them. A node that only some parts know is unhealthy
-    there until `add_node` adds it to the others.
+    The scheduler calls no other system, never sleeps, and reads no clock. The caller reports events
+    with the time ``now`` in seconds, which never goes back, and carries out the actions of
+    `decide`. Parts are not copied, and may be read. A node that only some parts know is unhealthy
+    there, until `add_node` adds it to the others.
 
-    A job starts when all parts accept it; otherwise nothing changes. A waiting job is tried again
-    only when something has changed that its refusal names. `decide` and events are transactions:
-    after an error all is as before. Calls of several threads take turns. Do not call the scheduler
-    inside of ``part.trial()``: if another thread decides, both wait for each other without end.
+    A job starts if all parts accept it; otherwise nothing changes. A waiting job is tried again
+    only after a change that its refusal names. `decide` and events are transactions: an error
+    changes nothing. Calls of several threads take turns. Do not call the scheduler inside of
+    ``part.trial()``: it deadlocks if another thread decides.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, Scheduler
@@ -183,17 +182,15 @@ class Scheduler(JobOrders):
             self._begin(LogWriter(log))
 
     def decide(self, now: float, most: int | None = None) -> list[Action]:
-        """The actions to carry out now, in their order.
+        """Return the actions to carry out now, in order.
 
-        :param most: the number of attempts to start a job or a pod at most; ``None``: until none
-            can start.
+        :param most: the most attempts to start a job or pod; ``None``: until no more can start.
         :raises ValueError: the time goes back, or ``most`` is not positive.
-        :raises OSError: the log cannot be written. The decisions are kept, and the next call that
-            can write the log returns them before its own.
+        :raises OSError: the log cannot be written. The decisions stand; the next call that can
+            write the log returns them first.
 
-        After another error all is as before; if a part raised it while it decided on a job, a note
-        names the part. Cost: that of the parts for each job that is tried; O(1) if nothing has
-        happened.
+        Another error changes nothing; if a part raised it while deciding on a job, a note names the
+        part. Cost: that of the parts for each job tried; O(1) if nothing has happened.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
         with self._lock:
@@ -209,7 +206,7 @@ class Scheduler(JobOrders):
             return self._outbox.deliver()
 
     def counted(self, job: Job) -> frozenset[str]:
-        """The resources of a job's roles that some part limits; `submit` refuses others.
+        """The resources of a job's roles that some part limits. `submit` refuses a job with others.
 
         >>> from hivecore.quotas import Quota, QuotaTree
         >>> from hivecore.scheduler import Job, Role, Scheduler
@@ -222,7 +219,8 @@ class Scheduler(JobOrders):
             return self._state.stages.counted(job)
 
     def places(self, job: Job) -> bool:
-        """Whether some part chooses nodes for a job's pods; else `submit` refuses ``where.nodes``.
+        """Whether some part chooses nodes for a job's pods. Otherwise `submit` refuses
+        ``where.nodes``.
 
         >>> from hivecore.scheduler import Job, Role, Scheduler
         >>> Scheduler().places(Job("train", "vision", [Role("worker")]))
@@ -232,8 +230,8 @@ class Scheduler(JobOrders):
             return self._state.stages.places(job)
 
     def spreads(self, job: Job) -> bool:
-        """Whether some part limits the pods of each node where roles of a job have a limit; else
-        `submit` refuses ``per_node``.
+        """Whether some part limits the pods per node of a job's roles. Otherwise `submit` refuses
+        ``per_node``.
 
         >>> from hivecore.scheduler import Job, Role, Scheduler
         >>> Scheduler().spreads(Job("train", "vision", [Role("worker", 2, per_node=1)]))
@@ -243,7 +241,7 @@ class Scheduler(JobOrders):
             return self._state.stages.spreads(job)
 
     def explain(self, job: str) -> JobExplanation:
-        """Why a job waits, and the changes with which it would start now; nothing changes.
+        """Explain why a job waits, and which changes would let it start now. Changes nothing.
 
         :raises KeyError: there is no such job.
 
@@ -254,7 +252,7 @@ class Scheduler(JobOrders):
 
     @contextmanager
     def what_if(self) -> Iterator[Self]:
-        """A copy for experiments; the scheduler itself does not change.
+        """A context with a copy for experiments.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> scheduler = Scheduler()
@@ -267,28 +265,27 @@ class Scheduler(JobOrders):
         yield self.copy()
 
     def plan_moves(self, goal: Goal, *, cost: MoveCost = "jobs", most_tries: int = 64) -> MovePlan:
-        """The cheapest moves found so that nodes get free or a job fits; nothing changes.
+        """Plan the cheapest moves that free nodes or let a job fit. Changes nothing.
 
         :param goal: `FreeNodes`, `FreeDomain` or `Fit`.
-        :param cost: what to minimize: the number of jobs that move, or the GPU-seconds since they
-            started, which they lose if they save nothing.
-        :param most_tries: the number of sets of jobs to try at most, 1 to 1,000,000.
+        :param cost: what to minimize: the number of moved jobs, or the GPU-seconds since they
+            started, which are lost unless they save their work.
+        :param most_tries: the most sets of jobs to try, 1 to 1,000,000.
         :raises KeyError: there is no such node, layer, domain or job.
-        :raises ValueError: the job does not wait in a queue; an argument is out of range.
+        :raises ValueError: the job does not wait in a queue, or an argument is out of range.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs that are not ``preemptible``, have to stop, share GPUs or run on idle cells stay where
-        they are. A job that moves keeps its quota; cells, network and devices accept its new place.
-        With `Fit` the job can start after the moves, if no job in front of it in the queue takes
-        the room. Each move is feasible when its turn comes.
+        Jobs stay that are not ``preemptible``, have to stop, share GPUs, or run on idle cells. A
+        moved job keeps its quota, and its new place is valid for cells, network and devices. After
+        the moves of `Fit` the job can start, unless a job in front of it takes the room. Each step
+        is feasible after the steps before it.
 
-        The lower bound counts GPUs, slots and other resources by node: no plan is cheaper. Sets of
-        jobs that are cheaper than the plan are tried as far as ``most_tries`` allows, which raises
-        the bound. Preferences of the network, devices other than GPUs, and guarantees of cells may
-        make plans more expensive than the bound. Ties: the plan that is found first: first the jobs
-        that have to move, then those that make room for a job without a place, by cost, GPUs and
-        names. Cost: for each try about two branches and one decision a job, and a pass over the
-        pods of all jobs.
+        The lower bound counts GPUs, slots and other resources by node: no plan is cheaper. Sets
+        that are cheaper than the plan are tried up to ``most_tries``, which raises the bound.
+        Preferences of the network, devices other than GPUs and guarantees of cells may make plans
+        more expensive than the bound. Ties: the first plan; jobs that must move are tried first,
+        then jobs that make room for another, by cost, GPUs and name. Cost of a try: about two
+        branches, a decision for each job, and a pass over all pods.
 
         >>> from hivecore.scheduler import FreeNodes, Job, Scheduler
         >>> from hivecore.topology import NetworkTopology
@@ -306,22 +303,22 @@ class Scheduler(JobOrders):
             return plan_moves(self._state, goal, cost, most_tries)
 
     def forecast(self, job: str) -> float | None:
-        """When a job would start if no other job came, running jobs ended by their estimates, and
-        victims stopped at once.
+        """Forecast when a job starts if no other job arrives, running jobs end by their estimates,
+        and victims stop at once.
 
-        :returns: the time, in seconds; ``None``: it would not, or not before a job ends that has no
-            estimate.
+        :returns: the time in seconds; ``None``: never, or only after a job without an estimate
+            ends.
         :raises KeyError: there is no such job.
 
-        All of it happens on the scheduler itself and is undone. Cost: a decision after each end.
+        Runs on the scheduler itself, and is undone. Cost: one decision for each end of a job.
         """
         with self._lock:
             live = self._live(job)
             return live.since if live.runs else first_start(self._state, live)
 
     def promised(self, job: str) -> float | None:
-        """When a waiting job starts at the latest if all estimates are right and nothing else
-        happens, in seconds; ``None``: nothing is promised to it. See ``backfill``.
+        """The latest start of a waiting job in seconds, if estimates are right and nothing else
+        happens; ``None``: nothing was promised. See ``backfill``.
 
         :raises KeyError: there is no such job.
 
@@ -345,22 +342,22 @@ class Scheduler(JobOrders):
 def _by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
     """The limits by quota.
 
-    :raises ValueError: a quota has two.
+    :raises ValueError: a quota has two limits.
     """
     given = as_tuple(limits, "eviction_limits")
-    for one in given:
-        if not isinstance(one, EvictionLimit):
-            kind = type(one).__name__
+    for limit in given:
+        if not isinstance(limit, EvictionLimit):
+            kind = type(limit).__name__
             raise TypeError(f"eviction_limits must hold EvictionLimits, not {kind}")
-    by_quota = {one.quota: one for one in given}
+    by_quota = {limit.quota: limit for limit in given}
     if len(by_quota) < len(given):
-        raise ValueError("eviction_limits: a quota has two")
+        raise ValueError("eviction_limits: a quota has two limits")
     return by_quota
 
 
 def _check_queues(queues: TenantQueues) -> None:
     if len(queues):
-        raise ValueError(f"queues: hold {counted(len(queues), 'job')} already, and must be empty")
+        raise ValueError(f"queues: must be empty, and hold {counted(len(queues), 'job')}")
     if queues.backfills:
         raise ValueError(
             "queues: use Scheduler(backfill=...), and blocking='fifo' or 'best-effort'"

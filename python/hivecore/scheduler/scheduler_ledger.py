@@ -1,4 +1,4 @@
-"""The jobs and parts of a scheduler, what it has told, its log, and its saved state."""
+"""What a scheduler holds: jobs, parts, delivered actions, log, and saved state."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ __all__ = ["SchedulerLedger"]
 
 
 class SchedulerLedger(Stateful):
-    """What a `Scheduler` holds, to be read, written to a log, copied and saved."""
+    """The calls of `Scheduler` that read its state, write its log, copy and save it."""
 
     _state: State
     _log: LogWriter | None
@@ -42,43 +42,42 @@ class SchedulerLedger(Stateful):
     # --- the log
 
     def write_log(self, log: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write all events and decisions from now on.
+        """Write all events and decisions from now on to a log.
 
-        :param log: the path of a new file, or a binary file that is open for writing. A file that
-            is opened here is locked as long as it is written. A file of the caller's is written to
-            and flushed, never truncated or closed.
-        :raises ValueError: it writes one already.
-        :raises FileExistsError: there is a file with content, other than the torn first line of a
-            log.
-        :raises BlockingIOError: another scheduler writes this log.
-        :raises OSError: it cannot be written; then there is no log.
+        :param log: the path of a new file, or a binary file open for writing. A file opened here is
+            locked while it is written. The caller's file is only written to and flushed, never
+            truncated or closed.
+        :raises ValueError: it writes a log already.
+        :raises FileExistsError: the file has content, other than a torn first line of a log.
+        :raises BlockingIOError: another scheduler writes to this log.
+        :raises OSError: the file cannot be written; then there is no log.
 
-        The numbers of `actions` begin with the log.
+        `actions` are numbered from the beginning of the log.
         """
         with self._lock:
             if self._log is not None:
-                raise ValueError("log: it writes one already")
+                raise ValueError("log: the scheduler writes a log already")
             self._begin(LogWriter(log))
 
     def close(self) -> None:
-        """Write no log any more, and close its file if it was opened here."""
+        """Stop writing the log, and close its file if it was opened here."""
         with self._lock:
             if self._log is not None:
                 self._log.close()
                 self._log = None
 
     def snapshot(self) -> None:
-        """Begin a new segment of the log with the state as it is now, by which `recover` starts.
+        """Begin a new segment of the log with the present state, where `recover` starts.
 
-        :raises ValueError: it writes no log, or into a file of the caller's.
-        :raises OSError: a file cannot be written, or has no second name where the file system has
-            no hard links; the log goes on where it was.
+        :raises ValueError: there is no log, or the caller opened its file.
+        :raises OSError: a file cannot be written, or the file system has no hard links; the log
+            continues in the old segment.
 
-        The newest segment keeps the name of the log; the one before gets the number of its first
-        line as an ending, such as ``decisions.log.000000001500``. Whatever reads a log reads all of
-        its segments that are there. The old ones may be removed, the oldest first.
+        The newest segment keeps the name of the log. The one before gets the number of its first
+        line as a suffix, such as ``decisions.log.000000001500``. Readers read all segments that
+        exist. Old ones may be removed, the oldest first.
 
-        Cost: that of `to_bytes`, and of waiting for the disk.
+        Cost: `to_bytes`, and waiting for the disk.
         """
         with self._lock:
             if self._log is None:
@@ -86,12 +85,12 @@ class SchedulerLedger(Stateful):
             self._log.snapshot(self.to_bytes(), self._outbox.last + len(self._outbox.pending))
 
     def sync(self) -> None:
-        """Have all that was decided so far on the disk, so that a power cut leaves it.
+        """Wait until the disk has everything decided so far, so that it survives a power cut.
 
-        :raises OSError: the disk refuses it. What it has of the log is not known then: a scheduler
-            that goes on by the log has to be recovered from it.
+        :raises OSError: the disk fails. What it has of the log is then unknown: recover the
+            scheduler from the log before continuing it.
 
-        Without a log it does nothing. Other calls may go on meanwhile.
+        Does nothing without a log. Other calls may continue meanwhile.
         """
         with self._lock:
             if self._log is None:
@@ -104,29 +103,29 @@ class SchedulerLedger(Stateful):
 
     @property
     def log_begin(self) -> int:
-        """The number with which the newest segment of its log begins; -1: it has none."""
+        """The number of the first line of the newest log segment; -1: there is no log."""
         with self._lock:
             return -1 if self._log is None else self._log.first
 
     @property
     def logged(self) -> int:
-        """The number of the last line of its log; -1: it has none."""
+        """The number of the last line of the log; -1: there is no log."""
         with self._lock:
             return self._logged
 
-    # --- what it has told
+    # --- delivered actions
 
     def actions(self, since: int = 0) -> list[Action]:
-        """The actions that `decide` has returned after the action of a number.
+        """The actions that `decide` returned after the action with a given number.
 
         :param since: the number, counted from 1 since the log began, or since the scheduler was
-            made where there is none; 0: all actions.
-        :raises LookupError: the first of these is not known any more. Known are the last 10,000,
-            and those in the segments of a log that is written to a path.
-        :raises ValueError: there is no action of this number yet.
+            created if there is no log; 0: all actions.
+        :raises LookupError: some of these actions are no longer known. The last 10,000 are known,
+            and those in the segments of a log with a path.
+        :raises ValueError: there is no action with this number yet.
 
-        After `recover` a caller that has stored the number of the last action that it has carried
-        out gets the rest here. The numbers are those of `hivecore serve`.
+        After `recover`, a caller that stored the number of the last action that it carried out gets
+        the rest here. The numbers are those of `hivecore serve`.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> scheduler = Scheduler()
@@ -144,18 +143,18 @@ class SchedulerLedger(Stateful):
                 if path is None:
                     raise
                 before, logged = read_actions(path, since)
-                return [action_of_plain(one) for _, one in logged][since - before :]
+                return [action_of_plain(action) for _, action in logged][since - before :]
 
     @property
     def last_action(self) -> int:
-        """The number of the last action that `decide` has returned; 0: there was none."""
+        """The number of the last action that `decide` returned; 0: none."""
         with self._lock:
             return self._outbox.last
 
-    # --- what there is
+    # --- the present state
 
     def check(self) -> None:
-        """Audit every invariant of all parts, and that they agree with one another.
+        """Audit the invariants of all parts, and that they agree with each other.
 
         :raises InvariantError: an invariant is broken. Cost: that of the parts, and O(jobs).
         """
@@ -173,13 +172,13 @@ class SchedulerLedger(Stateful):
 
     @property
     def queues(self) -> TenantQueues:
-        """Its queues, to be read."""
+        """Its queues, for reading."""
         with self._lock:
             return self._state.queues
 
     @property
     def quotas(self) -> QuotaTree | None:
-        """Its quotas. After a change to a part call `touch`."""
+        """Its quotas. Call `touch` after changing a part."""
         with self._lock:
             return self._state.stages.find(QuotaTree)
 
@@ -209,16 +208,16 @@ class SchedulerLedger(Stateful):
 
     @property
     def claims_mode(self) -> str:
-        """Which devices claims get, as of `DraCluster.allocate`; "first" without claims."""
+        """How claims choose devices, see `DraCluster.allocate`; "first" without claims."""
         with self._lock:
             return self._state.stages.claims_mode
 
     @property
     def gpu_memory(self) -> int | None:
-        """How many bytes of a GPU a share of its memory is a part of, in quotas and in a network.
+        """The memory of a GPU in bytes, by which quotas and a network count shares given in bytes.
 
-        What each GPU had when the scheduler was made; 0: GPUs differed, or there were none; a share
-        of bytes then counts as a whole GPU. ``None``: cells place pods, and give whole GPUs.
+        It is taken from the GPUs when the scheduler is created. 0: GPUs differ, or there are none;
+        a share in bytes then counts as a whole GPU. ``None``: cells place pods, on whole GPUs.
         """
         with self._lock:
             return self._state.stages.gpu_memory
@@ -231,7 +230,7 @@ class SchedulerLedger(Stateful):
 
     @property
     def eviction_limits(self) -> tuple[EvictionLimit, ...]:
-        """How often, and how soon, the jobs of quotas may be evicted."""
+        """How soon and how often the jobs of quotas may be evicted."""
         with self._lock:
             return tuple(self._state.budgets.limits.values())
 
@@ -265,7 +264,7 @@ class SchedulerLedger(Stateful):
 
     def state(self, job: str) -> str:
         """The state of a job: "pending", "reserved" (its victims have to stop), "running", or
-        "lent" (it runs on idle cells until cells of its tenant are free for it).
+        "lent" (it runs on idle cells until its tenant's cells are free for it).
 
         :raises KeyError: there is no such job.
         """
@@ -273,10 +272,9 @@ class SchedulerLedger(Stateful):
             return self._live(job).state
 
     def status(self, job: str) -> JobStatus:
-        """The state of a job, and what it holds.
+        """The state of a job, and its resources.
 
-        :param job: its name; or "job/role/index" of a pod above `Role.min_pods` of an elastic role,
-            which comes and leaves by itself.
+        :param job: its name; or "job/role/index" of a pod above `Role.min_pods` of an elastic role.
         :raises KeyError: there is no such job.
 
         >>> from hivecore.scheduler import Job, Scheduler
@@ -338,7 +336,7 @@ class SchedulerLedger(Stateful):
     def _holds(self, job: str) -> bool:
         return self._state.stages.holds(job)
 
-    # --- all of it
+    # --- the whole state
 
     def copy(self) -> Self:
         """An independent copy that writes no log.
@@ -346,31 +344,31 @@ class SchedulerLedger(Stateful):
         Cost: that of the parts, and O(jobs).
         """
         with self._lock:
-            made = object.__new__(type(self))
-            made._adopt(self._state.branch())
-            made._outbox.pending = list(self._outbox.pending)
-            return made
+            copied = object.__new__(type(self))
+            copied._adopt(self._state.branch())
+            copied._outbox.pending = list(self._outbox.pending)
+            return copied
 
     def to_bytes(self) -> bytes:
-        """The state, with that of all parts, for ``from_bytes``."""
+        """The state with all parts, for ``from_bytes``."""
         with self._lock:
             return seal(b"HVSC", 2, pack(self._state, self._logged, self._outbox.pending))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The scheduler whose ``to_bytes`` gave these bytes, with parts of its own.
+        """A scheduler from the result of ``to_bytes``, with its own parts.
 
-        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises CorruptStateError: the bytes are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
         payload = unseal(b"HVSC", 2, data)
         with corrupt_if_it_fails():
-            made = object.__new__(cls)
+            scheduler = object.__new__(cls)
             state, logged, pending = unpack(payload)
-            made._adopt(state)
-            made._logged, made._outbox.pending = logged, pending
-            made.check()
-        return made
+            scheduler._adopt(state)
+            scheduler._logged, scheduler._outbox.pending = logged, pending
+            scheduler.check()
+        return scheduler
 
     # --- shared by the calls
 
@@ -379,11 +377,11 @@ class SchedulerLedger(Stateful):
         self._outbox = Outbox()
         self._log = None
         self._logged = -1
-        #: whether it replays a log, of which an earlier release may have accepted the jobs
+        #: whether it replays a log; an earlier release may have accepted its jobs
         self._is_rerun = False
 
     def _begin(self, log: LogWriter) -> None:
-        """Write all events and decisions from now on into a new log."""
+        """Write all events and decisions from now on to a new log."""
         with self._lock:
             before = self._logged, self._outbox
             self._logged, self._outbox = 0, Outbox()

@@ -1,4 +1,4 @@
-"""On which terms jobs share GPUs."""
+"""When jobs may share GPUs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,17 +16,17 @@ class _Resources(Record, frozen=True):
 
 
 class Sharing(_Resources, frozen=True, kw_only=True):
-    """On which terms jobs with `Job.stages` share GPUs.
+    """When jobs with `Job.stages` may share GPUs.
 
-    :param resources: k, how many stages an iteration has, 2 to 8; one for each resource.
-    :param max_group: how many jobs share GPUs at most, 2 to ``resources``; ``None``: that many.
-    :param any_tenant: whether jobs of several tenants may share; where cells place the pods, and
-        across quotas, they never do.
+    :param resources: number of resources, and of stages of an iteration, 2 to 8.
+    :param max_group: the most jobs that share GPUs, 2 to ``resources``; ``None``: ``resources``.
+    :param any_tenant: whether jobs of different tenants may share. With cells, or with different
+        quotas, they never do.
     :param restart_cost: seconds that a job loses when it moves, for `Scheduler.regroup`; 0 to 1e9.
-    :param min_gain: what one more job has to bring: by how much the progress of all jobs of a group
-        together rises, where 1.0 is that of a job alone on the GPUs. 1e-6 to ``resources``.
-    :param max_slowdown: how many times longer an iteration of each job of a group may take than
-        alone, at least 1; ``None``: any.
+    :param min_gain: how much one more job must raise the progress of its group, where a job alone
+        on the GPUs has progress 1.0. 1e-6 to ``resources``.
+    :param max_slowdown: how many times longer an iteration may take than alone, at least 1;
+        ``None``: no limit.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
 

@@ -12,14 +12,14 @@ _COUNTS = "pending", "reserved", "lent", "running", "gpus"
 
 
 class TenantSummary(Record, frozen=True):
-    """A tenant that has jobs.
+    """The jobs of a tenant.
 
-    :param pending: the number of its jobs that wait.
-    :param reserved: of those that start when their victims have stopped.
-    :param lent: of those that run on idle cells while they wait for cells of the tenant.
-    :param running: of the other running jobs.
-    :param gpus: the GPUs of its pods, also of those that are to stop; shared GPUs count once, for
-        the tenant of the job that holds them.
+    :param pending: number of waiting jobs.
+    :param reserved: number of jobs that start when their victims have stopped.
+    :param lent: number of jobs on idle cells.
+    :param running: number of other running jobs.
+    :param gpus: GPUs of its pods, also of victims. Shared GPUs count once, for the tenant of the
+        job that holds them.
     """
 
     tenant: str
@@ -33,11 +33,11 @@ class TenantSummary(Record, frozen=True):
 class SchedulerSummary(Record, frozen=True):
     """The jobs, queues and nodes at one time.
 
-    :param now: the latest time that the scheduler knows, in seconds.
-    :param tenants: the tenants that have jobs, by name.
-    :param queued: the length of each queue that is not empty, by name: jobs, and pods that
-        join running jobs.
-    :param unhealthy: the nodes that some part has marked as unhealthy, sorted.
+    :param now: the scheduler's time, in seconds.
+    :param tenants: tenants with jobs, by name.
+    :param queued: lengths of the queues that are not empty, by name: jobs, and pods that join
+        running jobs.
+    :param unhealthy: nodes that some part marks as unhealthy, sorted.
     """
 
     now: float
@@ -47,9 +47,10 @@ class SchedulerSummary(Record, frozen=True):
 
 
 def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[TenantSummary, ...]:
-    """The tenants of these jobs.
+    """Summarize jobs by tenant.
 
-    :param holds: whether the job of a name holds its GPUs; else it shares those of another job.
+    :param holds: whether the job with a name holds its GPUs, rather than a job that it shares them
+        with.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for live in jobs:
