@@ -73,7 +73,7 @@ def refused_names():
     try:
         yield
     except ValueError as error:
-        assert "may have th" in str(error) or "there is one of this name" in str(error)
+        assert "may have th" in str(error) or "of this name" in str(error)
 
 
 class History:

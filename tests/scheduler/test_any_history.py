@@ -139,7 +139,7 @@ class Lives(RuleBasedStateMachine):
             try:
                 copy.copy(self.scheduler).submit(make_job(name, "a", "one"), self.now)
             except ValueError as error:
-                assert "there is one of this name" in str(error)
+                assert "of this name" in str(error)
                 name += "'"
             else:
                 return name

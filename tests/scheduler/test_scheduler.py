@@ -389,7 +389,7 @@ WRONG = [
     (lambda s: s.fail("waits", 5), ValueError, "is pending, not running"),
     (lambda s: s.fail("runs", 5, pod="w/9"), KeyError, "no such pod"),
     (lambda s: s.cancel("x", 5), KeyError, "no job 'x'"),
-    (lambda s: s.stopped("runs", 5), ValueError, "was not to stop"),
+    (lambda s: s.stopped("runs", 5), ValueError, "job='runs'"),
     (lambda s: s.set_node("n9", True, 5), KeyError, "n9"),
     (lambda s: s.decide(4), ValueError, "now=4.0"),
     (lambda s: s.decide(5, most=0), ValueError, "most=0"),

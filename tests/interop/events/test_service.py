@@ -138,7 +138,7 @@ def test_an_order_by_what_jobs_need_is_served(calling):
 def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller):
     found = caller.take(submit("a1"), submit("a1"), finish("none"), finish("a1"), submit("a2"))
     assert found["errors"] == [
-        {"event": 1, "Error": "job='a1': there is one of this name"},
+        {"event": 1, "Error": "job='a1': there is a job of this name"},
         {"event": 2, "Error": "there is no job 'none'"},
         {"event": 3, "Error": "job='a1': it is pending, not running"},
     ]
