@@ -98,8 +98,8 @@ class Start(_Placed, frozen=True):
     :param job: its name.
     :param pods: the pods to start, by role and index.
     :param shares_with: running jobs that share its GPUs.
-    :param offsets: if it shares GPUs: by how many stages the job itself, then each other job, is
-        shifted against the job; see `hivecore.interleaving.interleave`.
+    :param offsets: if it shares GPUs: 0 for the job itself, then how many slots each job of
+        ``shares_with`` is behind it; see `hivecore.interleaving.interleave`.
     :param decisions: the committed decisions by stage.
     :param lent: it runs on idle cells, as its tenant's cells are in use. Jobs of the tenants that
         own these cells may preempt it.
@@ -208,8 +208,8 @@ class Stop(Record, frozen=True):
 
 
 class TakeOver(Record, frozen=True):
-    """Running pods take the numbers of failed pods, without moving. They are spares, or pods above
-    `Role.min_pods` of an elastic role.
+    """Running pods replace failed pods: they take their numbers, without moving. They are spares,
+    or pods above `Role.min_pods` of an elastic role.
 
     :param job: its name.
     :param pods: these pods with their new numbers.
@@ -247,10 +247,10 @@ class Reject(Record, frozen=True):
 
 
 class SetCache(Record, frozen=True):
-    """Cache a part of a dataset.
+    """Set how much of a dataset is cached.
 
     :param dataset: its name.
-    :param size: bytes, rounded down.
+    :param size: the new amount in bytes, rounded down.
     """
 
     dataset: Name

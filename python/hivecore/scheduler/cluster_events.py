@@ -147,9 +147,10 @@ class ClusterEvents(SchedulerLedger):
         :raises TypeError: an argument is of a wrong type.
 
         Jobs that started with a pod there have failed, and return to their queues. A pod that
-        joined its job later waits alone. The next `decide` returns `Stop` for their pods on other
-        nodes, whose resources are free already: do not call `stopped` for them. A job whose victims
-        run on that node waits again. A job that can never start without the node is rejected.
+        joined its job later waits alone. The next `decide` returns `Stop` for the pods, also for
+        those of failed jobs on other nodes. Their resources are free already: do not call `stopped`
+        for them. A job whose victims run on that node waits again. A job that can never start
+        without the node is rejected.
 
         Other owners in a network or in devices are removed, too. Cells keep their guarantees: the
         node is bad until `add_node`.

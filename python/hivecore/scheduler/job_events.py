@@ -102,9 +102,9 @@ class JobEvents(ClusterEvents):
             known.
         :raises TypeError: an argument is of a wrong type.
 
-        Quotas count the job regardless of limits. In cells it gets the lowest free cells of its
-        tenant around its GPUs; without such cells it is opportunistic. Report unhealthy devices
-        afterwards. An error changes nothing.
+        Quotas count the job regardless of limits. With cells it gets the smallest free cells of its
+        tenant that contain its GPUs; if there are none, it is opportunistic. Report unhealthy
+        devices afterwards. An error changes nothing.
 
         >>> from hivecore.scheduler import Job, PlacedPod, Scheduler
         >>> scheduler = Scheduler()

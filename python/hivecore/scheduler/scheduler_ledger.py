@@ -172,37 +172,37 @@ class SchedulerLedger(Stateful):
 
     @property
     def queues(self) -> TenantQueues:
-        """Its queues, for reading."""
+        """The queues, for reading."""
         with self._lock:
             return self._state.queues
 
     @property
     def quotas(self) -> QuotaTree | None:
-        """Its quotas. Call `touch` after changing a part."""
+        """The quotas; ``None``: there are none. Call `touch` after changing a part."""
         with self._lock:
             return self._state.stages.find(QuotaTree)
 
     @property
     def cells(self) -> CellCluster | None:
-        """Its cells."""
+        """The cells; ``None``: there are none."""
         with self._lock:
             return self._state.stages.find(CellCluster)
 
     @property
     def topology(self) -> NetworkTopology | None:
-        """Its network."""
+        """The network; ``None``: there is none."""
         with self._lock:
             return self._state.stages.find(NetworkTopology)
 
     @property
     def devices(self) -> DeviceCluster | None:
-        """Its devices."""
+        """The devices; ``None``: there are none."""
         with self._lock:
             return self._state.stages.find(DeviceCluster)
 
     @property
     def claims(self) -> DraCluster | None:
-        """Its device claims."""
+        """The cluster of device claims; ``None``: there is none."""
         with self._lock:
             return self._state.stages.find(DraCluster)
 
@@ -303,7 +303,7 @@ class SchedulerLedger(Stateful):
             )
 
     def job(self, name: str) -> Job:
-        """A job as it was submitted.
+        """A job as it was submitted, or amended since.
 
         :raises KeyError: there is no such job.
         """
