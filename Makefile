@@ -2,7 +2,7 @@
 #
 #   make demo        build, then simulate and plot a small cluster below demo/
 #   make test        build, then run all tests and the examples of the documentation
-#   make test-slurm  the broker in front of a real Slurm, if slurmctld, slurmd and munge are installed
+#   make test-slurm  the broker in front of a real Slurm, as root; installs Debian's packages of it
 #   make test-ray    gangs on a real Ray, in a network of its own
 #   make docs        the documentation into build/docs; fails for broken links and examples
 #   make fuzz        matchings of 100,000 graphs against brute force and peers, some minutes
@@ -44,12 +44,18 @@ PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: build
 	$(PYTEST) $(ARGS)
 
+SLURM = slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins
 test-slurm: build
+	@test $$(id -u) = 0 || { echo 'test-slurm: slurmd emulates nodes only as root'; exit 1; }
+	@{ command -v slurmctld && command -v slurmd && command -v munged; } >/dev/null || { \
+	    command -v apt-get >/dev/null || { echo 'test-slurm: install $(SLURM)'; exit 1; }; \
+	    apt-get update -qq && apt-get install -qq --no-install-recommends $(SLURM); }
 	$(BIN)/python -m pytest -v -rs --durations=5 tests/interop/slurm/test_real_slurm.py
 
-# Ray listens on all addresses of the machine.
+# Ray listens on all addresses of the machine. Some let only root make a network of its own.
 test-ray: build
-	unshare -rn sh -c 'ip link set lo up && exec $(BIN)/python -m pytest -v -rs --durations=5 tests/interop/test_real_ray.py'
+	$$(unshare -rn true 2>/dev/null && echo unshare -rn || echo sudo -n unshare -n) \
+	    sh -c 'ip link set lo up && exec $(BIN)/python -m pytest -v -rs --durations=5 tests/interop/test_real_ray.py'
 
 # So many times the 3,000 graphs that `make test` tries.
 FUZZ ?= 34
