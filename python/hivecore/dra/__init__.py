@@ -1,4 +1,4 @@
-"""Kubernetes' device claims (``resource.k8s.io/v1``): slices, claims and the pools of a node."""
+"""Kubernetes' device claims (``resource.k8s.io/v1``): slices, claims and pools of devices."""
 
 from hivecore.dra.attribute import Attribute, SemanticVersion
 from hivecore.dra.cel import Evaluator, Selector, compile_selector, matches

@@ -1,7 +1,7 @@
-"""What claims hold: devices as wholes and in shares, and what those were charged.
+"""The devices that claims hold, whole or in shares, and the counters charged for them.
 
-A device is charged the counters that it consumed when it came into use, once, however many shares
-of it there are and whatever its driver publishes later. Admin access is not booked.
+A device is charged once, when it comes into use, for the counters that it consumes then, however
+many shares it has and whatever its driver publishes later. Admin access is not booked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class Book:
         self.charges: dict[tuple[str, str], dict[DeviceId, tuple[CounterConsumption, ...]]] = {}
 
     def copy(self) -> "Book":
-        """A book of its own."""
+        """Return an independent copy."""
         copied = Book()
         copied.owners = self.owners.copy()
         copied.shares = {device: shares.copy() for device, shares in self.shares.items()}
@@ -38,7 +38,7 @@ class Book:
         return copied
 
     def conflict(self, entries: Iterable[Entry]) -> DeviceId | None:
-        """A device of these that is not free; ``None``: all can be booked together."""
+        """Return one of these devices that is not free; ``None`` if all can be booked together."""
         new: dict[DeviceId, set[str]] = {}
         for device, share, _ in entries:
             beside = self.shares.get(device, {}).keys() | new.setdefault(device, set())
@@ -53,9 +53,9 @@ class Book:
         entries: Iterable[Entry],
         published: Mapping[DeviceId, tuple[CounterConsumption, ...]],
     ) -> None:
-        """Book them; `conflict` finds none.
+        """Book the entries, which have no `conflict`.
 
-        :param published: what each device consumes of counters.
+        :param published: the counters that each device consumes.
         """
         entries = tuple(entries)
         self.owners[owner] = entries
@@ -67,7 +67,7 @@ class Book:
             shares[share] = consumed
 
     def remove(self, owner: str) -> tuple[Entry, ...]:
-        """What an owner held."""
+        """Remove an owner; return what it held."""
         entries = self.owners.pop(owner)
         for device, share, _ in entries:
             shares = self.shares[device]
@@ -79,6 +79,6 @@ class Book:
         return entries
 
     def consumed(self, device: DeviceId, capacity: str) -> Fraction:
-        """What the shares of a device take of a capacity."""
+        """Return how much of a capacity the shares of a device take."""
         shares = self.shares.get(device, {}).values()
         return sum((share.get(capacity, Fraction()) for share in shares), Fraction())

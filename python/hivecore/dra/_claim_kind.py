@@ -1,4 +1,4 @@
-"""Kinds of claims that a cluster was given, in the kernel's form, and the answers to them."""
+"""Kinds of claims that a cluster has seen, in the kernel's form, with their cached answers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -16,19 +16,19 @@ from hivecore.dra.pools import PoolDevice
 __all__ = ["FEWEST", "LEAST_WASTE", "MODES", "ClaimKind", "Ranking", "Within"]
 
 MODES = ("first", "best", "any")
-#: Before `BLOCKS` or an attribute: the mode in which an answer touches the fewest.
+#: Prefix, before `BLOCKS` or an attribute, of the mode that touches the fewest.
 FEWEST = "fewest "
-#: Before a capacity: the mode in which an answer takes the least of it above what was requested.
+#: Prefix, before a capacity, of the mode that takes the least beyond the request.
 LEAST_WASTE = "least waste of "
 _OUTCOMES: tuple[ClaimOutcome, ...] = ("allocated", "unsatisfiable", "unknown")
 _CLAIM_IS_TOO_LARGE = 2
-_FEW = 512  # steps of the plain search before the exact one
+_FEW = 512  # steps of the simple search before the exact one
 Within: TypeAlias = Mapping[Taking, Fraction]
 _Budgets: TypeAlias = tuple[list[int], list[int]]
 
 
 class Ranking:
-    """The classes of nodes that can serve a question, by score; a smaller score is better.
+    """The node classes that can serve a question, by score; smaller is better.
 
     :param epoch: of the log of classes.
     """
@@ -46,7 +46,7 @@ class Ranking:
         self.classes[score][id(node_class)] = node_class
 
     def first(self) -> str | None:
-        """Of the nodes with the best score the first by name; ``None``: there is none.
+        """Return the lowest name among the nodes with the best score, or ``None``.
 
         Cost: O(classes with this score).
         """
@@ -65,7 +65,7 @@ class Ranking:
 
 
 class ClaimKind:
-    """A question, what each profile of the cluster offers, and its answer for each class of nodes.
+    """A question, what each device profile offers for it, and its answer for each node class.
 
     :param matches: whether a device satisfies an expression.
     """
@@ -84,7 +84,7 @@ class ClaimKind:
         self.rankings: dict[tuple[str, str], Ranking] = {}  # by mode and preference
 
     def forget_profiles(self) -> None:
-        """Profiles and units have new numbers."""
+        """Drop cached offers, as profiles and units have new numbers."""
         self._offers.clear()
         self._problem_profiles.clear()
         self._kernel = None
@@ -92,9 +92,9 @@ class ClaimKind:
         self.fits.clear()
 
     def prepare(self) -> None:
-        """Work out what all profiles offer.
+        """Compute what all profiles offer.
 
-        :raises FinerUnitError: an amount needs a finer unit.
+        :raises FinerUnitError: an amount needs a smaller unit.
         """
         if self.question.problem is None:
             self._claims()
@@ -102,8 +102,7 @@ class ClaimKind:
     def answer(
         self, node_class: NodeClass, mode: str, limit: int, within: Within | None = None
     ) -> Answer:
-        """The answer for a node of a class; without limits one that is known is not looked for
-        again.
+        """Return the answer for a node class; without limits, answers are cached.
 
         :param within: the most that all devices together may take of something.
         """
@@ -119,7 +118,7 @@ class ClaimKind:
         return self._decided(node_class, mode, limit, within)
 
     def taken(self, node_class: NodeClass, answer: Answer) -> dict[Taking, Fraction]:
-        """What the devices of an answer take."""
+        """Return what the devices of an answer take."""
         profiles, devices = self._numbering.profiles, node_class.key.devices
         return answer.taken(self.question, lambda i: profiles[devices[i][0]].device)
 
@@ -131,8 +130,9 @@ class ClaimKind:
         return self._answer(node_class, mode, limit, within)
 
     def _least_waste(self, node_class: NodeClass, name: str, limit: int, within: Within) -> Answer:
-        """The answer with the best alternatives that takes the least of a capacity beyond what was
-        requested: the budget for that is halved as long as there is an answer.
+        """Return the answer that, with the best alternatives, wastes the least of a capacity.
+
+        The allowed waste is halved as long as there is an answer.
         """
         best = self.answer(node_class, "best", limit, within)
         if best.outcome != "allocated":
@@ -148,19 +148,21 @@ class ClaimKind:
         while low < high and work < limit:
             budget = (low + high) // 2
             budgets = [*limits, budget], costs + wasted
-            found, _ = self._searched(node_class, node_class.kernel, "best", limit - work, budgets)
-            work += found.work + 1
-            if found.outcome == "unknown":
+            candidate, _ = self._searched(
+                node_class, node_class.kernel, "best", limit - work, budgets
+            )
+            work += candidate.work + 1
+            if candidate.outcome == "unknown":
                 break
-            if found.outcome == "allocated" and vector_of(found) == order:
-                best, high = found, waste(found)
+            if candidate.outcome == "allocated" and vector_of(candidate) == order:
+                best, high = candidate, waste(candidate)
             else:
                 low = budget + 1
         amount = self._numbering.amount
         return best._replace(work=work, fewest=(amount(name, high), amount(name, low)))
 
     def _wasted(self, name: str, number: int, profile: int) -> int:
-        """What a device of a profile takes of a capacity beyond what an alternative requests."""
+        """Return how much more of a capacity a device takes than an alternative requests."""
         terms = self.question.alternatives[number].terms
         taken = self._takes(number, profile).get((terms.device_class_name, "capacity", name))
         requested = terms.capacity.requests.get(name, 0) if terms.capacity else 0
@@ -169,7 +171,7 @@ class ClaimKind:
     # --- limits
 
     def _takes(self, number: int, profile: int) -> dict[Taking, Fraction]:
-        """What a device of a profile takes for an alternative."""
+        """Return what a device of a profile takes for an alternative."""
         offers, alternative = self._offers[profile], self.question.alternatives[number]
         code = offers.codes[number]
         if code == UNFIT:
@@ -179,7 +181,7 @@ class ClaimKind:
         return alternative.takes(device, None if code < 0 else shares)
 
     def _costs(self, node_class: NodeClass, cost: Callable[[int, int], int]) -> list[int]:
-        """A cost by alternative and profile, for each alternative and device."""
+        """Return the cost of each alternative on each device."""
         profiles = [device[0] for device in node_class.key.devices]
         costs = []
         for number in range(len(self.question.alternatives)):
@@ -188,7 +190,7 @@ class ClaimKind:
         return costs
 
     def _budgets(self, node_class: NodeClass, within: Within) -> tuple[list[int], list[int]]:
-        """Limits and costs, for the kernel."""
+        """Return limits and costs in the kernel's form."""
         limits, costs = [], list[int]()
         for key, most in within.items():
             name = key[2]
@@ -204,7 +206,7 @@ class ClaimKind:
     def _searched(
         self, node_class: NodeClass, node: object, mode: str, limit: int, budgets: _Budgets
     ) -> tuple[Answer, list[Any]]:
-        """The answer of the kernel; and why there is none."""
+        """Return the kernel's answer, and why there is none."""
         outcome, pairs, is_first, work, *why = _dra.search(
             node, self._claims(), MODES.index(mode), limit, _FEW, *budgets
         )
@@ -215,7 +217,9 @@ class ClaimKind:
     # --- the fewest
 
     def _fewest(self, node_class: NodeClass, of: str, limit: int, within: Within) -> Answer:
-        """The answer with the best alternatives that touches the fewest blocks or values."""
+        """Return the answer that, with the best alternatives, touches the fewest
+        blocks or values.
+        """
         base = self.answer(node_class, "best", limit, within)
         if base.outcome != "allocated":
             return base
@@ -230,12 +234,12 @@ class ClaimKind:
                     return base._replace(work=work, fewest=(touched, min(proved, size)))
                 key = parts.restricted(node_class.key, selection)
                 node = _dra.node(key.devices, key.left, key.common)
-                found, _ = self._searched(node_class, node, "best", limit - work, budgets)
-                work += found.work + 1
-                if found.outcome == "unknown":
+                candidate, _ = self._searched(node_class, node, "best", limit - work, budgets)
+                work += candidate.work + 1
+                if candidate.outcome == "unknown":
                     proved = min(proved, size)
-                elif found.outcome == "allocated" and vector_of(found) == order:
-                    return found._replace(work=work, fewest=(size, min(proved, size)))
+                elif candidate.outcome == "allocated" and vector_of(candidate) == order:
+                    return candidate._replace(work=work, fewest=(size, min(proved, size)))
         return base._replace(work=work, fewest=(touched, proved))
 
     def _is_admin(self, grant: Grant) -> bool:
@@ -267,7 +271,7 @@ class ClaimKind:
         answer, why = self._searched(node_class, node_class.kernel, mode, limit, budgets)
         if answer.outcome != "unsatisfiable":
             return answer
-        if within:  # without limits there are devices
+        if within:  # without limits, devices suffice
             return Answer("unsatisfiable", work=answer.work, reason=_BEYOND)
         (reason, requests, wanted, present), problems = why, answer.problems
         names = self._names(requests)
@@ -352,7 +356,7 @@ class ClaimKind:
     # --- problems
 
     def _problems_of_all(self, node_class: NodeClass) -> Iterator[tuple[str, int, str, int]]:
-        """Of requests for all devices: a pool that is not complete, a selector that fails."""
+        """Yield problems of requests for all devices: incomplete pools, failing selectors."""
         for number, alternative in enumerate(self.question.alternatives):
             if not alternative.is_all:
                 continue
@@ -369,7 +373,7 @@ class ClaimKind:
                     yield problem[0], alternative.claim, problem[1], position
 
     def _problems(self, node_class: NodeClass) -> Iterator[tuple[str, int, str, int]]:
-        """Selectors that fail on devices which are looked at."""
+        """Yield selectors that fail on the devices that were considered."""
         if not self._problem_profiles:
             return
         for number, alternative in enumerate(self.question.alternatives):
@@ -381,7 +385,7 @@ class ClaimKind:
     def _problems_of_constraints(
         self, node_class: NodeClass
     ) -> Iterator[tuple[str, int, str, int]]:
-        """Requests for all devices that break a constraint by themselves."""
+        """Yield requests for all devices that break a constraint on their own."""
         question = self.question
         lists = question.features.has("DRAListTypeAttributes")
         for number, alternative in enumerate(question.alternatives):

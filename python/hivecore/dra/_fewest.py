@@ -1,9 +1,9 @@
-"""Selections of a node's devices, smaller ones first, to find an answer that touches the fewest.
+"""Enumerates selections of a node's devices, small ones first, to touch the fewest parts.
 
-What is counted are *parts*: blocks of devices with common counters of which none is in use, or the
-values of an attribute. A search that may use the devices of some parts alone is exact, so the first
-size of which a selection has an answer is the least. Blocks that are equal but for names are one
-kind: of each kind the first so many are tried.
+*Parts* are either blocks, unused devices that share counters, or the values of an attribute. A
+search that is restricted to some parts is exact, so the smallest size with an answer is the
+minimum. Blocks that differ only in names are of one kind, and only the first ones of a kind are
+tried.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from hivecore.dra._node_class import FREE, USED, Key
 
 __all__ = ["BLOCKS", "Parts", "blocks_of", "parts_by_value"]
 
-#: What is counted if it is no attribute.
+#: Counted unless an attribute is.
 BLOCKS = "blocks"
 
 
@@ -22,8 +22,8 @@ class Parts(NamedTuple):
     """The parts of a node.
 
     :param of_devices: the parts of each device.
-    :param kinds: the parts, those together that are equal.
-    :param needs_all: whether all parts of a device have to be selected for it, or one.
+    :param kinds: the parts, grouped by equality.
+    :param needs_all: whether a device needs all of its parts selected, or any.
     """
 
     of_devices: tuple[frozenset[Any], ...]
@@ -31,14 +31,14 @@ class Parts(NamedTuple):
     needs_all: bool
 
     def touched(self, positions: Iterable[int]) -> int:
-        """How many parts are enough for these devices, at most."""
+        """Return an upper bound of the parts that these devices need."""
         own = [of for of in map(self.of_devices.__getitem__, positions) if of]
         if self.needs_all:
             return len(frozenset[Any]().union(*own))
         return len({min(of, key=repr) for of in own})
 
     def selections(self, size: int) -> Iterator[frozenset[Any]]:
-        """Those of so many parts."""
+        """Yield the selections of this size."""
         return self._chosen(size, 0, frozenset())
 
     def _chosen(self, size: int, at: int, chosen: frozenset[Any]) -> Iterator[frozenset[Any]]:
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
             yield from self._chosen(size - count, at + 1, chosen.union(self.kinds[at][:count]))
 
     def restricted(self, key: Key, selection: frozenset[Any]) -> Key:
-        """The node, as if all devices beyond a selection were in use, which consume nothing."""
+        """Return the node as if all devices outside the selection were in use, at no cost."""
         devices = [
             of if self._is_in(own, selection) else (of[0], USED, *of[2:])
             for of, own in zip(key.devices, self.of_devices, strict=True)
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
 
 
 def blocks_of(key: Key) -> Parts:
-    """The counter sets whose devices are all free."""
+    """Return the counter sets whose devices are all free."""
     users: dict[int, list[int]] = defaultdict(list)
     for position, (_, _, charges, _) in enumerate(key.devices):
         for counter_set, _, _ in charges:
@@ -76,7 +76,7 @@ def blocks_of(key: Key) -> Parts:
 
 
 def _block(key: Key, number: int, users: list[int]) -> Any:
-    """What equal blocks have in common: all but the numbers of the set and of its counters."""
+    """Return what equal blocks have in common: all but the numbers of sets and counters."""
     devices = [key.devices[position] for position in users]
     if any(len(charges) > 1 for _, _, charges, _ in devices):
         return number
@@ -90,9 +90,9 @@ def _block(key: Key, number: int, users: list[int]) -> Any:
 
 
 def parts_by_value(values: Mapping[int, frozenset[Any]], devices: int) -> Parts:
-    """The values of an attribute.
+    """Return the values of an attribute as parts.
 
-    :param values: of each device that may be given; without the attribute: none.
+    :param values: by available device; empty without the attribute.
     """
     lacking = frozenset([("", None)])
     own = [values[i] or lacking if i in values else frozenset[Any]() for i in range(devices)]

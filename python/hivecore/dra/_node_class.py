@@ -1,8 +1,8 @@
-"""Nodes as the kernel sees them, and classes of nodes that are equal but for names.
+"""Nodes in the kernel's form, and classes of nodes that differ only in names.
 
-All nodes of a class have the same answer to every question, so each question is answered once for
-each class. When devices are given or come back, the node moves to another class; which, is worked
-out once for each class and change. So a cluster of equal nodes costs little more than one of them.
+All nodes of a class have the same answer to a question, which is computed once. When devices are
+allocated or released, the node moves to another class, which is also computed once for each class
+and change. So a cluster of equal nodes costs little more than a single node.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ ANY_GROUP = 2**64 - 1
 
 
 class Change(NamedTuple):
-    """A device that is given, or comes back: the whole, or a share that takes some of its room."""
+    """A device that is allocated or released, whole or as a share."""
 
     position: int
     share: tuple[int, ...] | None
@@ -44,16 +44,16 @@ class Change(NamedTuple):
 
 
 class Key(NamedTuple):
-    """All that an answer can depend on. Devices are (profile, use, charges, room)."""
+    """All that an answer depends on. Devices are (profile, use, charges, room)."""
 
     devices: tuple[tuple[int, int, tuple[Any, ...], tuple[int, ...]], ...]
     left: tuple[int, ...]
     common: tuple[int, ...]
-    flaws: tuple[tuple[str, str], ...]  # of pools that are not complete: state, name
+    flaws: tuple[tuple[str, str], ...]  # of incomplete pools: state, name
 
 
 class NodeClass:
-    """Nodes that are equal but for names.
+    """Nodes that differ only in names.
 
     :param answers: by the question's number.
     """
@@ -63,7 +63,7 @@ class NodeClass:
         self.answers: dict[Any, Any] = {}
         self.after: dict[tuple[Change, ...], NodeClass] = {}
         self.nodes: set[str] = set()
-        self._by_name: list[str] = []  # a heap; names of nodes that have left are in it, too
+        self._by_name: list[str] = []  # a heap, which may hold nodes that have left
         self._kernel: object = None
 
     @property
@@ -75,23 +75,23 @@ class NodeClass:
 
     @property
     def free(self) -> int:
-        """How many devices are not in use."""
+        """The number of devices that are not in use."""
         return sum(device[1] == FREE for device in self.key.devices)
 
     def add(self, node: str) -> None:
-        """A node becomes one of the class."""
+        """Add a node."""
         if node not in self.nodes:
             self.nodes.add(node)
             heappush(self._by_name, node)
 
     def first(self) -> str:
-        """The node whose name sorts first."""
+        """The node with the lowest name."""
         while self._by_name[0] not in self.nodes:
             heappop(self._by_name)
         return self._by_name[0]
 
     def changed(self, changes: Sequence[Change]) -> Key:
-        """The key after these changes, which all are possible."""
+        """Return the key after these changes, which must be possible."""
         devices, left, common = list(self.key.devices), list(self.key.left), list(self.key.common)
         for position, share, is_given, after in changes:
             profile, use, charges, room = devices[position]
@@ -108,7 +108,7 @@ class NodeClass:
 
 
 class NodeView:
-    """A node: the pools that it may see, its devices in order, and its class."""
+    """A node: the pools that it may use, its devices in order, and its class."""
 
     __slots__ = ("devices", "gathered", "node_class", "pools", "positions")
 
@@ -125,17 +125,17 @@ class NodeView:
 
 
 class Classes:
-    """The classes of a cluster, by key."""
+    """A cluster's node classes, by key."""
 
     _MOST_EMPTY = 4096
 
     def __init__(self) -> None:
         self._of: dict[Key, NodeClass] = {}
-        self.log: list[NodeClass] = []  # each class whenever it gets its first node
-        self.epoch = 0  # of the log, which begins anew when it is long
+        self.log: list[NodeClass] = []  # each class when it gets its first node
+        self.epoch = 0  # of the log, which restarts when it is long
 
     def of(self, key: Key) -> NodeClass:
-        """The class of a key."""
+        """Return the class of a key."""
         node_class = self._of.get(key)
         if node_class is None:
             self._make_room()
@@ -143,20 +143,20 @@ class Classes:
         return node_class
 
     def after(self, before: NodeClass, changes: tuple[Change, ...]) -> NodeClass:
-        """The class to which a node moves by these changes."""
+        """Return the class to which a node moves with these changes."""
         node_class = before.after.get(changes)
         if node_class is None:
             node_class = before.after[changes] = self.of(before.changed(changes))
         return node_class
 
     def move(self, node: str, view: NodeView, to: NodeClass) -> None:
-        """Let a node be of another class."""
+        """Move a node to another class."""
         view.node_class.nodes.discard(node)
         view.node_class = to
         self.enter(node, to)
 
     def enter(self, node: str, to: NodeClass) -> None:
-        """Let a node that has no class be of this one."""
+        """Put a node without a class into this class."""
         if not to.nodes:
             if len(self.log) > self._MOST_EMPTY + 4 * len(self._of):
                 self.log = list(self)
@@ -165,16 +165,16 @@ class Classes:
         to.add(node)
 
     def __iter__(self) -> Iterator[NodeClass]:
-        """Those that have nodes."""
+        """Iterate over the classes that have nodes."""
         return (node_class for node_class in self._of.values() if node_class.nodes)
 
     def forget_answers(self) -> None:
-        """Questions have new numbers."""
+        """Drop all answers, as questions have new numbers."""
         for node_class in self._of.values():
             node_class.answers.clear()
 
     def _make_room(self) -> None:
-        """Forget classes without nodes when there are many: they can be worked out again."""
+        """Drop classes without nodes if there are many; they can be recomputed."""
         used = {key: of for key, of in self._of.items() if of.nodes}
         if len(self._of) - len(used) >= max(self._MOST_EMPTY, len(used)):
             self._of = used
@@ -185,7 +185,7 @@ class Classes:
 def number_node(
     pools: Iterable[Pool], book: Book, numbering: Numbering, features: KubernetesFeatures
 ) -> tuple[tuple[PoolDevice, ...], Key]:
-    """The devices of a node in order, and the key of its class."""
+    """Return a node's devices in order, and the key of its class."""
     devices: list[PoolDevice] = []
     keys: list[tuple[int, int, tuple[Any, ...], tuple[int, ...]]] = []
     left: list[int] = []
@@ -242,7 +242,7 @@ class _CounterSets:
             self.charges(device.device.consumes_counters)  # numbers groups in the order of devices
 
     def charges(self, consumptions: Iterable[CounterConsumption]) -> tuple[Any, ...]:
-        """What a device takes, in numbers; sets and counters that the pool has not are left out."""
+        """Return what a device takes, in numbers, without sets and counters that the pool lacks."""
         return tuple(
             (
                 self._sets[consumption.counter_set],

@@ -1,4 +1,4 @@
-"""Numbers for what the kernel compares: profiles of devices, values of attributes, amounts."""
+"""Numbers for what the kernel compares: device profiles, attribute values, amounts."""
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
@@ -14,15 +14,15 @@ _MOST = 2**62  # an amount in units
 
 
 class FinerUnitError(Exception):
-    """An amount is no whole number of units: units have become finer, and all amounts new."""
+    """A unit has become smaller to represent an amount, so all amounts have changed."""
 
 
 class Numbering:
     """The numbers of a cluster.
 
-    Amounts are counted, for each name of a counter or capacity, in the largest unit of which all
-    are whole numbers. Devices have one profile if they are equal in all that has been looked at:
-    ``looked_at`` are the attributes whose values count, ``None`` all.
+    The amounts of a counter or capacity are multiples of the largest unit that divides them all.
+    Devices have the same profile if they are equal in all that claims have used; ``looked_at`` are
+    the attributes that count, ``None`` for all.
     """
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Numbering:
         self._value_of: dict[Hashable, int] = {}
         self._parts: dict[str, int] = {}  # of one, for each name
         self._largest: dict[str, Fraction] = {}
-        self._has_counters = False  # whether profiles differ by what devices take of counters
+        self._has_counters = False  # whether profiles distinguish what devices take of counters
 
     def look_at_counters(self) -> bool:
-        """Let counters that devices take of count, by name; whether profiles have new numbers."""
+        """Let profiles distinguish counters, by name; return whether profiles were renumbered."""
         if self._has_counters:
             return False
         self._has_counters = True
@@ -45,10 +45,10 @@ class Numbering:
         return True
 
     def look_at(self, attributes: frozenset[str] | None) -> Callable[[PoolDevice, int], int] | None:
-        """Let the values of these attributes count.
+        """Let profiles distinguish these attributes.
 
-        :returns: what a device's number is from now on, by the device and its number before;
-            ``None``: numbers stay. It reads new attributes only, but once for each new number.
+        :returns: (device, old number) -> new number, or ``None`` if numbers stay. It reads only the
+            new attributes, except once for each new number.
         """
         if self.looked_at is None or (attributes is not None and attributes <= self.looked_at):
             return None
@@ -70,7 +70,7 @@ class Numbering:
         return refined
 
     def profile(self, device: PoolDevice) -> int:
-        """The number of a device's profile."""
+        """Return the number of a device's profile."""
         own, driver, names = device.device, device.id.driver, self._names_of(device.id.driver)
         every = self.looked_at is None
         values = sorted(
@@ -101,7 +101,7 @@ class Numbering:
         return tuple(sorted((name, of.value) for use in uses for name, of in use))
 
     def _names_of(self, driver: str) -> frozenset[str]:
-        """What devices of a driver may call the attributes that are looked at."""
+        """Return the names that a driver's devices may use for the attributes that count."""
         names = self._names.get(driver)
         if names is None:
             full, domain = self.looked_at or frozenset(), f"{driver}/"
@@ -110,14 +110,14 @@ class Numbering:
         return names
 
     def value(self, value: tuple[str, Any]) -> int:
-        """The number of a value of an attribute, with its type."""
+        """Return the number of an attribute's value and type."""
         return self._value_of.setdefault(value, len(self._value_of))
 
     def units(self, name: str, amount: Fraction) -> int:
-        """An amount of a counter or capacity of this name, as a whole number.
+        """Return an amount as a number of units.
 
-        :raises FinerUnitError: the unit was too large for it, and no longer is.
-        :raises ValueError: beside the smallest amounts it is too large for 63 bits.
+        :raises FinerUnitError: the unit was too large, and has been reduced.
+        :raises ValueError: the unit is so small that the amount exceeds 63 bits.
         """
         parts = self._parts.get(name, 1)
         if parts % amount.denominator == 0 and abs(amount) * parts < _MOST:
@@ -131,9 +131,9 @@ class Numbering:
         raise FinerUnitError
 
     def whole_units(self, name: str, amount: Fraction) -> int:
-        """The most units that are no more than an amount, which may have any size."""
+        """Return the number of units in an amount of any size, rounded down."""
         return min(floor(max(amount, Fraction()) * self._parts.get(name, 1)), _MOST)
 
     def amount(self, name: str, units: int) -> Fraction:
-        """How much so many units are."""
+        """Return the amount of this number of units."""
         return Fraction(units, self._parts.get(name, 1))

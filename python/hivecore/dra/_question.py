@@ -1,8 +1,8 @@
-"""The claims of a call in the form of the kernel, and what each kind of device offers to them.
+"""The claims of a call in the kernel's form, and what each device profile offers for them.
 
-All that depends on claims and classes alone is checked once, when a `Question` is made. What a
-device offers depends on its *profile* only: all that claims can see of it but its name. So it is
-worked out once for each profile, however many devices have it.
+What depends only on claims and classes is checked once, when a `Question` is built. What a device
+offers depends on its *profile*, all that claims can see except its name, and is computed once for
+each profile.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ __all__ = [
     "values_of",
 ]
 
-#: A device class, "capacity" or "counters", and the name of one of these.
+#: (device class, "capacity" or "counters", name)
 Taking = tuple[str, str, str]
 
 MOST_DEVICES = 32  # of a claim
@@ -34,7 +34,7 @@ UNFIT, WHOLE = -2, -1
 
 
 class Alternative(NamedTuple):
-    """How a request can be served."""
+    """A way to serve a request."""
 
     claim: int
     request: int  # of the call
@@ -44,26 +44,25 @@ class Alternative(NamedTuple):
 
     @property
     def is_all(self) -> bool:
-        """Whether it wants each device that suits it."""
+        """Whether it asks for every device that suits it."""
         return bool(self.terms.allocation_mode == "All")
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may have devices that others use."""
+        """Whether it may use devices of other claims."""
         return bool(self.terms.admin_access)
 
     @property
     def wanted(self) -> int:
-        """How many devices, for the kernel."""
+        """The number of devices, for the kernel."""
         return -1 if self.is_all else self.terms.count or 1
 
     def takes(
         self, device: Device, consumed: Mapping[str, Fraction] | None
     ) -> dict[Taking, Fraction]:
-        """What a device, or a share of it, takes of capacities and counters; with admin access
-        nothing.
+        """Return what a device or a share of it takes; nothing with admin access.
 
-        :param consumed: by the share; ``None``: the whole device.
+        :param consumed: by the share; ``None`` means the whole device.
         """
         if self.is_admin:
             return {}
@@ -79,7 +78,7 @@ class Alternative(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """What devices of a profile offer to each alternative."""
+    """What devices of a profile offer for each alternative."""
 
     codes: tuple[int, ...]  # UNFIT, WHOLE, or where the amounts of a share begin
     barred: tuple[bool, ...]
@@ -95,8 +94,7 @@ class _UnservableError(Exception):
 class Question:
     """Claims that are served together.
 
-    :param problem: why no node can serve them, as code, the claim's place in the call, and message;
-        ``None``: nothing is known to be wrong.
+    :param problem: (code, number of the claim, message) if no node can serve them.
     """
 
     def __init__(
@@ -109,7 +107,7 @@ class Question:
         self.alternatives: list[Alternative] = []
         self.constraints: list[tuple[bool, str, tuple[int, ...]]] = []  # match, attribute, of
         self.problem: tuple[str, int, str] | None = None
-        self.classes: dict[str, DeviceClass] = {}  # those that the claims name
+        self.classes: dict[str, DeviceClass] = {}  # named by the claims
         try:
             for number, claim in enumerate(claims):
                 self._add(number, claim, classes)
@@ -183,10 +181,10 @@ class Question:
         return bool(match), str(match or distinct), of
 
     def offers(self, device: PoolDevice, matches: Callable[[str, PoolDevice], bool]) -> Offers:
-        """What a device, and all of its profile, offers.
+        """Return what a device, and thus its whole profile, offers.
 
-        :param matches: whether a device satisfies an expression; raises `SyntaxError` for one that
-            is no CEL, and any other exception where it fails on the device.
+        :param matches: whether a device satisfies an expression; raises `SyntaxError` if it is not
+            CEL, another exception if it fails on the device.
         """
         capacities = tuple(sorted(device.device.capacity))
         codes: list[int] = []
@@ -210,7 +208,7 @@ class Question:
         return Offers(tuple(codes), barred, tuple(amounts), capacities, problems)
 
     def is_shared(self, device: PoolDevice) -> bool:
-        """Whether the device is given in shares."""
+        """Whether the device is allocated in shares."""
         allows = device.device.allow_multiple_allocations
         return allows and self.features.has("DRAConsumableCapacity")
 
@@ -220,7 +218,7 @@ class Question:
         device: PoolDevice,
         matches: Callable[[str, PoolDevice], bool],
     ) -> dict[str, Fraction] | None:
-        """What a request takes of each capacity; ``None``: the device does not suit it."""
+        """Return what a request takes of each capacity; ``None`` if the device does not suit it."""
         own, has = device.device, self.features.has
         gates = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
         if own.binding_conditions and not all(map(has, gates)):
@@ -244,7 +242,7 @@ class Question:
         return amounts if fits else None
 
     def _is_barred(self, alternative: Alternative, device: PoolDevice) -> bool:
-        """Whether it must not be given, though it counts for a request of all devices."""
+        """Whether it must not be allocated, although a request for all devices counts it."""
         has = self.features.has
         if device.device.consumes_counters and not has("DRAPartitionableDevices"):
             return True
@@ -258,7 +256,7 @@ class Question:
 
 
 def values_of(device: PoolDevice, attribute: str, lists: bool) -> tuple[tuple[str, Any], ...]:
-    """The values of an attribute with their type; empty: absent, or of no known type."""
+    """Return an attribute's values with their type; empty if absent or of unknown type."""
     of = device.attribute(attribute)
     if of is None or (of.is_list and not lists):
         return ()

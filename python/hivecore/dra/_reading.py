@@ -1,7 +1,7 @@
-"""Objects of Kubernetes, read into records: camel case, exact quantities, errors that name a field.
+"""Reads Kubernetes objects into records: camel case, exact quantities, errors with paths.
 
-msgspec checks the types and finds the records of each level; each record checks its own values when
-it is made, and names fields by their paths from there. The paths join here.
+msgspec checks types and nested records; each record checks its own values and names fields relative
+to itself. The paths are joined here.
 """
 
 import re
@@ -37,10 +37,10 @@ def read(
     *,
     api: Collection[str] = ("resource.k8s.io/v1",),
 ) -> _R:
-    """The record of an object: what ``fields`` takes from it, besides its name.
+    """Return the record of an object: its name and what ``fields`` takes from it.
 
-    :raises ValueError: the object is of another kind or API version, lacks a field, or a field has
-        a wrong type or value; the message names the object and the path of the field.
+    :raises ValueError: the kind or API version is another, or a field is missing or has a wrong
+        type or value. The message names the object and the path.
     """
     document = as_dict(document, kind.__name__)
     metadata = document.get("metadata")
@@ -63,7 +63,7 @@ def read(
 
 
 def from_plain(value: Any, kind: Any) -> Any:
-    """The value of a type that plain data describe, in which amounts are texts such as "3/2"."""
+    """Return a value of this type from plain data, with amounts as texts such as "3/2"."""
     return convert(value, kind, dec_hook=lambda _, of: Fraction(of))
 
 
@@ -74,13 +74,13 @@ def _check_header(document: Mapping[str, Any], kind: str, api: Collection[str]) 
 
 
 def _message(text: str) -> str:
-    told, _, path = text.rpartition(" - at `$")
-    if not told:
+    message, _, path = text.rpartition(" - at `$")
+    if not message:
         return text
     path = path.rstrip("`").removeprefix(".")
     if not path:
-        return told
-    return f"{path}.{told}" if _OWN.match(told) else f"{path}: {told}"
+        return message
+    return f"{path}.{message}" if _OWN.match(message) else f"{path}: {message}"
 
 
 def _as_quantity(kind: type, value: Any) -> Any:
@@ -94,12 +94,12 @@ def _as_quantity(kind: type, value: Any) -> Any:
         raise ValueError(f"the amount: {show(value)} is negative")
     if number.denominator == 1:
         return number
-    # As Kubernetes does: what is finer than a billionth is rounded up.
+    # As in Kubernetes, parts of a billionth are rounded up.
     return Fraction(ceil(number * _FINEST), _FINEST)
 
 
 def _without_nulls(value: Any) -> Any:
-    """A field that is null is as one that is absent; parameters of drivers stay as they are."""
+    """Drop null fields, except in parameters of drivers."""
     if isinstance(value, Mapping):
         return {
             key: inner if key == "parameters" else _without_nulls(inner)
@@ -110,13 +110,13 @@ def _without_nulls(value: Any) -> Any:
 
 
 def at_most(most: int, values: Collection[Any], path: str) -> None:
-    """Check how many there are."""
+    """Check the number of entries."""
     if len(values) > most:
         raise ValueError(f"{path}: {len(values)} entries, at most {most} are allowed")
 
 
 def distinct_names(names: Collection[str], path: str, field: str = ".name") -> None:
-    """Check that the entries of a list have names, and none twice."""
+    """Check that the entries of a list have unique names."""
     seen = set()
     for i, name in enumerate(names):
         if not name:
@@ -127,7 +127,7 @@ def distinct_names(names: Collection[str], path: str, field: str = ".name") -> N
 
 
 def only(given: Mapping[str, bool], least: int = 0) -> None:
-    """Check that at most one of these fields is set, and as many as ``least``."""
+    """Check that at most one of these fields is set, and at least ``least``."""
     present = [name for name, is_set in given.items() if is_set]
     if len(present) > 1:
         raise ValueError(f"{present[1]}: {present[0]} is set as well, which excludes it")

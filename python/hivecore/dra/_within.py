@@ -1,7 +1,7 @@
-"""Limits of what the devices of several nodes take together, and the least that each node takes.
+"""Limits on what the devices of several nodes take together.
 
-An answer for a node that takes less of one limit may take more of another, so a node has several
-answers of which none is better than all others. They are found by the kernel within ever tighter
+An answer for a node that takes less of one limit may take more of another. So a node has several
+answers of which none is better in everything; the kernel finds them with tighter and tighter
 limits.
 """
 
@@ -20,7 +20,7 @@ _MOST_TRIES = 10_000
 
 
 class Limits:
-    """Limits as numbers of units, in one order.
+    """Limits in units, in a fixed order.
 
     :param mode: of the answers.
     :param limit: the most steps of a search.
@@ -34,19 +34,21 @@ class Limits:
         self._tries = 0
 
     def amounts(self, vector: Vector) -> Within:
-        """What so many units are."""
+        """Return the amounts of these numbers of units."""
         pairs = zip(self._within, vector, strict=True)
         return {key: self._numbering.amount(key[2], units) for key, units in pairs}
 
     def least(self, kind: ClaimKind, node_class: NodeClass) -> list[Vector]:
-        """What answers for a node take, those alone of which no other takes less or the same."""
+        """Return what answers for a node take, without those that another answer improves on."""
         key = kind, node_class
         if key not in self._least:
             self._least[key] = _least(lambda most: self._taken(*key, most), self.most)
         return self._least[key]
 
     def _taken(self, kind: ClaimKind, node_class: NodeClass, most: Vector) -> Vector | None:
-        """What an answer within limits takes; ``None``: there is none, or no more are tried."""
+        """Return what an answer within limits takes; ``None`` if there is none, or after too many
+        tries.
+        """
         self._tries += 1
         if self._tries > _MOST_TRIES:
             return None
@@ -58,9 +60,9 @@ class Limits:
 
 
 def _least(find: Callable[[Vector], Vector | None], most: Vector) -> list[Vector]:
-    """All vectors of a set within limits of which no other one is smaller or equal.
+    """Return all minimal vectors of a set.
 
-    :param find: a vector of the set within limits; ``None``: there is none.
+    :param find: returns a vector of the set within limits, or ``None``.
     :param most: the limits.
     """
     least: list[Vector] = []
@@ -82,15 +84,15 @@ def _least(find: Callable[[Vector], Vector | None], most: Vector) -> list[Vector
 
 
 def _lowered(find: Callable[[Vector], Vector | None], vector: Vector, i: int) -> Vector:
-    """A vector of the set that is no larger, with the least number at a place."""
+    """Return a vector of the set with the least number at a position, and no number larger."""
     low = 0
     while low < vector[i]:
         middle = (low + vector[i]) // 2
-        found = find((*vector[:i], middle, *vector[i + 1 :]))
-        if found is None:
+        lower = find((*vector[:i], middle, *vector[i + 1 :]))
+        if lower is None:
             low = middle + 1
         else:
-            vector = found
+            vector = lower
     return vector
 
 

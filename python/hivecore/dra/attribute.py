@@ -1,4 +1,4 @@
-"""Attributes of devices: typed values, alone or in lists, and semantic versions."""
+"""Attributes of devices: typed values or lists of them, and semantic versions."""
 
 import re
 from functools import lru_cache
@@ -18,13 +18,13 @@ _VERSION = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_PART}(?:\.{_PART})*))?"
     r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
-_LONGEST = 64  # characters of a string or a version
+_LONGEST = 64  # characters in a string or a version
 _TYPES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _INT64 = range(-(2**63), 2**63)
 
 
 class SemanticVersion(Record, frozen=True, eq=False):
-    """A version by semver 2.0.0, ordered by its precedence: build metadata has none.
+    """A version by semver 2.0.0, ordered by precedence, which ignores build metadata.
 
     >>> from hivecore.dra import SemanticVersion
     >>> SemanticVersion.of("1.10.0-rc.1") < SemanticVersion.of("1.10.0")
@@ -39,10 +39,10 @@ class SemanticVersion(Record, frozen=True, eq=False):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The version that is written so.
+        """Parse a version.
 
-        :raises ValueError: it is not of the form 1.2.3, 1.2.3-rc.1 or 1.2.3+build; a leading "v" or
-            zero is not allowed, nor a number of 2**64 or more.
+        :raises ValueError: it is not of the form 1.2.3, 1.2.3-rc.1 or 1.2.3+build. A leading "v",
+            leading zeros and numbers of 2**64 or more are not allowed.
         """
         match = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
         if match is None or any(int(number) >= 2**64 for number in match.group(1, 2, 3)):
@@ -53,9 +53,7 @@ class SemanticVersion(Record, frozen=True, eq=False):
 
     @property
     def precedence(self) -> tuple[Any, ...]:
-        """A key that sorts versions as semver does: numbers by value and before words; a
-        pre-release before its release.
-        """
+        """A sort key by semver: numbers by value and before words; pre-releases before releases."""
         parts = [(0, int(x), "") if x.isdecimal() else (1, 0, x) for x in self.prerelease]
         return self.numbers, not parts, parts
 
@@ -81,10 +79,10 @@ class SemanticVersion(Record, frozen=True, eq=False):
 
 
 class Attribute(KubernetesRecord, frozen=True):
-    """The value of an attribute of a device: at most one field is set.
+    """The value of a device's attribute; at most one field is set.
 
-    None is set in an attribute whose type this release does not know: such an attribute satisfies
-    no constraint, and no selector can be evaluated on its device.
+    None is set if this release does not know the attribute's type. Such an attribute satisfies no
+    constraint, and no selector can be evaluated on its device.
 
     :raises ValueError: several fields are set, a list is empty, an integer exceeds 64 bits, a text
         has more than 64 characters, or a version is not semantic.
@@ -102,7 +100,7 @@ class Attribute(KubernetesRecord, frozen=True):
     def __post_init__(self) -> None:
         every = self._all()
         if self.string is not None and len(self.string) <= _LONGEST and every.count(None) == 7:
-            return  # a text, as most attributes are
+            return  # a text, the usual case
         given = [(name, of) for name, of in zip(_TYPES, every, strict=True) if of is not None]
         only(dict.fromkeys([name for name, _ in given], True))
         for name, of in given:
@@ -123,25 +121,25 @@ class Attribute(KubernetesRecord, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The type of the value, or of each value of the list: "int", "bool", "string", "version";
-        "": unknown.
+        """The type of the value or of the list's values: "int", "bool", "string",
+        "version", or "".
         """
         set_ = (name for name, of in zip(_TYPES, self._all(), strict=True) if of is not None)
         return next(set_, "").rstrip("s")
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list, be it of a single value."""
+        """Whether it is a list, even of a single value."""
         return (self.ints, self.bools, self.strings, self.versions).count(None) < 4
 
     @property
     def value(self) -> Any:
-        """The value as it is: int, bool, str, or a tuple of those; ``None``: of unknown type."""
+        """The value: int, bool, str, or a tuple of these; ``None`` if of unknown type."""
         return next((of for of in self._all() if of is not None), None)
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values; a value that is no list is a tuple of one."""
+        """The values; a single value is a tuple of one."""
         of = self.value
         return of if isinstance(of, tuple) else () if of is None else (of,)
 

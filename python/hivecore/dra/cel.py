@@ -1,18 +1,18 @@
-"""Selectors of devices: expressions of CEL, compiled once and evaluated on many devices.
+"""Selectors of devices: CEL expressions, compiled once and evaluated on many devices.
 
-An expression has one variable, ``device``, with the fields ``driver``, ``attributes``, ``capacity``
-and ``allowMultipleAllocations``. Attributes and capacities are maps from domains to maps from names
-to values. A domain that a device does not have is an empty map; a name that it does not have is an
-error, which ``has()``, ``in`` and ``.?name.orValue(...)`` avoid.
+The only variable is ``device``, with the fields ``driver``, ``attributes``, ``capacity`` and
+``allowMultipleAllocations``. Attributes and capacities map domains to maps from names to values. A
+missing domain is an empty map. A missing name is an error, which ``has()``, ``in`` and
+``.?name.orValue(...)`` avoid.
 
-Of what Kubernetes has, these are missing: bytes, timestamps, durations, messages and types as
+Compared with Kubernetes, these are missing: bytes, timestamps, durations, messages and types as
 values; booleans as keys of maps; optional elements of lists and maps; macros with two variables;
 ``optMap``, ``optFlatMap`` and ``optional.ofNonZeroValue``; names in backquotes; ``string(1.5)``;
 the functions ``format``, ``quote`` and ``reverse`` of texts, and those for sets, lists (``sum``,
 ``isSorted``, ...), parts of texts (``find``, ``findAll``), mathematics, URLs, IP addresses and
-CIDR; named classes of regular expressions (``[[:alpha:]]``, those of Unicode). What is missing is
-an error when the expression is compiled; another `Evaluator` can take the place of `matches` then,
-for example on the library ``cel-expr-python``.
+CIDR; named classes of regular expressions (``[[:alpha:]]``, those of Unicode). Using them is a
+compile-time error. Another `Evaluator`, such as one on the library ``cel-expr-python``, can then
+replace `matches`.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ from hivecore.errors import CelRuntimeError, CelSyntaxError
 
 __all__ = ["Evaluator", "Selector", "compile_selector", "matches"]
 
-_SHORT = 512  # characters: more of the short expressions are kept than of the long ones
+_SHORT = 512  # characters; shorter expressions have a larger cache
 
-#: Whether a device satisfies an expression; it raises `SyntaxError` for one that is no CEL, and any
-#: other exception where the evaluation fails on the device.
+#: Whether a device satisfies an expression. Raises `SyntaxError` if it is not CEL, and any other
+#: exception if the evaluation fails on the device.
 Evaluator: TypeAlias = Callable[[str, PoolDevice], bool]
 
 
 class Selector:
-    """A compiled expression; made by `compile_selector`. Threads may share it.
+    """A compiled expression from `compile_selector`. Threads may share it.
 
-    Two are equal if their texts are.
+    Selectors are equal if their texts are.
     """
 
     __slots__ = ("_run", "_slots", "attributes", "capacities", "text")
@@ -62,14 +62,13 @@ class Selector:
         self.capacities = None if capacities is None else frozenset(capacities)
 
     def matches(self, device: PoolDevice) -> bool:
-        """Whether a device satisfies it.
+        """Whether a device satisfies the expression.
 
-        An attribute of an unknown type is an error where it is used.
+        :raises CelRuntimeError: the evaluation fails, uses an attribute of an unknown type, does
+            not yield a bool, takes more than 1,000,000 steps, or creates a text or list of more
+            than 65,536 parts.
 
-        :raises CelRuntimeError: the evaluation fails, gives no bool, takes more than 1,000,000
-            steps, or makes a text or a list of more than 65,536 parts.
-
-        Cost: O(expression) without macros, and at most 1,000,000 steps with them.
+        Cost: O(expression) without macros, at most 1,000,000 steps with them.
         """
         try:
             value = self._run([device.device, device.id.driver, STEPS, *self._slots])
@@ -105,10 +104,10 @@ _short, _long = lru_cache(1024)(_compile), lru_cache(16)(_compile)
 
 
 def compile_selector(text: str) -> Selector:
-    """The selector of an expression; the last ones are kept.
+    """Compile an expression; recent results are cached.
 
-    :param text: an expression in CEL, at most 10 KiB and 64 levels deep.
-    :raises CelSyntaxError: it is no CEL, its types do not fit, or it uses what is missing here.
+    :param text: CEL, at most 10 KiB and 64 levels deep.
+    :raises CelSyntaxError: it is not CEL, its types do not match, or it uses what is missing here.
 
     Source: CEL's language definition; Kubernetes' ``CELDeviceSelector``.
 
@@ -130,7 +129,7 @@ def compile_selector(text: str) -> Selector:
 
 
 def matches(expression: str, device: PoolDevice) -> bool:
-    """Whether a device satisfies an expression: the `Evaluator` of this library.
+    """Whether a device satisfies an expression; hivecore's own `Evaluator`.
 
     :raises CelSyntaxError: see `compile_selector`.
     :raises CelRuntimeError: see `Selector.matches`.

@@ -1,4 +1,4 @@
-"""Resource claims and device classes: which devices a pod asks for, and how they are configured."""
+"""Resource claims and device classes: which devices a pod asks for, and their configuration."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class CelSelector(KubernetesRecord, frozen=True):
-    """An expression in CEL, at most 10 KiB."""
+    """A CEL expression of at most 10 KiB."""
 
     expression: str
 
@@ -36,7 +36,7 @@ class CelSelector(KubernetesRecord, frozen=True):
 
 
 class DeviceSelector(KubernetesRecord, frozen=True):
-    """A condition for devices; ``cel`` is ``None`` if it is of a type that is not known."""
+    """A condition on devices; ``cel`` is ``None`` if its type is unknown."""
 
     cel: CelSelector | None = None
 
@@ -52,7 +52,7 @@ class DeviceConfiguration(KubernetesRecord, frozen=True):
     """A configuration for the driver of devices.
 
     :param opaque: the parameters.
-    :param requests: the requests of the claim, or sub-requests, that it is for; empty: all.
+    :param requests: the claim's requests or sub-requests that it is for; empty for all.
     """
 
     opaque: OpaqueConfiguration | None = None
@@ -63,9 +63,9 @@ class DeviceClass(KubernetesRecord, frozen=True):
     """A class of devices.
 
     :param name: of the object.
-    :param selectors: the conditions, all of which a device of the class satisfies.
-    :param config: goes into the result of each claim that uses the class.
-    :param extended_resource_name: the resource of pods that this class stands for.
+    :param selectors: a device of the class satisfies all of them.
+    :param config: copied into the result of each claim that uses the class.
+    :param extended_resource_name: the pods' resource that this class stands for.
 
     >>> from hivecore.dra import DeviceClass
     >>> selector = {"cel": {"expression": "device.driver == 'gpu.example.com'"}}
@@ -80,7 +80,7 @@ class DeviceClass(KubernetesRecord, frozen=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The class that a ``DeviceClass`` object describes; `ValueError`: it breaks a rule."""
+        """Read a ``DeviceClass`` object; `ValueError` if it is invalid."""
         return read(cls, document, lambda given: given.get("spec") or {})
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class DeviceClass(KubernetesRecord, frozen=True):
 
 
 class CapacityRequirements(KubernetesRecord, frozen=True):
-    """What a request needs of the capacities of each of its devices, by name."""
+    """What a request needs of each device's capacities, by name."""
 
     requests: Mapping[str, Fraction] = {}
 
@@ -115,12 +115,12 @@ class ExactDeviceRequest(_Terms, frozen=True):
     """Devices of one kind.
 
     :param device_class_name: the class of the devices.
-    :param selectors: further conditions that each of them satisfies.
-    :param allocation_mode: "ExactCount", or "All": each device of the node that can serve it.
-    :param count: how many, for "ExactCount"; ``None``: 1.
-    :param tolerations: the taints that devices may have.
-    :param capacity: what is needed of each.
-    :param admin_access: whether devices may be in use by others; ``None``: no, and it is not said.
+    :param selectors: further conditions for each device.
+    :param allocation_mode: "ExactCount", or "All" for each suitable device of the node.
+    :param count: the number for "ExactCount"; ``None`` means 1.
+    :param tolerations: of the devices' taints.
+    :param capacity: what each device must provide.
+    :param admin_access: whether devices may be in use by other claims; ``None`` (unset) means no.
     """
 
     name: ClassVar[str] = ""
@@ -128,7 +128,7 @@ class ExactDeviceRequest(_Terms, frozen=True):
 
 
 class DeviceSubRequest(_Terms, frozen=True, kw_only=True):
-    """An alternative of a request; else as `ExactDeviceRequest`, without admin access."""
+    """An alternative of a request; as `ExactDeviceRequest`, without admin access."""
 
     admin_access: ClassVar[bool | None] = None
     name: str
@@ -139,8 +139,8 @@ class DeviceRequest(KubernetesRecord, frozen=True):
 
     :param name: unique in the claim.
     :param exactly: the devices.
-    :param first_available: alternatives to choose one from, the best first; at most 8.
-    :raises ValueError: neither of both is set, or both are.
+    :param first_available: alternatives, the best first; at most 8. One is chosen.
+    :raises ValueError: neither or both of the last two are set.
     """
 
     name: str
@@ -154,15 +154,15 @@ class DeviceRequest(KubernetesRecord, frozen=True):
         }
         only(choices, least=1)
         at_most(8, self.first_available, "firstAvailable")
-        distinct_names([one.name for one in self.first_available], "firstAvailable")
+        distinct_names([request.name for request in self.first_available], "firstAvailable")
 
 
 class DeviceConstraint(KubernetesRecord, frozen=True):
-    """A condition that devices of a claim satisfy together.
+    """A condition on the devices of a claim together.
 
-    :param requests: the requests, or sub-requests, whose devices it is for; empty: all.
-    :param match_attribute: the full name of an attribute with a value that all have in common.
-    :param distinct_attribute: the full name of an attribute of which no two share a value.
+    :param requests: the requests or sub-requests whose devices it is for; empty for all.
+    :param match_attribute: full name of an attribute that must share a value on all devices.
+    :param distinct_attribute: full name of an attribute that must differ on all devices.
     """
 
     requests: tuple[str, ...] = ()
@@ -182,7 +182,7 @@ class DeviceConstraint(KubernetesRecord, frozen=True):
 
 
 class ResourceClaim(KubernetesRecord, frozen=True):
-    """What a pod asks for.
+    """A claim for devices.
 
     :param name: of the object.
     :param namespace: of the object.
@@ -190,7 +190,7 @@ class ResourceClaim(KubernetesRecord, frozen=True):
     :param requests: at most 32.
     :param constraints: at most 32.
     :param config: at most 32.
-    :param allocation: the ``status.allocation`` of a claim that has its devices.
+    :param allocation: ``status.allocation``, if the claim has its devices.
 
     >>> from hivecore.dra import ResourceClaim
     >>> request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
@@ -207,24 +207,28 @@ class ResourceClaim(KubernetesRecord, frozen=True):
     config: tuple[DeviceConfiguration, ...] = ()
     allocation: Mapping[str, Any] | None = field(default=None)
 
-    def __hash__(self) -> int:  # not all fields have a hash
+    def __hash__(self) -> int:  # some fields are unhashable
         return hash((self.namespace, self.name, len(self.requests)))
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The claim that a ``ResourceClaim`` object describes; unknown fields are ignored.
+        """Read a ``ResourceClaim`` object; unknown fields are ignored.
 
-        :raises ValueError: the object breaks a rule of Kubernetes; the message names the claim and
-            the path of the field below ``spec.devices``. O(size of the object).
+        :raises ValueError: it breaks a rule of Kubernetes. The message names the claim and the path
+            below ``spec.devices``. Cost: O(size of the object).
         """
         return read(cls, document, _claim_fields)
 
     def __post_init__(self) -> None:
         for name in ("requests", "constraints", "config"):
             at_most(32, getattr(self, name), name)
-        distinct_names([one.name for one in self.requests], "requests")
-        known = {one.name for one in self.requests}
-        known |= {f"{one.name}/{sub.name}" for one in self.requests for sub in one.first_available}
+        distinct_names([request.name for request in self.requests], "requests")
+        known = {request.name for request in self.requests}
+        known |= {
+            f"{request.name}/{sub.name}"
+            for request in self.requests
+            for sub in request.first_available
+        }
         for path, users in (("constraints", self.constraints), ("config", self.config)):
             for i, user in enumerate(users):
                 distinct_names(user.requests, f"{path}[{i}].requests", "")  # type: ignore[attr-defined]

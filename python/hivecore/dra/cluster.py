@@ -1,4 +1,4 @@
-"""The cluster: what drivers publish, what claims hold, and which node can serve new claims."""
+"""A cluster's device claims: what drivers publish, what claims hold, and where new claims fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -39,14 +39,14 @@ _OnNode = tuple[Sequence[int], ClaimDecision]
 
 
 class DraCluster(DraLedger):
-    """Device claims on the nodes of a cluster: which node, which devices, and what is in use.
+    """Allocates devices on the nodes of a cluster to Kubernetes' device claims.
 
-    :param features: the gates of the cluster; ``None``: those of Kubernetes 1.36.
-    :param evaluator: what evaluates selectors; ``None``: `matches`.
-    :param limit: the most steps of a search on one node; beyond, the outcome is "unknown".
-    :param share_id: makes the ids of shares.
+    :param features: the cluster's feature gates; by default those of Kubernetes 1.36.
+    :param evaluator: evaluates selectors; by default `matches`.
+    :param limit: the most steps of a search on a node; after them, the outcome is "unknown".
+    :param share_id: creates the ids of shares.
 
-    Saved states have neither the evaluator nor ``share_id``. All threads may use it; calls take
+    Saved states omit the evaluator and ``share_id``. All threads may use a cluster; calls take
     turns.
     """
 
@@ -54,7 +54,7 @@ class DraCluster(DraLedger):
     def objects(
         self,
     ) -> dict[tuple[str, str], ResourceSlice | DeviceClass | Node | DeviceTaintRule]:
-        """The slices, classes, nodes and taint rules, by kind and name."""
+        """The slices, classes, nodes and taint rules, by (kind, name)."""
         kinds = "ResourceSlice", "DeviceClass", "Node", "DeviceTaintRule"
         with self._lock:
             return {(kind, name): of for kind in kinds for name, of in self._objects(kind).items()}
@@ -66,19 +66,19 @@ class DraCluster(DraLedger):
         mode: Mode = "first",
         within: Within | None = None,
     ) -> ClaimDecision:
-        """Devices of a node for all claims together; nothing changes.
+        """Choose devices of a node for all claims together, without changing anything.
 
-        :param mode: "first": what Kubernetes' scheduler would give; "best": the same with the
-            smallest vector of alternatives, claims and requests in order; "any": any devices;
-            "fewest blocks": as "best", and of these answers one that begins the fewest blocks, the
-            counter sets of which no device is in use, so that whole GPUs stay whole; "fewest" with
-            the full name of an attribute: one that uses the fewest of its values; "least waste of"
-            with a capacity: one that takes the least of it beyond what requests name.
-        :param within: the most that the devices may take together, by what
-            `ClaimDecision.taken_of` counts.
+        :param mode: "first": the devices that Kubernetes' scheduler would choose. "best": the same
+            with the best alternatives, comparing claims and requests in order. "any": any devices.
+            "fewest blocks": as "best", then the fewest new blocks (counter sets without a device in
+            use), so that whole GPUs stay whole. "fewest DOMAIN/ATTRIBUTE": as "best", then the
+            fewest values of the attribute. "least waste of CAPACITY": as "best", then the least of
+            the capacity beyond the requests.
+        :param within: the most that the devices may take together, in terms of
+            `ClaimDecision.taken_of`.
         :raises KeyError: there is no such node.
 
-        Cost: O(claims) if the same has been asked for a node of this class; else that of a search.
+        Cost: O(claims) if the same was asked for a node of this class; otherwise a search.
         """
         with self._lock:
             self._look_at(mode, within)
@@ -92,10 +92,10 @@ class DraCluster(DraLedger):
     def fits(
         self, claims: Sequence[ResourceClaim | Mapping[str, Any]], mode: Mode = "first"
     ) -> ClaimFits:
-        """Which nodes can serve the claims together, and why others cannot.
+        """Return which nodes can serve the claims together, and why others cannot.
 
-        Cost: that of a search for each class of nodes that has not been asked before, and
-        O(nodes log nodes); O(claims) if nothing has changed since the same was asked.
+        Cost: a search for each new class of nodes, and O(nodes log nodes); O(claims) if nothing has
+        changed since the same question.
         """
         with self._lock:
             self._look_at(mode)
@@ -121,13 +121,13 @@ class DraCluster(DraLedger):
         mode: Mode = "first",
         prefer: Preference = "packed",
     ) -> ClaimDecision | None:
-        """A node that can serve the claims, and its devices; ``None``: there is none.
+        """Choose a node and its devices for the claims; ``None`` if no node can serve them.
 
-        :param nodes: those that may be chosen; ``None``: all.
-        :param prefer: of nodes that give equally good alternatives, and of which as few blocks or
-            values are used if the mode counts these, "packed" prefers those with the
-            fewest free devices, "spread" those with the most, "name" none; the rest is by name.
-        :raises KeyError: there is no node of a name.
+        :param nodes: the nodes to consider; by default all.
+        :param prefer: which node to choose among equally good alternatives (and equally few blocks
+            or values, in modes that count them). "packed": the fewest free devices; "spread": the
+            most; "name": the lowest name, which also breaks other ties.
+        :raises KeyError: there is no such node.
         """
         as_choice(prefer, "prefer", _PREFERENCES)
         with self._lock:
@@ -149,23 +149,24 @@ class DraCluster(DraLedger):
         within: Within | None = None,
         where: Mapping[int, str] | None = None,
     ) -> DraGangDecision | None:
-        """Nodes for pods that start together, and their devices; ``None``: not all can start.
+        """Choose nodes and devices for pods that start together; ``None`` if they do not all fit.
 
-        The pods of a node are served jointly, so no pod takes what another one needs.
+        The pods of a node are served jointly, so that none takes what another needs.
 
-        :param pods: the claims of each.
-        :param nodes: those that may be chosen; ``None``: all.
-        :param within: the most that all devices may take together, as of `allocate`. If they would
-            take more, others are chosen, of which none can take less unless another takes more.
-        :param where: the nodes of pods that have one, by the pod's place.
-        :raises KeyError: there is no node of a name.
+        :param pods: the claims of each pod.
+        :param nodes: the nodes to consider; by default all.
+        :param within: the most that all devices may take together, as in `allocate`. If they would
+            take more, other devices are chosen, such that none could take less unless another took
+            more.
+        :param where: pod number -> its node, for pods that have one.
+        :raises KeyError: there is no such node.
         :raises ValueError: a claim is in two pods.
 
-        Exact as far as no search reaches the limit of work and no two nodes share what pods want:
-        where several nodes see a pool, they choose of it in turn, so that ``None`` is no proof.
-        Nor is it if 10,000 limits have been tried on nodes. Commit the decisions in their order.
-        Cost: a search for each class of nodes and each number of pods of each kind that may fit a
-        node of it; with ``within`` for each limit that is tried.
+        The answer is exact unless a search reaches its limit of work, 10,000 limits have been tried
+        on nodes, or several nodes share a pool that the pods need: such nodes choose in turn, so
+        ``None`` proves nothing then. Commit the decisions in their order. Cost: a search for each
+        node class and each number of pods of each kind that may fit one of its nodes; with
+        ``within``, for each limit that is tried.
         """
         with self._lock:
             self._look_at(mode, within)
@@ -193,19 +194,19 @@ class DraCluster(DraLedger):
 
     @property
     def has_common_pools(self) -> bool:
-        """Whether several nodes see a pool, so that no gang for `schedule_gang` is no proof."""
+        """Whether nodes share a pool, so that ``None`` from `schedule_gang` is not a proof."""
         with self._lock:
             self._refresh()
             return any(len(nodes) > 1 for nodes in self._viewers.values())
 
     def _placed(self, given: Sequence[_Pod], of: "_Gang") -> list[_OnNode]:
-        """The pods of each node, with its decision; of not all pods if some find no node.
+        """Return each node's pods with its decision; incomplete if some pods fit nowhere.
 
-        Nodes that see one pool may have chosen the same devices of it. Then they decide in turn.
+        Nodes that share a pool may have chosen the same devices; then they decide in turn.
         """
         placed = self._placed_apart(dict(enumerate(given)), of)
         viewers = [
-            self._viewers[one.device[:2]] for _, decision in placed for one in decision.devices
+            self._viewers[grant.device[:2]] for _, decision in placed for grant in decision.devices
         ]
         if len(placed) < 2 or all(len(nodes) == 1 for nodes in viewers):
             return placed
@@ -224,9 +225,7 @@ class DraCluster(DraLedger):
         return kept
 
     def _placed_apart(self, given: Mapping[int, _Pod], of: "_Gang") -> list[_OnNode]:
-        """The same by number of the pod, each node as if no other had been chosen; none: not all
-        pods find a node.
-        """
+        """Choose each node as if it were the first; empty unless all pods fit."""
         kinds: dict[tuple[ClaimKind, str], list[int]] = {}
         for i, claims in given.items():
             kinds.setdefault((self._known(claims).kind, of.where.get(i, "")), []).append(i)
@@ -266,15 +265,14 @@ class DraCluster(DraLedger):
         return placed
 
     def verify(self, decision: ClaimDecision | DraGangDecision) -> None:
-        """Check that allocations keep every rule of Kubernetes, together if they are a gang's.
+        """Check that allocations obey every rule of Kubernetes, together if they are a gang's.
 
         :param decision: made on the cluster as it is.
-        :raises CertificateError: a rule is broken, which the message says.
-        :raises ValueError: there is no allocation.
+        :raises CertificateError: a rule is broken; the message says which.
+        :raises ValueError: the decision has no allocation.
 
-        The check is plain Python and shares nothing with what decided but the records and the
-        evaluator. Whether the devices are the first or best is not checked. Cost: O(size of the
-        cluster).
+        The check is plain Python and shares only the records and the evaluator with the solver. It
+        does not check that the devices are the first or best. Cost: O(size of the cluster).
         """
         facts = self.facts()
         decisions = (decision,) if isinstance(decision, ClaimDecision) else decision.decisions
@@ -290,7 +288,7 @@ class DraCluster(DraLedger):
             raise CertificateError(f"pods are on {decision.nodes}, with devices on {nodes}")
 
     def facts(self) -> ClusterFacts:
-        """What is in the cluster, for a proof. Cost: O(size of the cluster)."""
+        """Return the cluster's content, for a proof. Cost: O(size of the cluster)."""
         with self._lock:
             charges = {
                 device: of for pool in self._book.charges.values() for device, of in pool.items()
@@ -307,8 +305,9 @@ class DraCluster(DraLedger):
             )
 
     def _groups(self, kinds: Iterable[ClaimKind], of: "_Gang") -> list[tuple[NodeClass, list[str]]]:
-        """The nodes that can serve one of these at least, by class, those preferred first; a node
-        that a pod has already stands alone.
+        """Return the nodes that can serve any of these, by class, preferred ones first.
+
+        A node that already has a pod stands alone.
         """
         groups, taken = [], set(of.where.values())
         for node_class in self._classes:
@@ -377,7 +376,7 @@ class DraCluster(DraLedger):
         return min(able)[1] if able else None
 
     def _known(self, claims: Sequence[ResourceClaim | Mapping[str, Any]]) -> "_Known":
-        """The claims, with what is known of their like."""
+        """Return the claims, with what is cached for claims like them."""
         given = tuple(self._claim(claim) for claim in claims)
         key = b"\0".join(
             encode((claim.requests, claim.constraints, claim.config), enc_hook=str)
@@ -395,7 +394,7 @@ class DraCluster(DraLedger):
         return _Known(given, kind)
 
     def _look_at(self, mode: str, within: Within | None = None) -> None:
-        """Check a mode, and let count what it and limits depend on."""
+        """Check a mode, and let profiles distinguish what it and the limits depend on."""
         for key, amount in as_dict(within or {}, "within").items():
             _check_limit(key, amount)
             if key[1] == "counters" and self._numbering.look_at_counters():
@@ -415,7 +414,7 @@ class DraCluster(DraLedger):
             self._count(frozenset([of]))
 
     def _count(self, attributes: frozenset[str] | None) -> None:
-        """Let these attributes count: devices of one profile may be of several then."""
+        """Let profiles distinguish these attributes."""
         refined = self._numbering.look_at(attributes)
         if refined is None:
             return
@@ -424,7 +423,7 @@ class DraCluster(DraLedger):
         self._dirty = dirty
         for node, view in self._views.items():
             if node in dirty:
-                continue  # its view may be of a trial
+                continue  # its view may be a trial's
             key = view.node_class.key
             pairs = zip(view.devices, key.devices, strict=True)
             devices = [(refined(device, of[0]), *of[1:]) for device, of in pairs]
@@ -432,7 +431,7 @@ class DraCluster(DraLedger):
             self._classes.enter(node, view.node_class)
 
     def _attributes(self, question: Question) -> frozenset[str] | None:
-        """The attributes that claims look at; ``None``: any."""
+        """Return the attributes that claims use; ``None`` for any."""
         names = {attribute for _, attribute, _ in question.constraints}
         for expression in {
             expression for of in question.alternatives for expression in of.expressions
@@ -454,7 +453,7 @@ class DraCluster(DraLedger):
 
 
 class _Gang(NamedTuple):
-    """What is asked for pods that start together, beside their claims."""
+    """The question for pods that start together, without their claims."""
 
     nodes: set[str]
     mode: str
@@ -463,13 +462,13 @@ class _Gang(NamedTuple):
     within: Within
 
     def after(self, kept: Sequence[ClaimDecision]) -> "_Gang":
-        """What is asked for the other pods."""
+        """Return the question for the remaining pods."""
         nodes = self.nodes - {decision.node for decision in kept}
         return self._replace(nodes=nodes, within=_left(self.within, kept))
 
 
 def _left(within: Within, decisions: Iterable[ClaimDecision]) -> Within:
-    """What decisions leave of limits."""
+    """Return what decisions leave of limits."""
     left = dict(within)
     for decision in decisions:
         for i in range(len(decision.claims)):
@@ -492,7 +491,7 @@ def _check_limit(key: Any, amount: Any) -> None:
 
 
 def _looked_at(expression: str) -> set[str] | None:
-    """The full names of the attributes that an expression looks at; ``None``: any."""
+    """Return the full names of the attributes in an expression; ``None`` for any."""
     try:
         attributes = compile_selector(expression).attributes
     except CelSyntaxError:
@@ -501,6 +500,8 @@ def _looked_at(expression: str) -> set[str] | None:
 
 
 def _score(answer: Answer, node_class: NodeClass, prefer: str) -> tuple[Any, ...]:
-    """Smaller is better: the alternatives, then what the mode counts, then how full the node is."""
+    """Return a score, smaller is better: alternatives, then the mode's count, then how full the
+    node is.
+    """
     free, fewest = node_class.free, answer.fewest or (0, 0)
     return vector_of(answer), fewest[0], {"packed": free, "spread": -free, "name": 0}[prefer]

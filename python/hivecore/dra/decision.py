@@ -35,8 +35,8 @@ class ClaimProblem(Record, frozen=True):
     :param code: "class_not_found", "missing_class", "unsupported_selector", "unsupported_mode",
         "unsupported_constraint", "feature_disabled", "too_many_devices", "all_mode_constraint",
         "pool_incomplete", "pool_invalid", "invalid_pools", "cel_compile" or "cel_runtime".
-    :param claim: the claim's name; "": no single claim.
-    :param message: what is wrong.
+    :param claim: the claim's name; "" if it is about several.
+    :param message: the details.
     """
 
     code: str
@@ -45,7 +45,7 @@ class ClaimProblem(Record, frozen=True):
 
     @property
     def scope(self) -> Literal["node", "claims"]:
-        """Whether another node may help."""
+        """What the problem is about: "node" if another node may help, else "claims"."""
         node = ("pool_incomplete", "pool_invalid", "invalid_pools", "cel_compile", "cel_runtime")
         return "node" if self.code in node else "claims"
 
@@ -53,14 +53,14 @@ class ClaimProblem(Record, frozen=True):
 class Given(NamedTuple):
     """A device for a request."""
 
-    claim: int  # its place in the call
+    claim: int  # its number in the call
     request: str  # "request", or "request/subrequest"
     device: DeviceId
-    consumed: Mapping[str, Fraction] | None  # of each capacity; None: the whole device
+    consumed: Mapping[str, Fraction] | None  # by capacity; None: the whole device
 
 
 class Grant(NamedTuple):
-    """A device of a node for an alternative of a request."""
+    """A node's device for an alternative of a request."""
 
     alternative: int
     position: int
@@ -68,7 +68,7 @@ class Grant(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What holds for all nodes of a class."""
+    """The answer for all nodes of a class."""
 
     outcome: ClaimOutcome
     grants: tuple[Grant, ...] = ()
@@ -77,15 +77,15 @@ class Answer(NamedTuple):
     reason: str = ""
     problems: tuple[tuple[str, int, str, int], ...] = ()  # code, claim, message, position; -1: none
     changes: tuple[Change, ...] = ()  # of the node
-    #: in a mode that minimizes: how much it uses, and how much has to be used
+    #: in a mode that minimizes: (how much it uses, a proved lower bound)
     fewest: tuple[int | Fraction, int | Fraction] | None = None
 
     def taken(
         self, question: Question, device_at: Callable[[int], Device], claim: int | None = None
     ) -> dict[Taking, Fraction]:
-        """What all devices take, or those of a claim.
+        """Return what all devices take, or those of a claim.
 
-        :param device_at: the device at a position.
+        :param device_at: position -> device.
         """
         taken: dict[Taking, Fraction] = {}
         for number, position, consumed in self.grants:
@@ -97,12 +97,12 @@ class Answer(NamedTuple):
 
 
 def vector_of(answer: Answer) -> tuple[int, ...]:
-    """The alternatives that were chosen, in order."""
+    """Return the chosen alternatives, in order."""
     return tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
 
 
 class ClaimDecision:
-    """The answer to all claims of a call on one node: an allocation for each, or none.
+    """The answer to all claims of a call on a node: an allocation for each, or none.
 
     It is immutable; all threads may use it.
     """
@@ -147,38 +147,40 @@ class ClaimDecision:
 
     @property
     def outcome(self) -> ClaimOutcome:
-        """The kind of answer: "allocated"; "unsatisfiable", which is proved; "unknown", if the
-        limit of work was reached; "error", for which see ``problems``.
+        """The kind of answer: "allocated", "unsatisfiable" (proved), "unknown" (the search reached
+        its limit of work) or "error" (see ``problems``).
         """
         return self._answer.outcome
 
     @property
     def reason(self) -> str:
-        """Why the node cannot serve the claims; "": it can, or it is not known."""
+        """Why the node cannot serve the claims; "" if it can or if that is unknown."""
         return self._answer.reason
 
     @property
     def work(self) -> int:
-        """The steps that the search took, after the first few."""
+        """The steps of the search after the first few."""
         return self._answer.work
 
     @property
     def is_first(self) -> bool:
-        """Whether these are the devices that the mode asks for; if not, the limit of work was
-        reached after an answer had been found.
+        """Whether these are the devices that the mode asks for.
+
+        If not, the search reached its limit of work after an answer.
         """
         return self._answer.is_first
 
     @property
     def fewest(self) -> tuple[int | Fraction, int | Fraction] | None:
-        """In a mode that minimizes: how many blocks or values are used, or how much is wasted, and
-        the least that is possible; they differ only if the limit of work was reached.
+        """In a mode that minimizes: (how much is used or wasted, a proved lower bound).
+
+        They differ only if the limit of work was reached.
         """
         return self._answer.fewest
 
     @property
     def problems(self) -> tuple[ClaimProblem, ...]:
-        """What is wrong with claims, pools or selectors; of an error the first is the reason."""
+        """Problems of claims, pools or selectors; the first is the reason of an error."""
         return tuple(
             ClaimProblem(
                 code,
@@ -203,36 +205,36 @@ class ClaimDecision:
         )
 
     def taken_of(self, claim: int) -> dict[tuple[str, str, str], Fraction]:
-        """What the devices of a claim take: by device class, "capacity" or "counters", and name.
+        """Return what a claim's devices take, by (device class, "capacity" or "counters", name).
 
-        :param claim: its place in the call. What it has with admin access does not count.
+        :param claim: its number in the call. Devices with admin access do not count.
 
-        Of whole devices all of a capacity counts, of shares what they take; of counters, what each
-        device consumes, for each share of it.
+        A whole device takes all of its capacity, a share its part. Each device and each share takes
+        all counters that the device consumes.
         """
         return self._answer.taken(self._question, lambda i: self._devices[i].device, claim)
 
     @property
     def allocations(self) -> tuple[dict[str, Any], ...]:
-        """``status.allocation`` of each claim; do not change them."""
+        """``status.allocation`` of each claim; must not be changed."""
         if self._allocations is None:
             self._allocations = tuple(self._written()) if self.outcome == "allocated" else ()
         return self._allocations
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """How the node changes; for the cluster."""
+        """How the node changes; used by the cluster."""
         return self._answer.changes
 
     def was_made_on(self, view: NodeView) -> bool:
-        """Whether the node is as it was; for the cluster. A copy of a decision does not know."""
+        """Whether the node is unchanged; used by the cluster. False for a copy of a decision."""
         same = view.devices is self._devices or view.devices == self._devices
         return view.node_class is self._node_class and same
 
     def with_share_ids(self, share_id: Callable[[ResourceClaim, int], object]) -> "ClaimDecision":
-        """The same decision with other ids of shares.
+        """Return the decision with other ids of shares.
 
-        :param share_id: makes the id of a share from its claim and the number of its device.
+        :param share_id: (claim, number of the device) -> id.
         """
         if not any(self._share_ids):
             return self
@@ -246,7 +248,7 @@ class ClaimDecision:
 
     @property
     def entries(self) -> tuple[tuple[Entry, ...], ...]:
-        """What each claim then holds."""
+        """Return what each claim would hold."""
         entries: list[list[Entry]] = [[] for _ in self.claims]
         for (number, position, consumed), share in zip(
             self._answer.grants, self._share_ids, strict=True
@@ -274,7 +276,7 @@ class ClaimDecision:
 
 
 class ClaimFits(Mapping[str, ClaimOutcome]):
-    """The outcome of some claims on each node; nodes sorted by name. It is immutable."""
+    """The outcome of some claims on each node, sorted by name. It is immutable."""
 
     __slots__ = ("_able", "_answers", "_by_class", "_devices")
 
@@ -289,7 +291,7 @@ class ClaimFits(Mapping[str, ClaimOutcome]):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that can serve them."""
+        """The nodes that can serve the claims."""
         if self._able is None:
             able = [nodes for answer, nodes in self._by_class if answer.outcome == "allocated"]
             self._able = tuple(sorted(chain.from_iterable(able)))
@@ -305,7 +307,7 @@ class ClaimFits(Mapping[str, ClaimOutcome]):
         return self._answers
 
     def reason(self, node: str) -> str:
-        """Why a node cannot serve them; "": it can.
+        """Return why a node cannot serve the claims, or "".
 
         :raises KeyError: there is no such node.
         """

@@ -1,4 +1,4 @@
-"""Devices: attributes, capacity that can be consumed in part, counters, taints, tolerations."""
+"""Devices: attributes, divisible capacities, counters, taints and tolerations."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -27,7 +27,7 @@ _Effect: TypeAlias = Literal["NoSchedule", "NoExecute", "None"]
 
 
 class DeviceId(NamedTuple):
-    """A device of a cluster: two drivers may have pools of one name."""
+    """A device of the cluster; pools of different drivers may have the same name."""
 
     driver: str
     pool: str
@@ -47,9 +47,9 @@ class CounterConsumption(KubernetesRecord, frozen=True):
     """What a device takes from a counter set of its pool while it is in use.
 
     :param counter_set: the name of the set.
-    :param counters: the amounts by the counters' names, 1 to 32.
-    :param compatibility_groups: devices on a counter set must have a group in common; those
-        without groups go only with each other.
+    :param counters: counter -> amount, 1 to 32.
+    :param compatibility_groups: devices on a counter set must have a group in common; those without
+        groups only fit with each other.
     """
 
     counter_set: str
@@ -78,7 +78,7 @@ class CapacityRange(KubernetesRecord, frozen=True):
             self.check(self.max, "max")
 
     def check(self, amount: Fraction, path: str) -> None:
-        """`ValueError`: the amount is not within the range, or on no step."""
+        """Raise `ValueError` unless the amount is a step in the range."""
         if amount < self.min or (self.max is not None and amount > self.max):
             raise ValueError(f"{path}: not between min and max")
         if self.step is not None and (amount - self.min) % self.step:
@@ -86,10 +86,10 @@ class CapacityRange(KubernetesRecord, frozen=True):
 
 
 class CapacityPolicy(KubernetesRecord, frozen=True):
-    """How the capacity of a device that may be shared is given in parts.
+    """How a shareable device's capacity is divided.
 
     :param default: what a request consumes that does not name the capacity.
-    :param valid_values: the amounts that requests may consume, rising; at most 10.
+    :param valid_values: amounts that requests may consume, ascending; at most 10.
     :param valid_range: the same as a range.
     """
 
@@ -116,7 +116,7 @@ class Capacity(KubernetesRecord, frozen=True):
     """A capacity of a device.
 
     :param value: exact; not negative.
-    :param request_policy: how it is given in parts; only of devices that may be shared.
+    :param request_policy: how it is divided; only for shareable devices.
     """
 
     value: Fraction
@@ -143,7 +143,7 @@ class Taint(KubernetesRecord, frozen=True):
 
     :param key: its name.
     :param effect: "NoSchedule" and "NoExecute" keep requests away, "None" does not.
-    :param value: more about it.
+    :param value: details.
     """
 
     key: str
@@ -152,13 +152,13 @@ class Taint(KubernetesRecord, frozen=True):
 
 
 class Toleration(KubernetesRecord, frozen=True):
-    """The taints that a request tolerates: those that match all of its fields.
+    """The taints that a request tolerates: those that match all fields.
 
-    :param key: of the taint; "": any, which needs the operator "Exists".
-    :param operator: "Equal": the value matters; "Exists": it does not.
+    :param key: of the taint; "" for any, with operator "Exists".
+    :param operator: "Equal" compares the value, "Exists" does not.
     :param value: of the taint.
-    :param effect: of the taint; "": any.
-    :param toleration_seconds: how long a device with "NoExecute" is kept; it is only copied.
+    :param effect: of the taint; "" for any.
+    :param toleration_seconds: how long a device with "NoExecute" is kept; only copied.
     """
 
     key: str = ""
@@ -178,16 +178,16 @@ class Device(KubernetesRecord, frozen=True):
     """A device as its driver publishes it.
 
     :param name: unique in the pool.
-    :param attributes: the values by name, with or without a domain.
-    :param capacity: the capacities by name.
-    :param consumes_counters: at most 2, each of another counter set.
-    :param node_name: where it is, if the slice lets each device say that; or all nodes that
-        ``node_selector`` selects; or ``all_nodes``.
+    :param attributes: by name, with or without a domain.
+    :param capacity: by name.
+    :param consumes_counters: at most 2, of different counter sets.
+    :param node_name: its node, if the slice leaves that to each device; alternatively
+        ``node_selector`` or ``all_nodes``.
     :param taints: at most 16.
-    :param binds_to_node: whether an allocation restricts its claim to the node.
-    :param binding_conditions: what must become true before a pod is bound; at most 4.
-    :param binding_failure_conditions: what ends the wait for those; at most 4.
-    :param allow_multiple_allocations: whether it may be shared by its capacities.
+    :param binds_to_node: whether an allocation ties the claim to the node.
+    :param binding_conditions: must become true before a pod is bound; at most 4.
+    :param binding_failure_conditions: end the wait for those; at most 4.
+    :param allow_multiple_allocations: whether claims may share its capacities.
     :raises ValueError: a field exceeds its limit, or fields contradict each other.
     """
 
@@ -209,17 +209,17 @@ class Device(KubernetesRecord, frozen=True):
             raise ValueError("name: must not be empty")
         if len(self.attributes) + len(self.capacity) > 32:
             raise ValueError("attributes: with the capacities more than 32 entries")
-        lists = any(one.is_list for one in self.attributes.values())
-        if lists and sum(len(one.values) for one in self.attributes.values()) > 48:
+        lists = any(attribute.is_list for attribute in self.attributes.values())
+        if lists and sum(len(attribute.values) for attribute in self.attributes.values()) > 48:
             raise ValueError("attributes: more than 48 values")
         if not self.allow_multiple_allocations:
-            for name, one in self.capacity.items():
-                if one.request_policy is not None:
+            for name, capacity in self.capacity.items():
+                if capacity.request_policy is not None:
                     path = f"capacity[{show(name)}].requestPolicy"
                     raise ValueError(f"{path}: the device does not allow multiple allocations")
         if self.consumes_counters:
             at_most(2, self.consumes_counters, "consumesCounters")
-            sets = [one.counter_set for one in self.consumes_counters]
+            sets = [consumption.counter_set for consumption in self.consumes_counters]
             distinct_names(sets, "consumesCounters", ".counterSet")
         at_most(16, self.taints, "taints")
         only(self.node_selection())
@@ -239,18 +239,17 @@ class Device(KubernetesRecord, frozen=True):
                 raise ValueError(f"bindingFailureConditions[{i}]: is among bindingConditions, too")
 
     def node_selection(self) -> dict[str, bool]:
-        """Which of the fields are set that say on which nodes it is."""
+        """Return which of the fields that choose nodes are set."""
         return places(self.node_name, self.node_selector, self.all_nodes)
 
     def is_on(self, node: Node) -> bool:
-        """Whether the device itself says that it is on this node."""
+        """Whether the device itself names this node."""
         return is_on(node, self.node_name, self.node_selector, self.all_nodes)
 
     def attribute(self, name: str, driver: str) -> Attribute | None:
-        """The attribute of a full name, such as ``gpu.example.com/model``.
+        """Return the attribute with a full name, such as ``gpu.example.com/model``.
 
-        A name without a domain on the device is of the driver's domain; if the device has both, the
-        full name is meant.
+        A name without a domain belongs to the driver's domain; a full name takes precedence.
 
         >>> from hivecore.dra import Attribute, Device
         >>> device = Device("gpu-0", {"model": Attribute(string="H100")})
@@ -258,17 +257,17 @@ class Device(KubernetesRecord, frozen=True):
         'H100'
         """
         domain, _, short = name.partition("/")
-        found = self.attributes.get(name)
-        return self.attributes.get(short) if found is None and domain == driver else found
+        attribute = self.attributes.get(name)
+        return self.attributes.get(short) if attribute is None and domain == driver else attribute
 
 
 def places(name: str, selector: NodeSelector | None, every: bool) -> dict[str, bool]:
-    """Which fields of a slice or a device choose nodes."""
+    """Return which node-choosing fields of a slice or a device are set."""
     return {"nodeName": bool(name), "nodeSelector": selector is not None, "allNodes": every}
 
 
 def is_on(node: Node, name: str, selector: NodeSelector | None, every: bool) -> bool:
-    """Whether a node is meant by the fields of a slice, or of a device."""
+    """Whether the fields of a slice or a device choose a node."""
     if name:
         return name == node.name
     return every or (selector is not None and selector.selects(node))

@@ -1,4 +1,4 @@
-"""Features of Kubernetes: which of them a version has, and which are on by default."""
+"""Feature gates of Kubernetes versions, and their defaults."""
 
 from collections.abc import Iterable, Mapping
 from typing import Self
@@ -11,7 +11,7 @@ __all__ = ["VERSIONS", "KubernetesFeatures"]
 #: The versions whose features are known.
 VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 
-# Gate -> state by version: "-" there is none, "0" off, "1" on, "L" on and locked.
+# Gate -> state in each version: "-" absent, "0" off, "1" on, "L" locked on.
 _GATES = {
     "DynamicResourceAllocation": "1L11",
     "DRAAdminAccess": "1111",
@@ -34,9 +34,9 @@ _GATES = {
 
 
 class KubernetesFeatures(Record, frozen=True):
-    """The features that are on in a cluster.
+    """The features that a cluster has enabled.
 
-    :param version: the version of Kubernetes, one of `VERSIONS`.
+    :param version: of Kubernetes, one of `VERSIONS`.
     :param enabled: the gates that are on.
 
     >>> from hivecore.dra import KubernetesFeatures
@@ -50,13 +50,13 @@ class KubernetesFeatures(Record, frozen=True):
 
     @classmethod
     def of(cls, version: str = "1.36", gates: Mapping[str, bool] | Iterable[str] = ()) -> Self:
-        """The defaults of a version, with some gates turned on or off.
+        """Return the defaults of a version, with some gates changed.
 
         :param version: one of `VERSIONS`.
-        :param gates: gate -> whether it is on; or the names of all gates that are on besides the
+        :param gates: gate -> whether it is on; or the names of all gates that are on, apart from
             locked ones.
-        :raises ValueError: no such version; it has no such gate; or the gate is locked.
-        :raises TypeError: an argument is of a wrong type.
+        :raises ValueError: the version or a gate is unknown, or a gate is locked.
+        :raises TypeError: an argument has a wrong type.
 
         Source: the tables of feature gates of Kubernetes 1.34 to 1.37 (development).
         """
@@ -72,12 +72,12 @@ class KubernetesFeatures(Record, frozen=True):
         return cls(version, frozenset(on))
 
     def has(self, gate: str) -> bool:
-        """Whether a gate is on; one that the version does not have is off."""
+        """Whether a gate is on; unknown gates are off."""
         return gate in self.enabled
 
     @property
     def clears_covering_requests(self) -> bool:
-        """Whether a configuration for all requests of a claim is written without their names."""
+        """Whether a configuration for all requests is written without their names."""
         return VERSIONS.index(self.version) >= VERSIONS.index("1.37")
 
 

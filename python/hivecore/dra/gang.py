@@ -1,4 +1,4 @@
-"""Claims of several pods that start together or not at all, over the nodes of a cluster."""
+"""Distributes pods with device claims that start together over the nodes of a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -9,10 +9,9 @@ from hivecore.dra.decision import ClaimDecision
 __all__ = ["DraGangDecision", "share_out"]
 
 _C = TypeVar("_C")
-#: A group, how many of its nodes are used, the pods of each kind that are left, and what is left
-#: of each limit.
+#: (group, number of its nodes in use, remaining pods of each kind, rest of each limit)
 _State = tuple[int, int, Vector, Vector]
-#: The pods of each kind that a node takes, and what these take of each limit.
+#: (pods of each kind on a node, what they take of each limit)
 _Move = tuple[Vector, Vector]
 _NO_MORE: _Move = (), ()
 
@@ -21,7 +20,7 @@ class DraGangDecision(NamedTuple):
     """Where the pods of a gang go.
 
     :param nodes: of each pod.
-    :param decisions: of each node that gets pods, for the claims of all its pods together.
+    :param decisions: of each node with pods, for the claims of all its pods.
     """
 
     nodes: tuple[str, ...]
@@ -35,24 +34,23 @@ def share_out(
     takes: Callable[[_C, Vector], Iterable[Vector]] = lambda *_: [()],
     limits: Vector = (),
 ) -> list[list[_Move]] | None:
-    """How many pods of each kind go to each node, on as few nodes as the first answer needs.
+    """Divide pods of several kinds among nodes, trying fuller nodes first.
 
     :param wanted: pods of each kind.
-    :param groups: kinds of nodes in the order in which they are preferred, and how many there are.
-    :param holds: whether a node can serve so many pods of each kind together; if it can serve
-        pods, it can serve some of them.
-    :param takes: the ways to serve so many pods of each kind: what each takes of each limit.
+    :param groups: (kind of node, how many), preferred ones first.
+    :param holds: whether a node can serve these numbers of pods together; if so, also fewer.
+    :param takes: the ways to serve them: what each takes of each limit.
     :param limits: the most that all pods together may take.
-    :returns: for each group the pods of each of its nodes that gets some, and what they take;
-        ``None``: there is none.
+    :returns: for each group, the pods of each node in use and what they take; ``None`` if
+        impossible.
 
-    Exact. Without limits, each node takes as many as nothing more contains; what remains is looked
-    at once for each group. Cost: O(vectors of pods that fit a node) questions for each group.
+    Exact. Without limits, each node takes a maximal set of pods, and each remainder is tried once
+    for each group. Cost: O(vectors of pods that fit a node) calls of ``holds`` for each group.
     """
     failed: set[_State] = set()
 
     def moves(state: _State) -> Iterator[_Move | None]:
-        """The pods that the next node may take, and then none, for the next group."""
+        """Yield what the next node may take, then None for the next group."""
         group, used, remaining, left = state
         if group == len(groups) or state in failed:
             return
@@ -92,14 +90,14 @@ def _less(whole: Vector, other: Vector) -> Vector:
 
 
 def _vectors(most: Vector, holds: Callable[[Vector], bool], every: bool) -> Iterable[Vector]:
-    """The vectors that hold, those with the most pods first.
+    """Yield the vectors for which ``holds`` is true, those with the most pods first.
 
-    :param every: also those that another one contains.
+    :param every: include those that another one contains.
     """
     able: list[Vector] = []
 
     def extend(prefix: Vector) -> Iterator[Vector]:
-        """All that hold, of the kinds from the end of the prefix on."""
+        """Yield all extensions of a prefix."""
         kind = len(prefix)
         if kind == len(most):
             yield prefix

@@ -1,4 +1,4 @@
-"""What is in the cluster: objects, claims that hold devices, and nodes as both make them."""
+"""The content of a cluster: objects, claims that hold devices, and the state of nodes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
@@ -49,7 +49,7 @@ MOST_QUESTIONS = 1024
 
 
 class DraLedger(LoggedTrials, PlainState):
-    """The part of a `DraCluster` that decides nothing."""
+    """The part of a `DraCluster` that makes no decisions."""
 
     _SAVED_AS = b"HVdc", 1
 
@@ -76,10 +76,10 @@ class DraLedger(LoggedTrials, PlainState):
         self._book = Book()
         self._numbering, self._classes = Numbering(), Classes()
         self._views: dict[str, NodeView] = {}
-        self._viewers: dict[tuple[str, str], set[str]] = {}  # of pools
+        self._viewers: dict[tuple[str, str], set[str]] = {}  # nodes by pool
         self._local: dict[str, dict[tuple[str, str], int]] = {}  # node -> pools of its own slices
         self._everywhere: dict[tuple[str, str], int] = {}  # pools of slices without node name
-        self._dirty: dict[str, bool] = {}  # nodes to be worked out anew -> with their pools
+        self._dirty: dict[str, bool] = {}  # nodes to recompute -> whether to recompute their pools
         self._version = 0  # of the state
         self._claim_kinds: dict[bytes, ClaimKind] = {}
         self._prototypes: dict[bytes, ResourceClaim] = {}
@@ -93,18 +93,18 @@ class DraLedger(LoggedTrials, PlainState):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes: those that are known, and those that slices name; sorted."""
+        """The nodes that exist or that slices name, sorted."""
         with self._lock:
             return tuple(sorted(self._nodes.keys() | self._local.keys()))
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims that hold devices: their uid, or ``namespace/name``; sorted."""
+        """The claims that hold devices, by uid or ``namespace/name``, sorted."""
         with self._lock:
             return tuple(sorted(self._book.owners))
 
     def __contains__(self, claim: object) -> bool:
-        """Whether a claim, by its uid or as ``namespace/name``, holds devices."""
+        """Whether a claim (by uid or ``namespace/name``) holds devices."""
         with self._lock:
             return claim in self._book.owners
 
@@ -112,12 +112,11 @@ class DraLedger(LoggedTrials, PlainState):
         """Add objects, or replace those of the same kind and name.
 
         :param objects: slices, classes, nodes, taint rules, and claims, which hold what their
-            ``status.allocation`` says; as records or as Kubernetes writes them.
-        :raises ValueError: an object breaks a rule, or a claim holds what another holds; then none
-            of the objects is added.
+            ``status.allocation`` says; records or plain data.
+        :raises ValueError: an object is invalid, or a claim holds what another holds; then nothing
+            is added.
 
-        Cost: O(size of the objects); the nodes that they concern are worked out anew when they are
-        next looked at.
+        Cost: O(size of the objects). Affected nodes are recomputed when they are next used.
         """
         with self._lock:
             records = [record_of(record, i) for i, record in enumerate(objects)]
@@ -133,7 +132,7 @@ class DraLedger(LoggedTrials, PlainState):
                     self._put(type(record).__name__, record.name, record)
 
     def remove(self, kind: str, name: str) -> None:
-        """Remove an object other than a claim (for those see `release`). Devices stay in use.
+        """Remove an object other than a claim (see `release`). Devices stay in use.
 
         :param kind: "ResourceSlice", "DeviceClass", "Node" or "DeviceTaintRule".
         :raises KeyError: there is no such object.
@@ -155,7 +154,7 @@ class DraLedger(LoggedTrials, PlainState):
         return objects[kind]
 
     def _put(self, kind: str, name: str, new: _Object | None) -> None:
-        """An object in place of the one of this name, which may be missing, as may the new one."""
+        """Replace, add or remove an object."""
         objects = self._objects(kind)
         old = objects.pop(name, None)
         self._undo.note(self._put, kind, name, old)
@@ -183,7 +182,7 @@ class DraLedger(LoggedTrials, PlainState):
             del self._local[of.node_name]
 
     def _changed(self, of: _Object) -> None:
-        """The nodes that an object concerns have to be worked out anew."""
+        """Mark the nodes that an object affects for recomputation."""
         if isinstance(of, DeviceClass):
             self._claim_kinds.clear()
             self._classes.forget_answers()
@@ -221,7 +220,7 @@ class DraLedger(LoggedTrials, PlainState):
         :raises ValueError: there is no allocation, or a claim holds devices already.
         :raises StaleDecisionError: the node has changed since.
 
-        Cost: O(devices of the claims) if the change is known for this class of nodes; else
+        Cost: O(devices of the claims) if the change is known for this node class, otherwise
         O(devices of the node).
         """
         as_instance(decision, "decision", ClaimDecision)
@@ -237,7 +236,7 @@ class DraLedger(LoggedTrials, PlainState):
             changes = None if view is None else self._changes_of(decision, view)
             if view is None or changes is None:
                 raise StaleDecisionError(f"node {show(decision.node)} has changed since")
-            view = self._views[decision.node]  # units may have become finer
+            view = self._views[decision.node]  # the decision may have refined units
             self._undo.note(self._take_out, owners, decision.node, view.node_class, self._classes)
             for owner, entries in zip(owners, decision.entries, strict=True):
                 own = [view.devices[view.positions[entry.device]] for entry in entries]
@@ -246,16 +245,16 @@ class DraLedger(LoggedTrials, PlainState):
             self._move(decision.node, view, changes)
 
     def _changes_of(self, decision: ClaimDecision, view: NodeView) -> tuple[Change, ...] | None:
-        """What a decision makes of a node; ``None``: it no longer holds."""
+        """Return how a decision changes a node; ``None`` if it is stale."""
         raise NotImplementedError
 
     def release(self, claim: ResourceClaim | Mapping[str, Any] | str) -> None:
-        """The end of a claim: its devices come back.
+        """Release a claim's devices.
 
         :param claim: the claim, its uid, or ``namespace/name``.
         :raises KeyError: it holds nothing.
 
-        Cost: as `commit`.
+        Cost: as for `commit`.
         """
         with self._lock:
             owner = claim if isinstance(claim, str) else owner_of(self._claim(claim))
@@ -281,7 +280,7 @@ class DraLedger(LoggedTrials, PlainState):
                 self._move(node, view, changes)
 
     def rename(self, old: str, new: str) -> None:
-        """Give what a claim holds to another; each by its uid, or as ``namespace/name``.
+        """Transfer what a claim holds to another; both by uid or ``namespace/name``.
 
         :raises KeyError: the first one holds nothing.
         :raises ValueError: the other one holds something.
@@ -295,7 +294,7 @@ class DraLedger(LoggedTrials, PlainState):
             owners[new] = owners.pop(old)
 
     def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
-        """The book with the claims among these, and the pools that they concern."""
+        """Return a copy of the book with the claims among these, and the pools that they affect."""
         claims = [record for record in records if isinstance(record, ResourceClaim)]
         touched: set[tuple[str, str]] = set()
         if not claims:
@@ -333,7 +332,7 @@ class DraLedger(LoggedTrials, PlainState):
         entries: Iterable[Entry],
         charges: Mapping[DeviceId, tuple[CounterConsumption, ...]],
     ) -> tuple[Change, ...] | None:
-        """The changes of a node; ``None``: they do not follow from its class alone."""
+        """Return how a node changes; ``None`` if that does not follow from its class alone."""
         changes = []
         for device, share, consumed in entries:
             position = view.positions.get(device)
@@ -362,13 +361,13 @@ class DraLedger(LoggedTrials, PlainState):
         pools = {view.devices[position].id[:2] for position in positions}
         others = {other for pool in pools for other in self._viewers[pool]} - {node}
         self._soil(others, False)
-        if len(set(positions)) < len(positions):  # shares of one device
+        if len(set(positions)) < len(positions):  # shares of the same device
             self._soil([node], False)
         elif changes:
             self._classes.move(node, view, self._classes.after(view.node_class, changes))
 
     def _claim(self, given: ResourceClaim | Mapping[str, Any]) -> ResourceClaim:
-        """The claim as a record; the requests of claims that are alike are read once."""
+        """Return the claim as a record; equal requests are parsed once."""
         if isinstance(given, ResourceClaim):
             return given
         if not isinstance(given, Mapping):
@@ -423,7 +422,7 @@ class DraLedger(LoggedTrials, PlainState):
     # --- nodes that have changed
 
     def _soil(self, nodes: Iterable[str], with_pools: bool) -> None:
-        """Nodes have to be worked out anew; and which devices they see, too, or not."""
+        """Mark nodes for recomputation, with or without the devices that they may use."""
         self._version += 1
         for node in nodes:
             self._dirty[node] = with_pools or self._dirty.get(node, False)
@@ -445,7 +444,7 @@ class DraLedger(LoggedTrials, PlainState):
                 self._renumber()
 
     def _view(self, node: str, with_pools: bool) -> None:
-        """Work out a node anew."""
+        """Recompute a node."""
         old = self._views.get(node)
         if old is not None and not with_pools:
             pools, gathered = old.pools, old.gathered
@@ -509,7 +508,7 @@ class DraLedger(LoggedTrials, PlainState):
         return restored
 
     def copy(self) -> Self:
-        """An independent what-if branch, with the same evaluator. Cost: that of the whole state."""
+        """Return an independent copy with the same evaluator. Cost: O(state)."""
         with self._lock:
             copied = type(self)(
                 self._features,
@@ -526,9 +525,9 @@ class DraLedger(LoggedTrials, PlainState):
     # --- audit
 
     def check(self) -> None:
-        """Audit the state: every node is what its slices and claims say.
+        """Check that every node's state follows from its slices and claims.
 
-        :raises InvariantError: it is not. Cost: O(size of the cluster).
+        :raises InvariantError: it does not. Cost: O(size of the cluster).
         """
         with self._lock:
             self._refresh()
@@ -551,12 +550,12 @@ class DraLedger(LoggedTrials, PlainState):
 
 
 def owner_of(claim: ResourceClaim) -> str:
-    """By what name a claim holds devices."""
+    """Return the name under which a claim holds devices."""
     return claim.uid or f"{claim.namespace}/{claim.name}"
 
 
 def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
-    """What the status of a claim says that it holds."""
+    """Return what a claim's status says that it holds."""
     if claim.allocation is None:
         return ()
     entries = []
@@ -577,10 +576,10 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
 
 
 def record_of(given: _Object | Mapping[str, Any], number: int) -> _Object:
-    """The record of an object of a cluster.
+    """Return the record of a cluster object.
 
-    :param number: its place, for messages.
-    :raises ValueError: it is of another kind, or breaks a rule.
+    :param number: its index, for messages.
+    :raises ValueError: its kind is unknown, or it is invalid.
     """
     if isinstance(given, (ResourceSlice, DeviceClass, Node, DeviceTaintRule, ResourceClaim)):
         return given

@@ -1,8 +1,8 @@
-"""Instances of NVIDIA's MIG as devices of claims: which profiles fit on a card beside each other.
+"""NVIDIA's MIG instances as devices of claims: which profiles fit together on a card.
 
-An instance takes memory slices of its card, from one of the starts of its profile on. Here each of
-them is a device that consumes one counter for each of its slices: what fits, and on the fewest
-cards, is then found as for all partitions.
+An instance takes memory slices of its card, from one of its profile's start positions on. Each
+possible instance is a device that consumes a counter for each of its slices, so that the search for
+partitions also finds what fits, and on the fewest cards.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,26 +27,26 @@ __all__ = [
 _Placements: TypeAlias = Mapping[str, tuple[tuple[int, ...], int]]
 _DRIVER, _CLASS = "gpu.nvidia.com", "mig.nvidia.com"
 _OWN = f'device.attributes["{_DRIVER}"]'
-_MEDIA = "+me"  # of which a card has one
+_MEDIA = "+me"  # at most one per card
 
 
-def _sevenths(one: int, two: int, four: int, all: int) -> _Placements:
-    """The profiles of a card with seven compute and eight memory slices, by gigabytes."""
+def _sevenths(g1: int, g2: int, g4: int, all: int) -> _Placements:
+    """Return the profiles of a card with 7 compute and 8 memory slices, by gigabytes."""
     return {
-        f"1g.{one}gb": (tuple(range(7)), 1),
-        f"1g.{one}gb{_MEDIA}": (tuple(range(7)), 1),
-        f"1g.{two}gb": ((0, 2, 4, 6), 2),
-        f"2g.{two}gb": ((0, 2, 4), 2),
-        f"3g.{four}gb": ((0, 4), 4),
-        f"4g.{four}gb": ((0,), 4),
+        f"1g.{g1}gb": (tuple(range(7)), 1),
+        f"1g.{g1}gb{_MEDIA}": (tuple(range(7)), 1),
+        f"1g.{g2}gb": ((0, 2, 4, 6), 2),
+        f"2g.{g2}gb": ((0, 2, 4), 2),
+        f"3g.{g4}gb": ((0, 4), 4),
+        f"4g.{g4}gb": ((0,), 4),
         f"7g.{all}gb": ((0,), 8),
     }
 
 
 _ONES: _Placements = dict.fromkeys(("1g.6gb", f"1g.6gb{_MEDIA}"), ((0, 1, 2, 3), 1))
 _TWOS: _Placements = dict.fromkeys(("2g.12gb", f"2g.12gb{_MEDIA}"), ((0, 2), 2))
-#: By model and profile the first memory slices that it may begin at, and how many it takes, as
-#: ``nvidia-smi mig -lgipp`` lists them (NVIDIA's MIG User Guide).
+#: model -> profile -> (possible first memory slices, number of slices), as ``nvidia-smi mig
+#: -lgipp`` lists them (NVIDIA's MIG User Guide).
 MIG_MODELS: Mapping[str, _Placements] = {
     "A30-24GB": {**_ONES, **_TWOS, "4g.24gb": ((0,), 4)},
     "A100-40GB": _sevenths(5, 10, 20, 40),
@@ -60,7 +60,7 @@ _PROFILES = tuple(sorted({profile for known in MIG_MODELS.values() for profile i
 
 
 class MigInstance(NamedTuple):
-    """An instance of a profile on a card, by its first memory slice; of a claim, if known."""
+    """An instance on a card, by its first memory slice, with its claim if known."""
 
     profile: str
     start: int
@@ -68,11 +68,11 @@ class MigInstance(NamedTuple):
 
 
 class MigPlan(NamedTuple):
-    """How a card makes room. The instances that move are deleted first, then made where they go.
+    """How a card makes room: the moving instances are deleted first, then created again.
 
     :param card: its name.
-    :param start: where the new instance is.
-    :param moves: the instances that move, each with its new start.
+    :param start: the position of the new instance.
+    :param moves: the moving instances, each with its new start.
     """
 
     card: str
@@ -86,15 +86,15 @@ def mig_objects(
     cards: int,
     instances: Mapping[int, Iterable[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The device class and resource slices of a node's cards, for `DraCluster.update`.
+    """Return the device class and resource slices of a node's cards, for `DraCluster.update`.
 
     :param model: a key of `MIG_MODELS`.
-    :param cards: how many, 1 to 64.
-    :param instances: by card the profiles of instances that are there and stay; ``None``: instances
-        are made when they are asked for.
-    :raises ValueError: no such model or profile, or no card holds these instances.
+    :param cards: their number, 1 to 64.
+    :param instances: card -> profiles of its fixed instances; by default instances are created on
+        demand.
+    :raises ValueError: unknown model or profile, or no card holds these instances.
 
-    Small instances begin at the end of a card, so that its first half stays for larger ones.
+    Small instances begin at the end of a card, which keeps its first half for larger ones.
     """
     placements, slices = _card_of(model)
     cards = as_int(cards, "cards", 1, 64)
@@ -116,7 +116,7 @@ def mig_objects(
             if starts is None:
                 raise ValueError(f"instances[{i}]={profiles}: no {model} holds them together")
             possible = list(zip(profiles, starts, strict=True))
-        contents.append({"devices": [_device(i, placements, *one) for one in possible]})
+        contents.append({"devices": [_device(i, placements, *instance) for instance in possible]})
     contents += [{"sharedCounters": sets[i : i + 8]} for i in range(0, cards, 8)]
     pool = {"name": as_name(node, "node"), "generation": 1, "resourceSliceCount": len(contents)}
     spec = {"driver": _DRIVER, "nodeName": node, "pool": pool}
@@ -129,7 +129,7 @@ def mig_objects(
 
 
 def mig_claim(name: str, profiles: Mapping[str, int], namespace: str = "") -> dict[str, Any]:
-    """A claim for instances, by profile how many; also for what NVIDIA's driver publishes.
+    """Return a claim for instances (profile -> number), which also fits NVIDIA's driver.
 
     >>> from hivecore.dra import DraCluster
     >>> from hivecore.dra.mig import mig_claim, mig_objects
@@ -150,51 +150,53 @@ def mig_claim(name: str, profiles: Mapping[str, int], namespace: str = "") -> di
 
 
 def mig_instances(cluster: DraCluster, node: str) -> dict[str, list[MigInstance]]:
-    """The instances in use on the cards of a node, of which `mig_objects` has published slices."""
+    """Return the instances in use on a node's cards that `mig_objects` published."""
     facts = cluster.facts()
     owners = {entry[0]: owner for owner, held in facts.held.items() for entry in held}
-    found: dict[str, list[MigInstance]] = {}
+    instances: dict[str, list[MigInstance]] = {}
     for of in facts.slices:
         for device in of.devices if (of.driver, of.pool.name) == (_DRIVER, node) else ():
             names = ("card", "profile", "start")
             card, profile, start = (device.attributes[name].value for name in names)
-            here = found.setdefault(str(card), [])
+            here = instances.setdefault(str(card), [])
             if owner := owners.get(DeviceId(_DRIVER, node, device.name)):
                 here.append(MigInstance(str(profile), int(str(start)), owner))
-    return found
+    return instances
 
 
 def mig_moves(
     model: str, cards: Mapping[str, Sequence[MigInstance]], wanted: str
 ) -> MigPlan | None:
-    """The fewest instances that move within a card so that another one fits; the first such card.
+    """Return the fewest moves within a card that make room for an instance, on the first such card.
 
-    :param cards: the instances on each, see `mig_instances`.
+    :param cards: the instances on each card, see `mig_instances`.
     :param wanted: a profile.
-    :raises ValueError: no such model or profile.
+    :raises ValueError: unknown model or profile.
 
     >>> from hivecore.dra.mig import MigInstance, mig_moves
     >>> card = [MigInstance("2g.10gb", 2), MigInstance("1g.5gb", 6)]
     >>> plan = mig_moves("A100-40GB", {"gpu-0": card}, "4g.20gb")
-    >>> plan.start, [(one.profile, one.start, start) for one, start in plan.moves]
+    >>> plan.start, [(instance.profile, instance.start, start) for instance, start in plan.moves]
     (0, [('2g.10gb', 2, 4)])
 
-    Exact: all sets of instances are tried, the smaller ones first.
+    Exact: all sets of instances are tried, smaller ones first.
     """
     placements, _ = _card_of(model)
     as_choice(wanted, "wanted", tuple(placements))
     given = {
         card: tuple_of(of, "cards", MigInstance) for card, of in as_dict(cards, "cards").items()
     }
-    for one in [one for here in given.values() for one in here]:
-        allowed, _ = placements[as_choice(one.profile, "cards", tuple(placements))]
-        if one.start not in allowed:
-            raise ValueError(f"cards: {one.profile} begins at one of {allowed}, not at {one.start}")
+    for instance in [instance for here in given.values() for instance in here]:
+        allowed, _ = placements[as_choice(instance.profile, "cards", tuple(placements))]
+        if instance.start not in allowed:
+            raise ValueError(
+                f"cards: {instance.profile} begins at one of {allowed}, not at {instance.start}"
+            )
     for count in range(max(map(len, given.values()), default=-1) + 1):
         for card, here in given.items():
             for moved in combinations(range(len(here)), count):
-                asked = [(one.profile, one.start) for one in here]
-                free = [(p, None if i in moved else s) for i, (p, s) in enumerate(asked)]
+                current = [(instance.profile, instance.start) for instance in here]
+                free = [(p, None if i in moved else s) for i, (p, s) in enumerate(current)]
                 starts = _starts(model, [*free, (wanted, None)])
                 if starts is not None:
                     moves = tuple((here[i], starts[i]) for i in moved)
@@ -203,7 +205,7 @@ def mig_moves(
 
 
 def _card_of(model: str) -> tuple[_Placements, int]:
-    """The placements on a card, and its memory slices."""
+    """Return a card's placements and number of memory slices."""
     placements = MIG_MODELS[as_choice(model, "model", tuple(MIG_MODELS))]
     return placements, max(max(starts) + size for starts, size in placements.values())
 
@@ -244,7 +246,9 @@ def _idle_card(model: str) -> DraCluster:
 
 
 def _starts(model: str, instances: Sequence[tuple[str, int | None]]) -> list[int] | None:
-    """Where these are on one card, of which some say that; ``None``: they do not fit."""
+    """Return positions of these instances on a card, some of them given; ``None`` if they do not
+    fit.
+    """
     if len(instances) > _card_of(model)[1]:
         return None
     requests = [_request(f"i{i}", profile, 1, at) for i, (profile, at) in enumerate(instances)]

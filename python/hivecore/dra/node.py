@@ -12,10 +12,10 @@ _Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "L
 
 
 class Node(KubernetesRecord, frozen=True):
-    """A node, as far as slices choose it.
+    """A node, with what slices can select.
 
     :param name: of the node.
-    :param labels: the labels of the node.
+    :param labels: of the node.
 
     >>> from hivecore.dra import Node
     >>> Node.of({"metadata": {"name": "n1", "labels": {"zone": "a"}}})
@@ -27,17 +27,17 @@ class Node(KubernetesRecord, frozen=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The node that a ``Node`` object describes; `ValueError`: it is none."""
+        """Read a ``Node`` object; `ValueError` if it is invalid."""
         return read(cls, document, lambda given: given["metadata"], api=("v1",))
 
 
 class NodeSelectorRequirement(KubernetesRecord, frozen=True):
-    """A rule for one label, or for one field of a node.
+    """A rule for a label or a field of a node.
 
     :param key: the label, or ``metadata.name``.
-    :param operator: "Gt" and "Lt" compare integers; an absent label satisfies only "NotIn" and
+    :param operator: "Gt" and "Lt" compare integers; a missing label satisfies only "NotIn" and
         "DoesNotExist".
-    :param values: any number for "In" and "NotIn" but none, a single integer for "Gt" and "Lt".
+    :param values: at least one for "In" and "NotIn", a single integer for "Gt" and "Lt".
     :raises ValueError: the values do not suit the operator.
     """
 
@@ -56,7 +56,7 @@ class NodeSelectorRequirement(KubernetesRecord, frozen=True):
                 raise ValueError(f"values: {self.operator} needs a single integer")
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels keep the rule."""
+        """Whether these labels satisfy the rule."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -80,18 +80,18 @@ def _number(text: str | None) -> int | None:
 
 
 class NodeSelectorTerm(KubernetesRecord, frozen=True):
-    """Rules for labels and fields that must all hold; without rules it selects no node."""
+    """Rules for labels and fields that must all hold; without rules, no node is selected."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
     def __post_init__(self) -> None:
-        for i, one in enumerate(self.match_fields):
-            if one.key != _NAME or one.operator not in ("In", "NotIn"):
+        for i, requirement in enumerate(self.match_fields):
+            if requirement.key != _NAME or requirement.operator not in ("In", "NotIn"):
                 raise ValueError(f"matchFields[{i}].key: only {_NAME} In or NotIn is allowed")
 
     def selects(self, node: Node) -> bool:
-        """Whether the node keeps all rules."""
+        """Whether the node satisfies all rules."""
         if not self.match_expressions and not self.match_fields:
             return False
         return all(rule.holds(node.labels) for rule in self.match_expressions) and all(
@@ -103,7 +103,7 @@ class NodeSelector(KubernetesRecord, frozen=True):
     """The nodes on which devices can be used.
 
     :param node_selector_terms: exactly one.
-    :raises ValueError: there are none or several.
+    :raises ValueError: there is none, or several.
     """
 
     node_selector_terms: tuple[NodeSelectorTerm, ...]
@@ -118,5 +118,5 @@ class NodeSelector(KubernetesRecord, frozen=True):
         return self.node_selector_terms[0]
 
     def selects(self, node: Node) -> bool:
-        """Whether the node is among them."""
+        """Whether the node is selected."""
         return self.term.selects(node)

@@ -1,8 +1,8 @@
-"""The pools of a node: which slices count, whether they are all there, and the devices in order.
+"""The pools that a node can use: current slices, completeness, and devices in order.
 
-Slices of one pool can differ in generation while the driver replaces them, and a node may see only
-some of them. A pool is *complete* if its newest generation is, judged by all slices of the cluster;
-*invalid* if its slices contradict each other. Devices of other pools are not given.
+While a driver replaces a pool's slices they may differ in generation, and a node may see only some
+of them. A pool is *complete* if all slices of its newest generation exist in the cluster, and
+*invalid* if they contradict each other. Only devices of complete pools are allocated.
 """
 
 from collections import Counter as Tally
@@ -24,10 +24,10 @@ class PoolDevice(Record, frozen=True):
     """A device that a node can use.
 
     :param id: driver, pool and name.
-    :param device: as the driver publishes it.
+    :param device: as published by the driver.
     :param taints: its own, then those of rules.
-    :param node_name: the node that it is tied to; "": none.
-    :param node_selector: the nodes that can use it; ``None``: no selector says so.
+    :param node_name: the node that it is tied to, or "".
+    :param node_selector: the nodes that can use it, if a selector says so.
     """
 
     id: DeviceId
@@ -42,7 +42,7 @@ class PoolDevice(Record, frozen=True):
         return self.id.driver
 
     def attribute(self, name: str) -> Attribute | None:
-        """The attribute of a full name; see `Device.attribute`."""
+        """Return the attribute with a full name; see `Device.attribute`."""
         return self.device.attribute(name, self.id.driver)
 
 
@@ -53,9 +53,8 @@ class Pool(Record, frozen=True):
     :param name: of the pool.
     :param state: "complete", "incomplete" or "invalid".
     :param reason: why it is not complete.
-    :param devices: those that the node can use, in the order in which they are tried; of a complete
-        pool only.
-    :param counter_sets: set -> counter -> amount, of all slices of the pool.
+    :param devices: usable on the node, in the order in which they are tried; empty unless complete.
+    :param counter_sets: set -> counter -> amount, from all slices of the pool.
     """
 
     driver: str
@@ -67,8 +66,8 @@ class Pool(Record, frozen=True):
 
     @property
     def has_binding_conditions(self) -> bool:
-        """Whether a device of it has: such pools come after all others."""
-        return any(one.device.binding_conditions for one in self.devices)
+        """Whether any device has binding conditions, which puts the pool behind all others."""
+        return any(device.device.binding_conditions for device in self.devices)
 
 
 def gather_pools(
@@ -77,24 +76,23 @@ def gather_pools(
     features: KubernetesFeatures,
     rules: Iterable[DeviceTaintRule] = (),
 ) -> tuple[Pool, ...]:
-    """The pools that a node can use, in the order in which their devices are tried.
+    """Return the pools that a node can use, in the order in which their devices are tried.
 
     :param slices: all slices of the cluster, in any order.
     :param node: the node.
-    :param features: the gates.
-    :param rules: taints that are added to devices, by the rules' names.
-    :returns: pools without binding conditions by driver and name, then those with; in each the
-        devices by the name of the slice and their place in it. A pool whose newer generation is
-        about to replace the one that the node sees is left out.
+    :param features: the feature gates.
+    :param rules: add taints to devices, in the order of their names.
+    :returns: by driver and name, pools with binding conditions last; devices by slice name and
+        position. A pool is left out if a newer generation is replacing the one that the node sees.
 
-    Cost: O(devices), and for each rule as much again.
+    Cost: O(devices), once more for each rule.
 
-    Source: Kubernetes, ``structured.GatherPools``; devices of other nodes in a slice with
-    ``perDeviceNodeSelection`` are left out here, so no selector sees them.
+    Source: Kubernetes, ``structured.GatherPools``. Unlike there, other nodes' devices in a slice
+    with ``perDeviceNodeSelection`` are left out, so no selector sees them.
     """
     of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for one in slices:
-        of_pool.setdefault((one.driver, one.pool.name), []).append(one)
+    for part in slices:
+        of_pool.setdefault((part.driver, part.pool.name), []).append(part)
     given = sorted(rules, key=lambda rule: rule.name) if features.has("DRADeviceTaintRules") else []
     pools = [_pool(every, node, features, given) for _, every in sorted(of_pool.items())]
     return tuple(
@@ -103,17 +101,17 @@ def gather_pools(
 
 
 def published(slices: Iterable[ResourceSlice]) -> dict[DeviceId, Device]:
-    """The devices of the newest generation of each pool, on whichever node they are."""
+    """Return the devices of each pool's newest generation, on all nodes."""
     newest: dict[tuple[str, str], int] = {}
     given = list(slices)
-    for one in given:
-        key = one.driver, one.pool.name
-        newest[key] = max(newest.get(key, 0), one.pool.generation)
+    for part in given:
+        key = part.driver, part.pool.name
+        newest[key] = max(newest.get(key, 0), part.pool.generation)
     return {
-        DeviceId(one.driver, one.pool.name, device.name): device
-        for one in given
-        if one.pool.generation == newest[one.driver, one.pool.name]
-        for device in one.devices
+        DeviceId(part.driver, part.pool.name, device.name): device
+        for part in given
+        if part.pool.generation == newest[part.driver, part.pool.name]
+        for device in part.devices
     }
 
 
@@ -123,26 +121,26 @@ def _pool(
     features: KubernetesFeatures,
     rules: list[DeviceTaintRule],
 ) -> Pool | None:
-    """The pool that a node sees in all slices of its name; ``None``: nothing of it is there."""
+    """Return the pool that a node sees in all slices of its name; ``None`` if it sees none."""
     partitions = features.has("DRAPartitionableDevices")
     here = [
-        one
-        for one in every
-        if one.selects(node)
-        and (partitions or not (one.per_device_node_selection or one.shared_counters))
+        part
+        for part in every
+        if part.selects(node)
+        and (partitions or not (part.per_device_node_selection or part.shared_counters))
     ]
     if not here:
         return None
-    generation = max(one.pool.generation for one in here)
+    generation = max(part.pool.generation for part in here)
     here = sorted(
-        [one for one in here if one.pool.generation == generation], key=lambda one: one.name
+        [part for part in here if part.pool.generation == generation], key=lambda part: part.name
     )
     driver, pool = here[0].driver, here[0].pool
     whole = here
     if len(here) != pool.resource_slice_count:
-        if any(one.pool.generation > generation for one in every):
+        if any(part.pool.generation > generation for part in every):
             return None
-        whole = [one for one in every if one.pool.generation == generation]
+        whole = [part for part in every if part.pool.generation == generation]
         if len(whole) != pool.resource_slice_count:
             reason = f"{len(whole)} of {pool.resource_slice_count} slices"
             return Pool(driver, pool.name, "incomplete", reason)
@@ -150,10 +148,10 @@ def _pool(
     if reason:
         return Pool(driver, pool.name, "invalid", reason)
     devices = [
-        _pool_device(one, device, rules)
-        for one in here
-        for device in one.devices
-        if not one.per_device_node_selection or device.is_on(node)
+        _pool_device(part, device, rules)
+        for part in here
+        for device in part.devices
+        if not part.per_device_node_selection or device.is_on(node)
     ]
     return Pool(driver, pool.name, "complete", "", tuple(devices), _counter_sets(whole))
 
@@ -167,27 +165,27 @@ def _pool_device(of: ResourceSlice, device: Device, rules: list[DeviceTaintRule]
 
 def _counter_sets(slices: list[ResourceSlice]) -> dict[str, dict[str, Fraction]]:
     return {
-        one.name: {name: counter.value for name, counter in one.counters.items()}
+        counter_set.name: {name: counter.value for name, counter in counter_set.counters.items()}
         for each in slices
-        for one in each.shared_counters
+        for counter_set in each.shared_counters
     }
 
 
 def _contradiction(here: list[ResourceSlice], whole: list[ResourceSlice], partitions: bool) -> str:
-    """What is wrong in the slices of a pool; "": nothing."""
-    names = Tally(device.name for one in here for device in one.devices)
+    """Return what is contradictory in a pool's slices, or ""."""
+    names = Tally(device.name for part in here for device in part.devices)
     for name, times in names.items():
         if times > 1:
             return f"device {name!r} is published {times} times"
     if not partitions:
         return ""
-    sets = Tally(of.name for one in whole for of in one.shared_counters)
+    sets = Tally(of.name for part in whole for of in part.shared_counters)
     for name, times in sets.items():
         if times > 1:
             return f"counter set {name!r} is published {times} times"
     counters = _counter_sets(whole)
-    for one in whole:
-        for device in one.devices:
+    for part in whole:
+        for device in part.devices:
             for consumed in device.consumes_counters:
                 if consumed.counter_set not in counters:
                     return f"device {device.name!r}: no counter set {consumed.counter_set!r}"

@@ -1,9 +1,9 @@
-"""Whether allocations keep every rule of Kubernetes, counted again in plain Python.
+"""Checks in plain Python that allocations obey every rule of Kubernetes.
 
-It decides nothing, and shares nothing with what decides but the records, their node selectors, the
-reading of quantities and the evaluator of expressions. Claims that are served together are judged
-as a whole: first each result by itself, then requests and constraints of each claim, then devices,
-capacities and counters over all claims. That the devices are the first or best is not judged.
+It shares only records, node selectors, parsing of quantities and the evaluator with the solver.
+Claims that are served together are checked as a whole: first each result, then requests and
+constraints of each claim, then devices, capacities and counters over all claims. Whether the
+devices are the first or best is not checked.
 """
 
 from collections import defaultdict
@@ -31,11 +31,11 @@ _Rules = set[tuple[str, str, tuple[str, ...]]]
 
 
 class ClusterFacts(NamedTuple):
-    """What is in a cluster.
+    """The content of a cluster.
 
     :param matches: evaluates selectors.
-    :param held: by owner: devices, ids of shares ("": the whole device), consumed capacities.
-    :param charges: what each device in use was charged when it came into use.
+    :param held: owner -> (device, share id or "" for the whole device, consumed capacities).
+    :param charges: device -> the counters charged when it came into use.
     """
 
     features: KubernetesFeatures
@@ -64,14 +64,14 @@ def verify_allocations(
     claims: Sequence[ResourceClaim],
     allocations: Sequence[Mapping[str, Any]],
 ) -> ClusterFacts:
-    """Check allocations of claims that are served together on a node.
+    """Check the allocations of claims that are served together on a node.
 
     :param allocations: ``status.allocation`` of each.
     :returns: the cluster in which these claims hold their devices.
-    :raises CertificateError: a rule is broken, which the message says.
+    :raises CertificateError: a rule is broken; the message says which.
 
-    Cost: O(size of the cluster), and an evaluation of each selector of a request of all devices
-    for each device of the node.
+    Cost: O(size of the cluster), and for each request of all devices, an evaluation of its
+    selectors for each device of the node.
     """
     _hold(len(claims) == len(allocations), f"{len(allocations)} allocations, {len(claims)} claims")
     proof = _Proof(facts, node)
@@ -97,7 +97,7 @@ def _hold(holds: object, what: str) -> None:
 
 
 def _check_devices(chosen: Mapping[DeviceId, Device], every: Sequence[_Held]) -> None:
-    """No device has two owners, and the shares of each fit it together (3.2, 5.3)."""
+    """Each device has a single owner, or shares that fit together (3.2, 5.3)."""
     for id, device in chosen.items():
         shares = [(share, consumed) for own, share, consumed in every if own == id]
         names, where = [share for share, _ in shares], "/".join(id)
@@ -117,10 +117,10 @@ class _Proof:
         self.counters: dict[
             tuple[str, str, str, str], Fraction
         ] = {}  # by driver, pool, set and name
-        self.flaws: list[tuple[str, str]] = []  # pools that are not complete
+        self.flaws: list[tuple[str, str]] = []  # incomplete pools
         pools = defaultdict(list)
-        for one in facts.slices:
-            pools[one.driver, one.pool.name].append(one)
+        for part in facts.slices:
+            pools[part.driver, part.pool.name].append(part)
         for name, slices in pools.items():
             self._read_pool(name, slices)
 
@@ -136,21 +136,21 @@ class _Proof:
     def _read_pool(self, pool: tuple[str, str], slices: list[ResourceSlice]) -> None:
         parts = self.has("DRAPartitionableDevices")
         seen = [
-            one
-            for one in slices
-            if parts or not (one.per_device_node_selection or one.shared_counters)
+            part
+            for part in slices
+            if parts or not (part.per_device_node_selection or part.shared_counters)
         ]
-        here = sorted(filter(self._is_here, seen), key=lambda one: one.name)
-        newest = max((one.pool.generation for one in here), default=0)
-        here = [one for one in here if one.pool.generation == newest]
+        here = sorted(filter(self._is_here, seen), key=lambda part: part.name)
+        newest = max((part.pool.generation for part in here), default=0)
+        here = [part for part in here if part.pool.generation == newest]
         if not here:
             return
         whole, wanted = here, here[0].pool.resource_slice_count
         if len(here) != wanted:
-            if any(one.pool.generation > newest for one in slices):
+            if any(part.pool.generation > newest for part in slices):
                 return
-            whole = [one for one in slices if one.pool.generation == newest]
-        sets = [one for each in whole for one in each.shared_counters]
+            whole = [part for part in slices if part.pool.generation == newest]
+        sets = [counter_set for each in whole for counter_set in each.shared_counters]
         sizes = {(*pool, of.name, name): n.value for of in sets for name, n in of.counters.items()}
         names = [device.name for each in here for device in each.devices]
         charged = {
@@ -185,24 +185,32 @@ class _Proof:
         self.devices[id] = PoolDevice(id, device, taints, *where)
 
     def check_counters(self, new: Mapping[DeviceId, Device]) -> None:
-        """Counters suffice, and those on a counter set have a group in common (5.1, 5.2)."""
+        """Counters suffice, and devices on a counter set have a group in common (5.1, 5.2)."""
         every = {id: device.consumes_counters for id, device in new.items()}
         for id, device in new.items():
             beside = [
-                one
+                consumption
                 for own, of in chain(self.facts.charges.items(), every.items())
-                for one in of
+                for consumption in of
                 if own[:2] == id[:2]
             ]
             for use in device.consumes_counters:
-                on = [one for one in beside if one.counter_set == use.counter_set]
+                on = [
+                    consumption
+                    for consumption in beside
+                    if consumption.counter_set == use.counter_set
+                ]
                 where = f"{'/'.join(id)}: counter set {use.counter_set!r}"
                 for name, wanted in use.counters.items():
-                    taken = sum(one.counters[name].value for one in on if name in one.counters)
+                    taken = sum(
+                        consumption.counters[name].value
+                        for consumption in on
+                        if name in consumption.counters
+                    )
                     most = self.counters[(*id[:2], use.counter_set, name)]
                     what = f"{where}: {taken} of {name} in use, it has {most}"
                     _hold(taken <= most or not wanted.value, what)
-                groups = [{*one.compatibility_groups} for one in on]
+                groups = [{*consumption.compatibility_groups} for consumption in on]
                 common = set.intersection(*groups) or not any(groups)
                 is_on = self.has("DRADeviceCompatibilityGroups")
                 _hold(common or not is_on, f"{where}: no group in common")
@@ -210,7 +218,7 @@ class _Proof:
     # --- a claim
 
     def uses_of(self, claim: ResourceClaim, allocation: Mapping[str, Any]) -> list[_Use]:
-        """The results of a claim, which keep the rules that concern no other claim."""
+        """Return the results of a claim after checking the rules within the claim."""
         where = f"claim {claim.name!r}"
         known: dict[str, Any] = {of.name: of.exactly for of in claim.requests if of.exactly}
         if self.has("DRAPrioritizedList"):
@@ -226,15 +234,17 @@ class _Proof:
         for request in claim.requests:
             own = [use for use in uses if use.request.partition("/")[0] == request.name]
             self._check_request(f"{where}, request {request.name!r}", own)
-        for one, other in combinations(uses, 2):
-            admin = one.terms.admin_access or other.terms.admin_access
-            _hold(one.of.id != other.of.id or not admin, f"{where}: {one.of.id} is given twice")
+        for first, other in combinations(uses, 2):
+            admin = first.terms.admin_access or other.terms.admin_access
+            _hold(first.of.id != other.of.id or not admin, f"{where}: {first.of.id} is given twice")
         for constraint in claim.constraints:
             self._check_constraint(where, constraint, uses)
         return uses
 
     def _use(self, result: Mapping[str, Any], known: Mapping[str, Any]) -> _Use:
-        """A result, if the device suits its request and the result says what it should."""
+        """Return a result after checking that its device suits the request and its fields are
+        right.
+        """
         id = DeviceId(result["driver"], result["pool"], result["device"])
         terms, where = known[result["request"]], f"{'/'.join(id)} for {result['request']}"
         _hold(id in self.devices, f"{where}: no complete pool of the node has it")
@@ -249,10 +259,10 @@ class _Proof:
             _hold(not is_used or self.has(gate), f"{where}: {gate} is off")
         for taint in of.taints if self.has("DRADeviceTaints") else ():
             tolerated = any(
-                one.effect in ("", taint.effect)
-                and one.key in ("", taint.key)
-                and (one.operator == "Exists" or one.value == taint.value)
-                for one in terms.tolerations
+                toleration.effect in ("", taint.effect)
+                and toleration.key in ("", taint.key)
+                and (toleration.operator == "Exists" or toleration.value == taint.value)
+                for toleration in terms.tolerations
             )
             what = f"{where}: taint {taint.key!r} is not tolerated"
             _hold(tolerated or taint.effect not in ("NoSchedule", "NoExecute"), what)
@@ -263,7 +273,7 @@ class _Proof:
         _hold(bool(share) == is_share, f"{where}: shareID is {share!r}")
         for name, wanted in (
             ("adminAccess", terms.admin_access),
-            ("tolerations", [_short(to_builtins(one)) for one in terms.tolerations]),
+            ("tolerations", [_short(to_builtins(toleration)) for toleration in terms.tolerations]),
             ("bindingConditions", [*of.device.binding_conditions]),
             ("bindingFailureConditions", [*of.device.binding_failure_conditions]),
         ):
@@ -274,13 +284,13 @@ class _Proof:
         return of.device.allow_multiple_allocations and self.has("DRAConsumableCapacity")
 
     def _amounts(self, terms: Any, of: PoolDevice) -> dict[str, Fraction] | None:
-        """What a request consumes of a device; None: it does not suit (2.6, 5.3)."""
+        """Return what a request consumes of a device; None if it does not suit (2.6, 5.3)."""
         device, class_ = of.device, self.facts.classes[terms.device_class_name]
         binds = self.has("DRADeviceBindingConditions") and self.has("DRAResourceClaimDeviceStatus")
         if device.binding_conditions and not binds:
             return None
         for selector in (*class_.selectors, *terms.selectors):
-            known = all(one.kind for one in device.attributes.values())
+            known = all(attribute.kind for attribute in device.attributes.values())
             _hold(known and selector.cel, f"{of.id}: an attribute or a selector is not known")
             try:
                 if not self.facts.matches(selector.cel.expression, of):
@@ -298,7 +308,7 @@ class _Proof:
         return amounts if wanted.keys() <= amounts.keys() else None
 
     def _check_request(self, where: str, uses: list[_Use]) -> None:
-        """A single alternative has as many devices as it asks for, each once (3)."""
+        """Exactly one alternative has as many devices as it asks for, each once (3)."""
         names, given = {use.request for use in uses}, {use.of.id for use in uses}
         _hold(len(names) == 1, f"{where}: devices for {sorted(names)}")
         _hold(len(given) == len(uses), f"{where}: a device is given twice")
@@ -314,7 +324,7 @@ class _Proof:
         _hold(not missing, f"{where}: of all devices {missing} are missing")
 
     def _could_serve(self, terms: Any, of: PoolDevice) -> bool:
-        """Whether a request of all devices has to get this one, be it in use or not (3.3)."""
+        """Whether a request of all devices must get this one, in use or not (3.3)."""
         amounts = self._amounts(terms, of)
         if amounts is None or not self._is_shared(of) or terms.admin_access:
             return amounts is not None
@@ -327,7 +337,7 @@ class _Proof:
     def _check_constraint(
         self, where: str, constraint: DeviceConstraint, uses: Iterable[_Use]
     ) -> None:
-        """A value in common, or no two devices with the same one (4)."""
+        """All devices share a value, or no two have the same (4)."""
         match, distinct = constraint.match_attribute, constraint.distinct_attribute
         _hold(match or (distinct and self.has("DRAConsumableCapacity")), f"{where}: constraint")
         values = [
@@ -338,17 +348,17 @@ class _Proof:
         holds = all(values) and (
             bool(not values or set.intersection(*values))
             if match
-            else not any(one & other for one, other in combinations(values, 2))
+            else not any(first & other for first, other in combinations(values, 2))
         )
         _hold(holds, f"{where}: the values of {match or distinct} are {values}")
 
     def _values(self, of: PoolDevice, name: str) -> set[tuple[str, Any]]:
         domain, _, short = name.partition("/")
         has = of.device.attributes
-        found = has.get(name) or (has.get(short) if domain == of.id.driver else None)
-        if found is None or (found.is_list and not self.has("DRAListTypeAttributes")):
+        attribute = has.get(name) or (has.get(short) if domain == of.id.driver else None)
+        if attribute is None or (attribute.is_list and not self.has("DRAListTypeAttributes")):
             return set()
-        return {(found.kind, value) for value in found.values}
+        return {(attribute.kind, value) for value in attribute.values}
 
     def _check_rest(
         self, where: str, claim: ResourceClaim, written: Mapping[str, Any], uses: list[_Use]
@@ -358,18 +368,18 @@ class _Proof:
         for use in uses:
             users[use.terms.device_class_name][use.request] = None
         config = [
-            ("FromClass", [*names], one)
+            ("FromClass", [*names], entry)
             for name, names in users.items()
-            for one in self.facts.classes[name].config
+            for entry in self.facts.classes[name].config
         ]
-        for one in claim.config:
-            if not one.requests or any(_is_for(one.requests, use) for use in uses):
-                config.append(("FromClaim", [*one.requests], one))
+        for entry in claim.config:
+            if not entry.requests or any(_is_for(entry.requests, use) for use in uses):
+                config.append(("FromClaim", [*entry.requests], entry))
         clears = self.facts.features.clears_covering_requests
         wanted = []
-        for source, names, one in config:
+        for source, names, entry in config:
             named = [] if clears and all(_is_for(names, use) for use in uses) else names
-            opaque = to_builtins(one.opaque)
+            opaque = to_builtins(entry.opaque)
             wanted.append(_short({"source": source, "requests": named, "opaque": opaque}))
         own = written["devices"].get("config", [])
         _hold(own == wanted, f"{where}: config is {own} instead of {wanted}")
@@ -386,7 +396,7 @@ class _Proof:
 
 
 def _is_for(names: Sequence[str], use: _Use) -> bool:
-    """Whether what names these requests, or none, is for a device."""
+    """Whether a device belongs to these requests; no names mean all requests."""
     return not names or use.request in names or use.request.partition("/")[0] in names
 
 
@@ -405,7 +415,7 @@ def _short(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _amount(request: Fraction | None, capacity: Capacity) -> Fraction | None:
-    """What a request consumes of a capacity; None: the policy does not allow it."""
+    """Return what a request consumes of a capacity; None if the policy forbids it."""
     policy = capacity.request_policy
     default = capacity.value if policy is None or policy.default is None else policy.default
     if request is None or policy is None:

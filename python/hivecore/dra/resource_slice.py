@@ -1,4 +1,4 @@
-"""Resource slices: what drivers publish; and rules that taint what they have published."""
+"""Resource slices, which drivers publish, and rules that taint their devices."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -13,9 +13,9 @@ __all__ = ["CounterSet", "DeviceTaintRule", "ResourcePool", "ResourceSlice", "Ta
 class ResourcePool(KubernetesRecord, frozen=True):
     """The pool of a slice.
 
-    :param name: with the driver it identifies the pool.
-    :param generation: newer slices of a pool replace all of its older generations.
-    :param resource_slice_count: how many slices the pool has in this generation.
+    :param name: identifies the pool together with the driver.
+    :param generation: slices of a newer generation replace all older ones.
+    :param resource_slice_count: the number of slices in this generation.
     """
 
     name: str
@@ -35,7 +35,7 @@ class CounterSet(KubernetesRecord, frozen=True):
     """Counters from which devices of the pool consume.
 
     :param name: unique in the pool.
-    :param counters: the amounts by name, 1 to 32.
+    :param counters: amounts by name, 1 to 32.
     """
 
     name: str
@@ -51,21 +51,21 @@ class ResourceSlice(KubernetesRecord, frozen=True):
     """A part of a pool of devices.
 
     At most one of ``node_name``, ``node_selector``, ``all_nodes`` and ``per_device_node_selection``
-    is set. If none is, the devices are chosen in a way that this release does not know, and the
-    slice is skipped.
+    is set. If none is, the slice chooses nodes in a way that this release does not know, and is
+    skipped.
 
     :param name: of the object.
-    :param driver: the driver that publishes it, at most 63 characters.
+    :param driver: publishes the slice; at most 63 characters.
     :param pool: the pool, with its generation.
-    :param devices: at most 128, or 64 if one has taints, consumes counters or has lists.
+    :param devices: at most 128, or 64 if any has taints, lists or consumes counters.
     :param shared_counters: at most 8; then there are no devices.
 
     >>> from hivecore.dra import ResourceSlice
     >>> pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
     >>> spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": "n1"}
     >>> spec["devices"] = [{"name": "gpu-0", "attributes": {"model": {"string": "H100"}}}]
-    >>> found = ResourceSlice.of({"metadata": {"name": "n1-gpus"}, "spec": spec})
-    >>> found.devices[0].name, found.pool.generation
+    >>> gpus = ResourceSlice.of({"metadata": {"name": "n1-gpus"}, "spec": spec})
+    >>> gpus.devices[0].name, gpus.pool.generation
     ('gpu-0', 1)
     """
 
@@ -81,10 +81,10 @@ class ResourceSlice(KubernetesRecord, frozen=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The slice that a ``ResourceSlice`` object describes; unknown fields are ignored.
+        """Read a ``ResourceSlice`` object; unknown fields are ignored.
 
-        :raises ValueError: the object breaks a rule of Kubernetes; the message names the slice and
-            the path of the field below ``spec``. O(size of the object).
+        :raises ValueError: it breaks a rule of Kubernetes. The message names the slice and the path
+            below ``spec``. Cost: O(size of the object).
         """
         return read(cls, document, lambda given: given.get("spec") or {})
 
@@ -96,9 +96,9 @@ class ResourceSlice(KubernetesRecord, frozen=True):
         only({**chosen, "perDeviceNodeSelection": each})
         only({"devices": bool(self.devices), "sharedCounters": bool(self.shared_counters)})
         at_most(64 if any(map(_is_large, self.devices)) else 128, self.devices, "devices")
-        distinct_names([one.name for one in self.devices], "devices")
+        distinct_names([device.name for device in self.devices], "devices")
         at_most(8, self.shared_counters, "sharedCounters")
-        distinct_names([one.name for one in self.shared_counters], "sharedCounters")
+        distinct_names([counter_set.name for counter_set in self.shared_counters], "sharedCounters")
         if not each:
             for i, device in enumerate(self.devices):
                 for name, is_set in device.node_selection().items():
@@ -107,7 +107,7 @@ class ResourceSlice(KubernetesRecord, frozen=True):
                         raise ValueError(f"devices[{i}].{name}: {needs}")
 
     def selects(self, node: Node) -> bool:
-        """Whether the slice, or one device at least, can be used on the node."""
+        """Whether the slice, or any of its devices, can be used on the node."""
         if self.per_device_node_selection:
             return any(device.is_on(node) for device in self.devices)
         return is_on(node, self.node_name, self.node_selector, self.all_nodes)
@@ -115,7 +115,7 @@ class ResourceSlice(KubernetesRecord, frozen=True):
 
 def _is_large(device: Device) -> bool:
     return bool(device.taints or device.consumes_counters) or any(
-        one.is_list for one in device.attributes.values()
+        attribute.is_list for attribute in device.attributes.values()
     )
 
 
@@ -127,7 +127,7 @@ class TaintedDevices(KubernetesRecord, frozen=True):
     device: str = ""
 
     def matches(self, device: DeviceId) -> bool:
-        """Whether the device is among them."""
+        """Whether the rule taints the device."""
         wanted = (self.driver, self.pool, self.device)
         return all(not name or name == own for name, own in zip(wanted, device, strict=True))
 
@@ -136,8 +136,8 @@ class DeviceTaintRule(KubernetesRecord, frozen=True):
     """A taint that an administrator adds to devices.
 
     :param name: of the object.
-    :param taint: what is added.
-    :param device_selector: the devices; ``None``: none, an empty selector: all.
+    :param taint: the taint to add.
+    :param device_selector: the devices; ``None`` for none, an empty selector for all.
     """
 
     name: str
@@ -146,10 +146,10 @@ class DeviceTaintRule(KubernetesRecord, frozen=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The rule that a ``DeviceTaintRule`` object describes; `ValueError`: it breaks a rule."""
+        """Read a ``DeviceTaintRule`` object; `ValueError` if it is invalid."""
         api = [f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1alpha3")]
         return read(cls, document, lambda given: given.get("spec") or {}, api=api)
 
     def taints(self, device: DeviceId) -> bool:
-        """Whether the device is among those of the selector."""
+        """Whether the selector includes the device."""
         return self.device_selector is not None and self.device_selector.matches(device)

@@ -1,4 +1,4 @@
-"""The answer as Kubernetes writes it: ``status.allocation`` of a claim (6)."""
+"""Writes the answer as Kubernetes does: ``status.allocation`` of a claim (6)."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -14,7 +14,7 @@ __all__ = ["DeviceResult", "write_allocation"]
 
 
 class DeviceResult(NamedTuple):
-    """A device for a request; a share of it if ``consumed`` is not ``None``."""
+    """A device for a request; a share of it unless ``consumed`` is ``None``."""
 
     request: str  # "request", or "request/subrequest"
     terms: Any  # the request or sub-request
@@ -30,7 +30,7 @@ def write_allocation(
     node: str,
     clears: bool,
 ) -> dict[str, Any]:
-    """The devices of a claim, the configurations for them, and the nodes that can use them.
+    """Return a claim's devices, their configurations, and the nodes that can use them.
 
     :param clears: whether a configuration for all requests is written without their names.
     """
@@ -47,7 +47,9 @@ def _result(grant: DeviceResult) -> dict[str, Any]:
         "request": grant.request,
         **grant.device.id._asdict(),
         "adminAccess": grant.terms.admin_access or None,
-        "tolerations": [_without_empty(to_builtins(one)) for one in grant.terms.tolerations],
+        "tolerations": [
+            _without_empty(to_builtins(toleration)) for toleration in grant.terms.tolerations
+        ],
         "bindingConditions": list(own.binding_conditions),
         "bindingFailureConditions": list(own.binding_failure_conditions),
         "shareID": grant.share_id,
@@ -67,17 +69,17 @@ def _config(
     classes: Mapping[str, DeviceClass],
     clears: bool,
 ) -> list[dict[str, Any]]:
-    """Those of the classes, each class once, then those of the claim that are for its choices."""
+    """Return the configurations of classes, each once, then the claim's for its chosen requests."""
     chosen = {grant.request: grant.terms.device_class_name for grant in grants}
     config = [
-        ("FromClass", [request for request, of in chosen.items() if of == name], one.opaque)
+        ("FromClass", [request for request, of in chosen.items() if of == name], entry.opaque)
         for name in dict.fromkeys(chosen.values())
-        for one in classes[name].config
+        for entry in classes[name].config
     ]
     names = [{request, request.partition("/")[0]} for request in chosen]
-    for one in claim.config:
-        if not one.requests or any(each & set(one.requests) for each in names):
-            config.append(("FromClaim", list(one.requests), one.opaque))
+    for entry in claim.config:
+        if not entry.requests or any(each & set(entry.requests) for each in names):
+            config.append(("FromClaim", list(entry.requests), entry.opaque))
     return [
         _without_empty(
             {
@@ -91,16 +93,16 @@ def _config(
 
 
 def _node_selector(grants: Sequence[DeviceResult], node: str) -> dict[str, Any] | None:
-    """The node, if a device is tied to it; else all that devices demand of nodes, each once."""
-    if any(one.device.node_name or one.device.device.binds_to_node for one in grants):
+    """Return the node if a device is tied to it; otherwise all node terms of devices, each once."""
+    if any(grant.device.node_name or grant.device.device.binds_to_node for grant in grants):
         name = {"key": "metadata.name", "operator": "In", "values": [node]}
         return {"nodeSelectorTerms": [{"matchFields": [name]}]}
-    terms = [one.device.node_selector.term for one in grants if one.device.node_selector]
+    terms = [grant.device.node_selector.term for grant in grants if grant.device.node_selector]
     rules = {
         "matchFields": dict.fromkeys(rule for term in terms for rule in term.match_fields),
         "matchExpressions": dict.fromkeys(r for term in terms for r in term.match_expressions),
     }
     term = {
-        name: [_without_empty(to_builtins(one)) for one in of] for name, of in rules.items() if of
+        name: [_without_empty(to_builtins(rule)) for rule in of] for name, of in rules.items() if of
     }
     return {"nodeSelectorTerms": [term]} if term else None

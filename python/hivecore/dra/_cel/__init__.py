@@ -1,1 +1,1 @@
-"""Selectors of devices in CEL: parsed, checked and compiled into Python closures."""
+"""CEL selectors of devices: parsed, checked and compiled into Python closures."""

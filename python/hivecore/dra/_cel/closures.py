@@ -1,9 +1,9 @@
 """The closures that an expression is compiled into.
 
-A closure takes a frame: the device, its driver, the steps that are left, then a slot for each
-variable. It raises `CelRuntimeError`, which ``&&``, ``||``, ``all`` and ``exists`` absorb, or
-`LimitError`, which they do not. Loops charge their bodies by the number of nodes, functions by the
-sizes of their arguments; the rest of an expression runs once and is small.
+A closure takes a frame: the device, its driver, the remaining steps, then a slot for each variable.
+It raises `CelRuntimeError`, which ``&&``, ``||``, ``all`` and ``exists`` absorb, or `LimitError`,
+which they do not. Loops are charged the number of nodes in their body, functions the sizes of their
+arguments; everything else runs once and is small.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ from hivecore.dra._cel.parser import Uint
 from hivecore.dra.attribute import Attribute
 from hivecore.errors import CelRuntimeError
 
-#: A part of an expression, to be evaluated on a frame.
+#: A part of an expression, evaluated on a frame.
 Run: TypeAlias = Callable[[list[Any]], Any]
-SLOTS = 3  # where those of variables begin
+SLOTS = 3  # where the slots of variables begin
 STEPS = 1_000_000
 _LARGEST = 1 << 16  # characters of a text, elements of a list
 _NUMBERS = frozenset((int, Uint, float))
@@ -33,7 +33,7 @@ class _Failure(NamedTuple):
 
 
 class _Domains(dict[str, dict[str, Any]]):
-    """The attributes or capacities of a device by domain; a domain that it lacks is empty."""
+    """A device's attributes or capacities by domain; a missing domain is empty."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return super().get(key, {})
@@ -79,7 +79,7 @@ _READ: dict[str, Callable[[Any], Any]] = {"attributes": _value, "capacity": attr
 
 
 def scalar(which: str, domain: str, name: str) -> Run:
-    """An attribute or a capacity, or `ABSENT`; a full name goes before a short one."""
+    """Read an attribute or a capacity, or `ABSENT`; a full name precedes a short one."""
     every, read, full = attrgetter(which), _READ[which], f"{domain}/{name}"
     is_short = "/" not in name
     if "/" in domain:
@@ -87,31 +87,31 @@ def scalar(which: str, domain: str, name: str) -> Run:
 
     def find(f: list[Any]) -> Any:
         values = every(f[0])
-        found = values.get(full)
-        if found is None and is_short and f[1] == domain:
-            found = values.get(name)
-        return ABSENT if found is None else read(found)
+        value = values.get(full)
+        if value is None and is_short and f[1] == domain:
+            value = values.get(name)
+        return ABSENT if value is None else read(value)
 
     return find
 
 
 def domains(which: str) -> Run:
-    """All attributes, or all capacities."""
+    """Read all attributes or all capacities."""
 
     def run(f: list[Any]) -> _Domains:
-        found, every = _Domains(), getattr(f[0], which)
+        chosen, every = _Domains(), getattr(f[0], which)
         _charge(f, len(every))
         for written in sorted(every, key=lambda name: "/" in name):
             domain, sign, name = written.partition("/")
-            own = found.setdefault(domain if sign else f[1], {})
+            own = chosen.setdefault(domain if sign else f[1], {})
             own[name if sign else written] = _READ[which](every[written])
-        return found
+        return chosen
 
     return run
 
 
 def names(which: str, domain: str) -> Run:
-    """The attributes or the capacities of a domain."""
+    """Read the attributes or capacities of a domain."""
     every = domains(which)
     return lambda f: every(f).get(domain)
 
@@ -129,7 +129,7 @@ def _member(container: Any, key: Any) -> Any:
 
 
 def finder(of: Run, key: Run) -> Run:
-    """A member, also of an optional value; `ABSENT`: it is not there."""
+    """Read a member, also of an optional value; `ABSENT` if it is missing."""
 
     def find(f: list[Any]) -> Any:
         container, at = of(f), key(f)
@@ -141,7 +141,7 @@ def finder(of: Run, key: Run) -> Run:
 
 
 def required(find: Run, key: Run) -> Run:
-    """A member that must be there."""
+    """Read a member; a missing one is an error."""
 
     def run(f: list[Any]) -> Any:
         value = find(f)
@@ -153,24 +153,24 @@ def required(find: Run, key: Run) -> Run:
 
 
 def optional(find: Run) -> Run:
-    """A member that may be there."""
+    """Read a member as an optional value."""
     return lambda f: Maybe(find(f))
 
 
 def map_of(keys: Sequence[Run], values: Sequence[Run]) -> Run:
-    """A map literal."""
+    """Build a map literal."""
     pairs = list(zip(keys, values, strict=True))
 
     def run(f: list[Any]) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for of_key, of_value in pairs:
             key = of_key(f)
             if type(key) not in (str, int, Uint):
                 raise _no_overload("{}", key)
-            if key in found:
+            if key in entries:
                 raise CelRuntimeError(f"the key {show(key)} is repeated")
-            found[key] = of_value(f)
-        return found
+            entries[key] = of_value(f)
+        return entries
 
     return run
 
@@ -179,7 +179,7 @@ def map_of(keys: Sequence[Run], values: Sequence[Run]) -> Run:
 
 
 def _decided(f: list[Any], tests: Iterable[Run], decisive: bool, name: str) -> bool:
-    """Whether a test gives what decides; an error is one only if none does."""
+    """Whether a test gives the decisive value; if none does, an error is raised."""
     failure = ""
     for test in tests:
         try:
@@ -221,8 +221,8 @@ def _equal(f: list[Any], a: Any, b: Any) -> bool:
 def equality(left: Run, right: Run, text: Any, is_simple: bool) -> Run:
     """``==``.
 
-    :param text: the value of the right, if it is a constant text.
-    :param is_simple: both are of one simple type.
+    :param text: the right side, if it is a constant text.
+    :param is_simple: both sides have the same simple type.
     """
     if type(text) is str:
         return lambda f: left(f) == text
@@ -254,7 +254,7 @@ def membership(item: Run, of: Run, constant: Any) -> Run:
 
 
 def inclusion(of: Run, item: Run) -> Run:
-    """``includes``: of a list, or of a value that is the only one."""
+    """``includes``: in a list, or equal to a single value."""
 
     def run(f: list[Any]) -> bool:
         values, value = of(f), item(f)
@@ -266,9 +266,9 @@ def inclusion(of: Run, item: Run) -> Run:
 def call(
     name: str, overloads: Mapping[Any, tuple[Any, Any]], runs: Sequence[Run], is_static: bool
 ) -> Run:
-    """A function of the table.
+    """Call a function of the table.
 
-    :param is_static: no argument has a type that is known only now.
+    :param is_static: all types of arguments are known at compile time.
     """
     cost = COSTS.get(name)
     function = next(iter(overloads.values()))[1]
@@ -320,7 +320,7 @@ def _forced(value: Any) -> Any:
     return value
 
 
-#: name and number of arguments -> the closure for a method of an optional value and its argument.
+#: (name, number of arguments) -> the closure for a method of an optional value.
 OPTIONAL: dict[tuple[str, int], Callable[[Run, Run], Run]] = {
     (".hasValue", 1): lambda of, _: lambda f: _maybe(of(f)) is not ABSENT,
     (".value", 1): lambda of, _: lambda f: _forced(_maybe(of(f))),
@@ -337,7 +337,7 @@ OPTIONAL: dict[tuple[str, int], Callable[[Run, Run], Run]] = {
 
 
 def variable(slot: int) -> Run:
-    """The value of a variable, or the error of it."""
+    """Read a variable, or raise its error."""
 
     def run(f: list[Any]) -> Any:
         value = f[slot]
@@ -349,7 +349,7 @@ def variable(slot: int) -> Run:
 
 
 def binding(init: Run, slot: int, body: Run) -> Run:
-    """``cel.bind``; an error of the value is one only where the variable is used."""
+    """``cel.bind``; an error of the value is raised only where the variable is used."""
 
     def run(f: list[Any]) -> Any:
         try:
@@ -362,7 +362,7 @@ def binding(init: Run, slot: int, body: Run) -> Run:
 
 
 class Loop(NamedTuple):
-    """A macro over the elements of a list, or the keys of a map."""
+    """A macro over the elements of a list or the keys of a map."""
 
     of: Run
     slot: int
@@ -379,11 +379,11 @@ class Loop(NamedTuple):
             yield value
 
     def quantifier(self, decisive: bool) -> Run:
-        """``exists`` (decided by true) and ``all`` (by false)."""
+        """``exists`` (true decides) and ``all`` (false decides)."""
         return lambda f: _decided(f, (self.tested for _ in self._rounds(f)), decisive, "")
 
     def tested(self, f: list[Any]) -> bool:
-        """Whether a round passes the test."""
+        """Whether an element passes the test."""
         return self.test is None or _is_true(self.test(f), "a predicate")
 
     def collection(self, change: Run | None) -> Run:

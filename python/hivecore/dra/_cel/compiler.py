@@ -1,7 +1,7 @@
-"""The compiler: a tree of nodes to a closure, with the types that CEL checks before it evaluates.
+"""Compiles a tree of nodes to a closure, and checks its types as CEL does.
 
-What a path such as ``device.attributes["d"].name`` looks at is recorded when its last key is known;
-a path that is used in another way looks at everything.
+When the last key of a path such as ``device.attributes["d"].name`` is known, the attribute is
+recorded as used; any other use of a path counts as using everything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _MACROS = {"map": (3, 4), "filter": (3,), "all": (3,), "exists": (3,), "exists_o
 
 
 class _Part(NamedTuple):
-    """A checked part; ``path`` is ("attributes",) or ("attributes", domain) while it is one."""
+    """A checked part; ``path`` is ("attributes",) or ("attributes", domain) while it is a path."""
 
     type: Type
     run: closures.Run
@@ -34,29 +34,29 @@ _Scope: TypeAlias = Mapping[str, _Part]
 
 
 class Compiler:
-    """Compiles one expression; ``uses`` says by kind what it looks at, ``None``: everything."""
+    """Compiles an expression; ``uses`` has what it reads by kind, ``None`` for everything."""
 
     def __init__(self) -> None:
         self.slots = 0
         self.uses: dict[str, set[tuple[str, str]] | None] = {name: set() for name in _FIELDS}
 
     def compile(self, root: Node) -> closures.Run:
-        """The closure of an expression that gives a bool.
+        """Return the closure of an expression that yields a bool.
 
-        :raises CelSyntaxError: the types do not fit, or a name is unknown.
+        :raises CelSyntaxError: types do not match, or a name is unknown.
         """
         scope = {"device": _Part(Type("device"), lambda f: None)}
         return _bool(root, self.value(root, scope)).run
 
     def value(self, node: Node, scope: _Scope) -> _Part:
-        """A part whose whole value is used."""
+        """Compile a part whose whole value is used."""
         part = self.part(node, scope)
         if part.path:
             self.uses[part.path[0]] = None
         return part
 
     def part(self, node: Node, scope: _Scope) -> _Part:
-        """A part, which may be a path of which only some keys are used."""
+        """Compile a part, possibly a path of which only some keys are used."""
         kind = node.kind
         if kind == "constant":
             return _constant(Type(KINDS[type(node.name)]), node.name)
@@ -75,7 +75,7 @@ class Compiler:
         return self.operator(node, [self.value(part, scope) for part in node.parts])
 
     def operator(self, node: Node, parts: Sequence[_Part]) -> _Part:
-        """Operators and literals, which use all parts."""
+        """Compile an operator or a literal, which uses all parts."""
         kind, runs = node.kind, [part.run for part in parts]
         if kind in ("&&", "||"):
             for part in parts:
@@ -106,7 +106,7 @@ class Compiler:
     # --- members
 
     def member(self, node: Node, scope: _Scope, mode: str) -> _Part:
-        """A member of a map, a list or the device: "get", "maybe" an optional value, or "has"."""
+        """Compile access to a member: "get", "maybe" (an optional value) or "has"."""
         of, is_field = self.part(node.parts[0], scope), node.kind.startswith("select")
         if of.type.kind == "device" and is_field and mode != "maybe":
             field = self.field(node)
@@ -133,7 +133,7 @@ class Compiler:
         return _Part(held.last, closures.required(find, key.run))
 
     def field(self, node: Node) -> _Part:
-        """A field of the device."""
+        """Compile a field of the device."""
         if node.name == "driver":
             return _Part(STRING, lambda f: f[1])
         if node.name == "allowMultipleAllocations":
@@ -145,7 +145,7 @@ class Compiler:
         return _Part(type_, closures.domains(node.name), path=(node.name,))
 
     def finder(self, of: _Part, key: _Part) -> closures.Run:
-        """Finds a member, or gives `ABSENT`; for an attribute or a capacity without a map."""
+        """Return a closure for a member or `ABSENT`; attributes and capacities need no map."""
         uses = self.uses[of.path[0]] if of.path else None
         if len(of.path) == 2 and type(key.constant) is str:
             if uses is not None:
@@ -172,7 +172,7 @@ class Compiler:
     # --- functions and macros
 
     def call(self, node: Node, scope: _Scope) -> _Part:
-        """A function."""
+        """Compile a function call."""
         if node.name == "has":
             if len(node.parts) != 1 or node.parts[0].kind != "select":
                 raise CelSyntaxError("has() takes a selected field, as in has(a.b)", node.at)
@@ -183,7 +183,7 @@ class Compiler:
         return self.function(node, node.name, parts)
 
     def method(self, node: Node, scope: _Scope) -> _Part:
-        """A method, or a function of a namespace."""
+        """Compile a method, or a function of a namespace."""
         name, receiver = f".{node.name}", node.parts[0]
         if receiver.kind == "name" and receiver.name not in scope:
             return self.qualified(node, f"{receiver.name}{name}", scope)
@@ -201,7 +201,7 @@ class Compiler:
         return self.function(node, name, parts)
 
     def qualified(self, node: Node, name: str, scope: _Scope) -> _Part:
-        """A function of a namespace."""
+        """Compile a function of a namespace."""
         parts = [self.value(part, scope) for part in node.parts[1:]]
         if name == "optional.none" and not parts:
             return _constant(Type("optional", (DYN,)), Maybe(ABSENT))
@@ -211,7 +211,7 @@ class Compiler:
         raise CelSyntaxError(f"{show(name)} is unknown, or not supported here", node.at)
 
     def function(self, node: Node, name: str, parts: Sequence[_Part]) -> _Part:
-        """A function or an operator of the table."""
+        """Compile a function or an operator of the table."""
         if name not in FUNCTIONS:
             shown = show(name.lstrip("."))
             raise CelSyntaxError(f"the function {shown} is unknown, or not supported here", node.at)
@@ -240,11 +240,11 @@ class Compiler:
             try:
                 return _constant(result, run([]))
             except CelRuntimeError:
-                pass  # an error only where it is evaluated
+                pass  # an error only when it is evaluated
         return _Part(result, run)
 
     def macro(self, node: Node, scope: _Scope) -> _Part | None:
-        """A macro; ``None``: it is none."""
+        """Compile a macro; ``None`` if it is not one."""
         name, parts = node.name, node.parts
         if name == "bind" and parts[0][:2] == ("name", "cel"):
             return self.bind(node, scope)
@@ -270,7 +270,7 @@ class Compiler:
         return _Part(Type("list", (change.type if change else of.type.first,)), collect)
 
     def variable(self, node: Node, type_: Type, scope: _Scope) -> tuple[dict[str, _Part], int]:
-        """The scope with a new variable, and its slot in the frame."""
+        """Return the scope with a new variable, and its slot in the frame."""
         if node.kind != "name":
             raise CelSyntaxError("a variable must be a simple name", node.at)
         slot = closures.SLOTS + self.slots
@@ -278,7 +278,7 @@ class Compiler:
         return {**scope, node.name: _Part(type_, closures.variable(slot))}, slot
 
     def bind(self, node: Node, scope: _Scope) -> _Part:
-        """``cel.bind``; a path stays one under its new name."""
+        """``cel.bind``; a path remains a path under its new name."""
         if len(node.parts) != 4:
             raise CelSyntaxError("cel.bind() takes a variable, its value, an expression", node.at)
         init = self.part(node.parts[2], scope)
@@ -292,10 +292,10 @@ class Compiler:
 
 
 def _common(node: Node, parts: Sequence[_Part]) -> Type:
-    found = common([part.type for part in parts])
-    if found is None:
+    shared = common([part.type for part in parts])
+    if shared is None:
         _refuse(node, "?:" if node.kind == "ternary" else node.kind, parts)
-    return found
+    return shared
 
 
 def _bool(node: Node, part: _Part) -> _Part:

@@ -1,7 +1,7 @@
-"""The functions and operators of CEL on values, as a table of their overloads.
+"""CEL's functions and operators, as a table of overloads.
 
-Values of CEL are those of Python: bool, int, `Uint`, float, str, ``None``, tuple and dict. A
-quantity is a `Fraction`, a version the tuple `Version`, and an optional value is a `Maybe`.
+CEL values are Python's bool, int, `Uint`, float, str, ``None``, tuple and dict; a quantity is a
+`Fraction`, a version a `Version`, an optional value a `Maybe`.
 """
 
 import re
@@ -37,7 +37,7 @@ ABSENT: Any = object()
 
 
 class Version(NamedTuple):
-    """A semantic version, as the key that sorts it."""
+    """A semantic version, as its sort key."""
 
     numbers: tuple[int, int, int]
     is_release: bool
@@ -45,7 +45,7 @@ class Version(NamedTuple):
 
 
 class Maybe(NamedTuple):
-    """An optional value; without one it is `ABSENT`."""
+    """An optional value, or `ABSENT`."""
 
     value: Any
 
@@ -67,13 +67,13 @@ KINDS: dict[type, str] = {
 
 @lru_cache(1 << 12)  # drivers publish few versions, on many devices
 def version_of(text: str) -> Version:
-    """The version; `ValueError` if it is not semantic."""
+    """Parse a version; `ValueError` if it is not semantic."""
     return Version(*SemanticVersion.of(text).precedence)
 
 
 @lru_cache(64)
 def pattern_of(text: str) -> Pattern:
-    """The pattern; `ValueError` if RE2 does not allow it."""
+    """Parse a pattern; `ValueError` if RE2 does not allow it."""
     return Pattern(text)
 
 
@@ -102,7 +102,7 @@ def _remainder(a: int, b: int) -> int:
     if not b:
         raise CelRuntimeError("modulus by zero")
     if b == -1:
-        _int(-a)  # the least integer has no opposite
+        _int(-a)  # the least integer cannot be negated
     return abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 
@@ -155,7 +155,7 @@ def _split(text: str, separator: str, count: int = -1) -> tuple[str, ...]:
         return ()
     if separator:
         return tuple(text.split(separator, count - 1 if count > 0 else -1))
-    cut = len(text) if count < 0 else count - 1  # into characters
+    cut = len(text) if count < 0 else count - 1  # in characters
     return (*text[:cut], text[cut:]) if text[cut:] else tuple(text)
 
 
@@ -183,7 +183,7 @@ def _joined(values: tuple[Any, ...], separator: str = "") -> int:
 
 
 def _search_cost(text: str, pattern: str) -> int:
-    """A pattern is read for 30 steps a character, and a thread goes on in half a step."""
+    """Compiling costs 30 steps per character of the pattern, and a thread half a step."""
     try:
         threads = len(pattern_of(pattern).program)
     except ValueError:
@@ -191,7 +191,7 @@ def _search_cost(text: str, pattern: str) -> int:
     return 480 * len(pattern) + 8 * (len(text) + 1) * (threads + 8)
 
 
-# Per name, what a call costs in characters; a step is 16 of them.
+# Cost of a call in characters, by name; a step is 16 of them.
 COSTS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: (len(a) + len(b)) * (1 if type(a) is str else 16),
     ".contains": lambda a, b: len(a) + len(b),
@@ -220,7 +220,7 @@ def _semver(text: str, normalize: bool = False) -> Version:
 
 
 def _normal(text: str) -> str:
-    """Without a "v", with three numbers, which have no leading zeros."""
+    """Return the version without "v", as three numbers without leading zeros."""
     text = text.removeprefix("v")
     numbers = re.split("[-+]", text)[0]
     parts = [part.lstrip("0") or "0" if part else "" for part in numbers.split(".")]
@@ -232,7 +232,7 @@ def _quantity(text: str) -> Fraction:
         number = read_exactly(text, "quantity") * 10**9
     except ValueError as error:
         raise CelRuntimeError(str(error)) from None
-    # As Kubernetes does: what is finer than a billionth is rounded up.
+    # As in Kubernetes, parts of a billionth are rounded up.
     return Fraction(ceil(number) if number > 0 else floor(number), 10**9)
 
 
@@ -260,7 +260,7 @@ def _as_integer(value: Fraction) -> int:
 
 # --- the table
 
-#: name -> kinds of the arguments -> type of the result, function; methods begin with a dot.
+#: name -> types of arguments -> (type of the result, function); methods begin with a dot.
 FUNCTIONS: dict[str, dict[tuple[str, ...], tuple[Type, Callable[..., Any]]]] = {}
 
 

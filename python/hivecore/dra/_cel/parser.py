@@ -1,7 +1,7 @@
-"""The parser: text to a tree of nodes, by the grammar of CEL.
+"""Parses text to a tree of nodes, by the grammar of CEL.
 
-Levels of nesting are limited in the parser and in the tree, so that no text exhausts the stack of
-Python. Chains of ``&&`` and of ``||`` are one node each, however long.
+Nesting is limited in the parser and in the tree, so that no text exhausts Python's stack. A chain
+of ``&&`` or ``||`` is a single node.
 """
 
 import re
@@ -40,7 +40,7 @@ _PRECEDENCE = {
 }
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _KEYWORDS = ("true", "false", "null", "in")
-_RESERVED = re.compile(  # they may be fields
+_RESERVED = re.compile(  # allowed as fields
     "as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var"
     "|void|while"
 )
@@ -63,11 +63,11 @@ class Node(NamedTuple):
 
     :param kind: "constant", "name", "select", "index", "call", "method", "list", "map", "ternary",
         or an operator; "select?" and "index?" give an optional value.
-    :param name: the constant, the name, the field, the function, or ``None``.
-    :param parts: the operands; of a method the receiver comes first, of a map each key and value.
-    :param at: where it stands in the text.
-    :param depth: how many levels it has.
-    :param size: how many nodes it has.
+    :param name: the constant, name, field or function, or ``None``.
+    :param parts: the operands; a method's first is the receiver, a map's are keys and values.
+    :param at: its position in the text.
+    :param depth: its number of levels.
+    :param size: its number of nodes.
     """
 
     kind: str
@@ -79,9 +79,9 @@ class Node(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression.
+    """Return the tree of an expression.
 
-    :raises CelSyntaxError: the text is no CEL, or too long or nested too deeply.
+    :raises CelSyntaxError: the text is not CEL, too long, or nested too deeply.
     """
     if len(text.encode(errors="replace")) > _LONGEST:
         raise CelSyntaxError("the expression has more than 10 KiB")
@@ -114,7 +114,7 @@ class _Parser:
         return self.tokens[self.next]
 
     def accept(self, *signs: str) -> str:
-        """The sign, or the keyword ``in``, if it comes next; else ""."""
+        """Consume and return the next sign or ``in``, if it is one of these; else ""."""
         token = self.token
         if token.text not in signs or token.kind not in ("sign", "name"):
             return ""
@@ -168,9 +168,9 @@ class _Parser:
         while sign and self.token.kind == "sign" and self.accept(sign):
             count += 1
         if sign == "-" and count == 0 and self.token.kind in ("int", "double"):
-            return self.member(self.number("-"))  # the least integer has no positive
+            return self.member(self.number("-"))  # the least integer has no positive counterpart
         node = self.member(self.primary())
-        if not sign or count % 2:  # two signs are none
+        if not sign or count % 2:  # two signs cancel
             return node
         return self.node("!" if sign == "!" else "negative", None, (node,), at)
 
@@ -194,7 +194,7 @@ class _Parser:
                 return node
 
     def list(self, end: str) -> "tuple[Node, ...]":
-        """Expressions up to the closing sign; only lists may end with a comma."""
+        """Parse expressions up to the closing sign; only lists may end with a comma."""
         nodes: list[Node] = []
         while not self.accept(end):
             if nodes:
@@ -261,7 +261,7 @@ class _Parser:
             return self.node("list", None, self.list("]"), at)
         if self.accept("{"):
             return self.map(at)
-        self.accept(".")  # the root of all names
+        self.accept(".")  # a leading dot means the root of all names
         name = self.identifier()
         if self.accept("("):
             return self.node("call", name, self.list(")"), at)

@@ -1,8 +1,8 @@
-"""Regular expressions of RE2, whose cost is the length of the text times that of the pattern.
+"""RE2 regular expressions, at a cost of text length times pattern length.
 
-Python's own may need a time exponential in the text. So a pattern becomes the program of an
-automaton, in which Python's only test single characters; `Pattern.search` runs all of its threads
-together, a character at a time, so that no two stand at one place.
+Python's own may need time exponential in the text. So a pattern becomes the program of an
+automaton, which uses Python's expressions only to test single characters. `Pattern.search` advances
+all threads together by a character, with at most one thread at each position.
 """
 
 import re
@@ -13,8 +13,8 @@ from hivecore._arguments import show
 
 __all__ = ["Pattern"]
 
-_LARGEST = 2000  # steps of a program
-_DEEPEST = 64  # groups within each other
+_LARGEST = 2000  # steps in a program
+_DEEPEST = 64  # nested groups
 # ("test", of a character), ("jump", by how many places), ("assert", kind)
 _Step: TypeAlias = tuple[str, Any]
 _END: _Step = ("end", None)
@@ -30,7 +30,7 @@ _IS_WORD = re.compile(r"[0-9A-Za-z_]").match
 
 
 class Pattern:
-    """A pattern that can be looked for in texts.
+    """A pattern to search for in texts.
 
     :raises ValueError: RE2 does not allow it, it is not supported, or its program is too large.
     """
@@ -43,7 +43,7 @@ class Pattern:
         self._kept = lru_cache(256)(self._search)
 
     def search(self, text: str) -> bool:
-        """Whether a part of the text matches."""
+        """Whether any part of the text matches."""
         return self._kept(text) if len(text) <= 64 else self._search(text)
 
     def _search(self, text: str) -> bool:
@@ -59,7 +59,7 @@ class Pattern:
         return False
 
     def _reached(self, places: set[int], text: str, at: int) -> set[int]:
-        """All places that threads come to without a character."""
+        """Return all positions that threads reach without consuming a character."""
         left = list(places)
         while left:
             place = left.pop()
@@ -83,7 +83,7 @@ class Pattern:
             raise self._error(f"it takes more than {_LARGEST} steps")
 
     def _either(self, flags: str) -> list[_Step]:
-        """Alternatives up to a closing parenthesis, or the end."""
+        """Parse alternatives up to a closing parenthesis or the end."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise self._error("nested too deeply")
@@ -117,7 +117,7 @@ class Pattern:
             most = int(repeat[3]) if repeat[3] else None if repeat[2] else least
         else:
             least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[repeat[0]]
-        if self.text[self.at : self.at + 1] == "?":  # lazy: the same texts
+        if self.text[self.at : self.at + 1] == "?":  # lazy repetition matches the same texts
             self.at += 1
         if self._next(_REPEAT):
             raise self._error(f"two repetitions: {show(self.text[start : self.at])}")

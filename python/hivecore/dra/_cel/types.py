@@ -1,4 +1,4 @@
-"""The types that CEL knows before it evaluates; "dyn" may be any."""
+"""CEL's static types; "dyn" may be any type."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,19 +7,19 @@ __all__ = ["BOOL", "DYN", "INT", "NULL", "STRING", "Type", "common"]
 
 
 class Type(NamedTuple):
-    """A type by its name, with those of the keys and values that it holds."""
+    """A type by name, with the types of its keys and values."""
 
     kind: str
     parts: "tuple[Type, ...]" = ()
 
     @property
     def first(self) -> "Type":
-        """What a list or an optional value holds, or the keys of a map."""
+        """The type of a list's elements, an optional value, or a map's keys."""
         return self.parts[0] if self.parts else DYN
 
     @property
     def last(self) -> "Type":
-        """What a list or an optional value holds, or the values of a map."""
+        """The type of a list's elements, an optional value, or a map's values."""
         return self.parts[-1] if self.parts else DYN
 
     def __str__(self) -> str:
@@ -30,18 +30,18 @@ DYN, BOOL, INT, STRING, NULL = map(Type, ("dyn", "bool", "int", "string", "null"
 
 
 def common(types: Iterable[Type]) -> Type | None:
-    """The type of values of all these types; ``None``: they have nothing in common.
+    """Return the common type of values of these types; ``None`` if there is none.
 
     >>> from hivecore.dra._cel.types import BOOL, DYN, INT, Type, common
     >>> str(common([Type("list", (INT,)), Type("list", (DYN,))])), common([INT, BOOL])
     ('list(dyn)', None)
     """
-    found: Type | None = None
+    result: Type | None = None
     for each in types:
-        found = each if found is None else _join(found, each)
-        if found is None:
+        result = each if result is None else _join(result, each)
+        if result is None:
             return None
-    return found or DYN
+    return result or DYN
 
 
 def _join(a: Type, b: Type) -> Type | None:
