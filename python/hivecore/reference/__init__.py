@@ -1,5 +1,5 @@
-"""The readable twin of every kernel in pure Python: the executable specification and test oracle.
+"""A readable twin of every kernel in pure Python: executable specification and test oracle.
 
-A twin has the name and the signature of its kernel, takes time that grows with the size of the
-cluster, and trusts its caller: the checking of arguments is the kernel's work.
+A twin has its kernel's name and signature, takes time that grows with the cluster, and trusts its
+caller: the kernel checks arguments.
 """

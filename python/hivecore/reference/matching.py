@@ -9,15 +9,15 @@ and an edge is *tight* at slack 0. At all times every matched edge is tight and 
 full: all but one of its vertices, the *base*, are matched inside. Once every free vertex also has
 ``y == 0``, duals and matching have the same value, and both are optimal (weak duality).
 
-One search at a time grows one alternating tree of tight edges from one free vertex with ``y > 0``.
-Nodes are labelled + at even and - at odd depth. When no tight edge leads on, the duals move: + down
-and - up by one ``delta``, which keeps the tree tight, until one of four things happens:
+A search grows an alternating tree of tight edges from a free vertex with ``y > 0``. Nodes at even
+depth are labelled +, at odd depth -. If no tight edge continues the tree, the duals of + nodes
+decrease and those of - nodes increase by ``delta``, which keeps the tree tight, until
 
-    1. a + vertex comes down to 0: it becomes the free vertex instead of the root, and that is that;
-    2. an edge from + to an unlabelled node gets tight: grow the tree, or, if that node holds a free
-       vertex, augment along the path and end the search;
-    3. an edge between two + nodes gets tight: the cycle that it closes becomes a + blossom;
-    4. the ``z`` of a - blossom comes down to 0: it is replaced by its children.
+    1. a + vertex reaches 0: it becomes the free vertex instead of the root, which ends the search;
+    2. an edge from + to an unlabelled node becomes tight: grow the tree, or, if that node holds a
+       free vertex, augment along the path and end the search;
+    3. an edge between two + nodes becomes tight: the cycle that it closes becomes a + blossom;
+    4. the ``z`` of a - blossom reaches 0: it is replaced by its children.
 
 All duals that a search moves have one parity (they are linked by tight edges, and weights count
 twice), so the slack of an edge between two + vertices is even and delta is always an integer.
@@ -51,11 +51,11 @@ class _Node:
 
     def __init__(self, base: int, children: "list[_Node]", edges: list[_Edge]) -> None:
         self.base = base
-        self.children = children  # the base is in the first; the others are matched 1-2, 3-4, ...
-        self.edges = edges  # edges[i] goes from children[i] to the one that follows
+        self.children = children  # children[0] holds the base; the others are matched 1-2, 3-4, ...
+        self.edges = edges  # edges[i] goes from children[i] to the next child
         self.z = 0
         self.label = ""
-        self.entry: _Edge = (-1, -1)  # of a - node: the tree edge, from the + vertex above
+        self.entry: _Edge = (-1, -1)  # of a - node: the tree edge from the + vertex above
 
     def vertices(self) -> Iterator[int]:
         if not self.children:
@@ -69,7 +69,7 @@ class _Solver:
         self.n = n
         self.weight: list[dict[int, int]] = [{} for _ in range(n)]
         for (u, v), w in zip(edges, weights, strict=True):
-            if w > max(0, self.weight[u].get(v, 0)):  # the heaviest of parallel edges counts
+            if w > max(0, self.weight[u].get(v, 0)):  # the heaviest parallel edge counts
                 self.weight[u][v] = self.weight[v][u] = w
         self.mate = [-1] * n
         self.y = [max(row.values(), default=0) for row in self.weight]
@@ -77,13 +77,13 @@ class _Solver:
         self.near = [-1] * n  # the + vertex of another node whose edge to v has the least slack
 
     def slack(self, u: int, v: int) -> int:
-        """Slack of an edge between two outermost nodes."""
+        """Return the slack of an edge between two outermost nodes."""
         return self.y[u] + self.y[v] - 2 * self.weight[u][v]
 
     # --- one search
 
     def search(self, root: int) -> None:
-        """Match ``root``, or leave free in its place a vertex of dual 0."""
+        """Match ``root``, or free a vertex with dual 0 instead."""
         for node in self.top:
             node.label = ""
         self.near = [-1] * self.n
@@ -106,11 +106,11 @@ class _Solver:
                 self.expand(self.top[v])
 
     def next_event(self) -> tuple[int, str, int, int]:
-        """The smallest possible delta, what happens there, and at which edge (u, v)."""
+        """Return the smallest delta, the event there, and its edge (u, v)."""
         events = []
         for v, node in enumerate(self.top):
             if node.label == "+" and self.near[v] >= 0 and self.top[self.near[v]] is node:
-                self.near[v] = self.nearest(v)  # a shrink has swallowed the old one
+                self.near[v] = self.nearest(v)  # the old one is inside a blossom now
             u = self.near[v]
             if node.label == "+":
                 events.append((self.y[v], "a dual is 0", v, -1))
@@ -123,24 +123,24 @@ class _Solver:
                 free = self.mate[node.base] < 0
                 kind = "to a free node" if free else "to a matched node"
                 events.append((self.slack(u, v), kind, u, v))
-        # Of equal deltas one that ends the search: it saves the work on a tree that is to go.
+        # Among equal deltas, prefer an event that ends the search, to save work on the tree.
         return min(events, key=lambda event: (event[0], event[1] not in _LAST))
 
     def nearest(self, v: int) -> int:
-        """The + vertex outside v's node with the least slack to v, or -1."""
+        """Return the + vertex outside v's node with the least slack to v, or -1."""
         others = (
             u for u in self.weight[v] if self.top[u].label == "+" and self.top[u] is not self.top[v]
         )
         return min(others, key=lambda u: self.slack(u, v), default=-1)
 
     def become_plus(self, node: _Node) -> None:
-        """Label it + and let every neighbour know."""
+        """Label a node +, and update its neighbours."""
         node.label = "+"
         for u in node.vertices():
             self.offer(u)
 
     def offer(self, u: int) -> None:
-        """Tell the neighbours of ``u``, which has become a + vertex."""
+        """Update the neighbours of ``u``, a new + vertex."""
         for v in self.weight[u]:
             if self.top[v] is not self.top[u]:
                 near = self.near[v]
@@ -149,13 +149,13 @@ class _Solver:
                     self.near[v] = u
 
     def grow(self, u: int, v: int) -> None:
-        """The node of ``v`` becomes - below ``u``, and its mate + below it."""
+        """Add the node of ``v`` as - below ``u``, and its mate as + below it."""
         node = self.top[v]
         node.label, node.entry = "-", (u, v)
         self.become_plus(self.top[self.mate[node.base]])
 
     def climb(self, node: _Node) -> Iterator[tuple[_Node, _Edge]]:
-        """The nodes from this + node up to the root, each with its edge to the next one."""
+        """Yield the nodes from a + node to the root, each with its edge to the next one."""
         while self.mate[node.base] >= 0:
             edge = (node.base, self.mate[node.base])
             yield node, edge
@@ -166,7 +166,7 @@ class _Solver:
         yield node, (node.base, -1)
 
     def shrink(self, u: int, v: int) -> None:
-        """Make one + blossom of the cycle that the edge (u, v) between two + nodes closes."""
+        """Shrink the cycle that the edge (u, v) between two + nodes closes into a + blossom."""
         left, right = list(self.climb(self.top[u])), list(self.climb(self.top[v]))
         common = None
         while left and right and left[-1][0] is right[-1][0]:
@@ -186,7 +186,9 @@ class _Solver:
             self.offer(x)
 
     def expand(self, blossom: _Node) -> None:
-        """Put its children in the place of a - blossom: the even path from entry to base stays."""
+        """Replace a - blossom by its children; the even path from entry to base
+        stays in the tree.
+        """
         u, v = blossom.entry
         children, edges = blossom.children, blossom.edges
         for child in children:
@@ -194,7 +196,7 @@ class _Solver:
             for x in child.vertices():
                 self.top[x] = child
         at = children.index(self.top[v])
-        # The matched edge of the entered child leads on, so the base is reached on a + - path.
+        # The entered child's matched edge continues the path, which reaches the base on a + - path.
         step = 1 if at % 2 else -1
         entry = (u, v)
         while True:
@@ -211,7 +213,7 @@ class _Solver:
     # --- changing the matching
 
     def augment(self, u: int, v: int) -> None:
-        """Match the + vertex ``u`` with ``v`` (-1: leave it free), and on up to the root."""
+        """Match the + vertex ``u`` with ``v`` (-1: leave it free), and rematch up to the root."""
         while True:
             node = self.top[u]
             above = self.mate[node.base]
@@ -225,7 +227,7 @@ class _Solver:
             u, v = self.top[above].entry
 
     def rebase(self, node: _Node, base: int) -> None:
-        """Match the inside of a node such that ``base`` is the vertex left over."""
+        """Rematch the inside of a node so that ``base`` is the unmatched vertex."""
         node.base = base
         if not node.children:
             return
@@ -240,7 +242,7 @@ class _Solver:
             self.mate[a], self.mate[b] = b, a
 
     def dissolve(self, node: _Node) -> None:
-        """Take away an outermost blossom of dual 0, and those inside that come to light."""
+        """Dissolve an outermost blossom of dual 0, and such blossoms inside it."""
         if node.children and node.z == 0:
             for child in node.children:
                 for v in child.vertices():
@@ -255,24 +257,27 @@ class _Solver:
                 self.search(root)
                 for node in dict.fromkeys(self.top):
                     self.dissolve(node)
-        found: list[_Node] = []
+        blossoms: list[_Node] = []
         inside = [node for node in dict.fromkeys(self.top) if node.children]
         while inside:
             node = inside.pop()
-            found.append(node)
+            blossoms.append(node)
             inside += [child for child in node.children if child.children]
-        found = [node for node in found if node.z > 0]
+        blossoms = [node for node in blossoms if node.z > 0]
         return Solution(
-            self.mate, self.y, [sorted(node.vertices()) for node in found], [b.z for b in found]
+            self.mate,
+            self.y,
+            [sorted(node.vertices()) for node in blossoms],
+            [b.z for b in blossoms],
         )
 
 
 def max_weight_matching(n: int, edges: Sequence[_Edge], weights: Sequence[int]) -> Solution:
-    """A maximum-weight matching of a graph, and the optimal dual solution.
+    """Return a maximum-weight matching of a graph, and an optimal dual solution.
 
     :param n: number of vertices.
-    :param edges: pairs of different vertices; of parallel ones the heaviest counts.
-    :param weights: an integer of any size per edge; edges of weight <= 0 are never used.
+    :param edges: pairs of different vertices; of parallel edges the heaviest counts.
+    :param weights: integers of any size; edges of weight <= 0 are never used.
 
     Duals are in units of half a weight: ``duals[u] + duals[v] + (blossom_duals of the blossoms
     that hold both) >= 2 * weight`` for every edge, and ``sum(duals) + sum(blossom_duals * (size -
@@ -285,9 +290,10 @@ def max_weight_matching(n: int, edges: Sequence[_Edge], weights: Sequence[int]) 
 
 
 def brute_force(n: int, edges: Sequence[_Edge], weights: Sequence[int]) -> list[int]:
-    """The largest weight of a matching with exactly 0, 1, 2, ... edges, up to as many as there are.
+    """Return the largest weight of a matching with exactly 0, 1, 2, ... edges, as far as they
+    exist.
 
-    O(2^n * n) by taking, for each set of vertices, what becomes of its lowest one: for n <= 14.
+    O(2^n * n): for each set of vertices, try all matches of the lowest. For n <= 14.
 
     >>> brute_force(4, [(0, 1), (1, 2), (2, 3)], [1, 5, 2])
     [0, 5, 3]

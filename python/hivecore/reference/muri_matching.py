@@ -1,15 +1,15 @@
-"""The matching of Muri's published simulator, with the choice that it makes among equal optima.
+"""The matching of Muri's published simulator, including its choice among equal optima.
 
-It is the widespread O(n^3) form of Edmonds' weighted blossom algorithm on a dense matrix of floats:
-every pair of ids, vertices and blossoms alike, has a stored edge, so that a blossom looks like a
-vertex. Dual variables are compared without a tolerance, except for the end of the search. Profiles
-of jobs repeat, so there are many matchings of the greatest weight, and the averages of a simulation
-depend on which is taken. `hivecore.matching` is the library's own, exact and fast matching; this
-one is for results that are to be repeated to the last digit.
+This is the common O(n^3) form of Edmonds' weighted blossom algorithm on a dense matrix of floats:
+each pair of ids, vertices and blossoms alike, has a stored edge, so that a blossom looks like a
+vertex. Dual variables are compared without tolerance, except at the end of the search. Job profiles
+repeat, so many matchings are optimal, and a simulation's averages depend on the choice. Use
+`hivecore.matching` for fast exact matchings; this one reproduces published results to the last
+digit.
 
-Vertices are 1..n and blossoms n+1.. inside, and 0 is "none". Source: Rivendile/Muri (Apache-2.0),
-the artifact of Muri (SIGCOMM'22); Galil, *Efficient Algorithms for Finding Maximum Matching in
-Graphs*, ACM Computing Surveys 1986.
+Inside, vertices are 1..n, blossoms n+1.. and 0 is "none". Source: Rivendile/Muri (Apache-2.0), the
+artifact of Muri (SIGCOMM'22); Galil, *Efficient Algorithms for Finding Maximum Matching in Graphs*,
+ACM Computing Surveys 1986.
 """
 
 from collections import deque
@@ -28,9 +28,9 @@ _NO_EDGE: _Edge = (0, 0, 0.0)
 
 
 def muri_matching(weights: Sequence[Sequence[float]]) -> list[int]:
-    """Return the partner of each vertex in a matching of the greatest weight, -1 for none.
+    """Return each vertex's partner in a maximum-weight matching, -1 for none.
 
-    :param weights: float[n][n], not negative; 0 for no edge, and the diagonal is not read. The two
+    :param weights: float[n][n], not negative; 0 means no edge, the diagonal is ignored. The two
         directions of an edge may differ by rounding.
 
     >>> muri_matching([[0, 6, 5], [6, 0, 8], [5, 8, 0]])
@@ -51,9 +51,9 @@ def muri_groups(
     order: str,
     interference: Sequence[float],
 ) -> list[list[int]]:
-    """Return the groups of that simulator: by its matching, its recurrence and its order of merges.
+    """Return the simulator's groups, with its matching, recurrence and order of merges.
 
-    Arguments are those of `hivecore.reference.interleaving.group_jobs`.
+    For arguments see `hivecore.reference.interleaving.group_jobs`.
 
     >>> jobs = [(2.0, 1.0, 1.0), (1.0, 3.0, 1.0), (1.0, 1.0, 3.0), (1.0, 3.0, 1.0)]
     >>> muri_groups(jobs, [8] * 4, 16, max_group=2, order="best", interference=[1.0, 1.3])
@@ -99,12 +99,12 @@ class _Search:
         self.search_number = 0
 
     def distance(self, edge: _Edge) -> float:
-        """How far the edge is from being tight."""
+        """Return how far the edge is from being tight."""
         u, v, _ = edge
         return self.dual[u] + self.dual[v] - 2 * self.edge[u][v][2]
 
     def phase(self) -> bool:
-        """Grow trees from all free vertices until one more pair can be matched."""
+        """Grow trees from all free vertices until another pair can be matched."""
         self.label = [_FREE] * len(self.label)
         self.slack = [0] * len(self.slack)
         self.queue.clear()
@@ -129,7 +129,7 @@ class _Search:
                     self.expand(b)
 
     def scan_queue(self) -> bool:
-        """Use the tight edges of the vertices in the queue, and remember the nearest of others."""
+        """Use the tight edges of queued vertices, and remember the nearest other edges."""
         outermost = self.outermost
         while self.queue:
             u = self.queue.popleft()
@@ -145,7 +145,7 @@ class _Search:
         return False
 
     def step(self) -> float:
-        """How far the duals can move until an edge becomes tight or a blossom falls apart."""
+        """Return how far duals can move until an edge becomes tight or a blossom dissolves."""
         delta = inf
         for x in range(1, self.highest + 1):
             if self.outermost[x] != x:
@@ -158,7 +158,7 @@ class _Search:
         return delta
 
     def move_duals(self, delta: float) -> bool:
-        """Move all duals; False, in the middle of it, if a free vertex's dual comes to zero."""
+        """Move all duals; stop with False if a free vertex's dual reaches zero."""
         for u in range(1, self.n + 1):
             label = self.label[self.outermost[u]]
             if label == _OUTER:
@@ -177,7 +177,7 @@ class _Search:
         return True
 
     def grow_tight(self) -> bool:
-        """Use the edges that have become tight; a blossom with a new id waits for the next pass."""
+        """Use edges that have become tight; new blossoms wait for the next pass."""
         for x in range(1, self.highest + 1):
             nearest = self.slack[x]
             if self.outermost[x] == x and nearest and self.outermost[nearest] != x:
@@ -187,7 +187,7 @@ class _Search:
         return False
 
     def relax(self, u: int, x: int) -> None:
-        """Remember vertex `u` if its edge to `x` is the nearest to be tight so far."""
+        """Remember vertex `u` if its edge to `x` is the nearest so far."""
         nearest = self.slack[x]
         if not nearest or self.distance(self.edge[u][x]) < self.distance(self.edge[nearest][x]):
             self.slack[x] = u
@@ -200,7 +200,7 @@ class _Search:
                 self.relax(u, x)
 
     def enqueue(self, x: int) -> None:
-        """Enqueue a vertex, or the vertices of a blossom level by level."""
+        """Enqueue a vertex, or a blossom's vertices level by level."""
         waiting = deque([x])
         while waiting:
             x = waiting.popleft()
@@ -215,7 +215,9 @@ class _Search:
             self.set_outermost(member, b)
 
     def grow(self, edge: _Edge) -> bool:
-        """Use a tight edge from an outer id: a larger tree, a new blossom, or one more pair."""
+        """Use a tight edge from an outer id: grow the tree, form a blossom, or
+        match another pair.
+        """
         u, v = self.outermost[edge[0]], self.outermost[edge[1]]
         if self.label[v] == _FREE:
             self.parent[v] = edge[0]
@@ -269,7 +271,7 @@ class _Search:
             self.members[u] = members[place:] + members[:place]
 
     def position(self, b: int, member: int) -> int:
-        """The even distance of a member from the base; turns the cycle around if need be."""
+        """Return a member's even distance from the base, reversing the cycle if needed."""
         members = self.members[b]
         place = members.index(member)
         if place % 2 == 0:
@@ -278,7 +280,7 @@ class _Search:
         return len(members) - place
 
     def form(self, u: int, base: int, v: int) -> None:
-        """Make a blossom of the two paths from `u` and `v` up to their common ancestor."""
+        """Form a blossom from the paths of `u` and `v` to their common ancestor."""
         b = self.n + 1
         while b <= self.highest and self.outermost[b]:
             b += 1
@@ -313,7 +315,7 @@ class _Search:
         return path
 
     def expand(self, b: int) -> None:
-        """Put the members of an inner blossom in its place."""
+        """Replace an inner blossom by its members."""
         for member in self.members[b]:
             self.set_outermost(member, member)
         entry = self.member_of[b][self.edge[b][self.parent[b]][0]]

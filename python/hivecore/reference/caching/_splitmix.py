@@ -5,13 +5,13 @@ _WORD = 2**64
 
 
 class SplitMix64:
-    """One word of state."""
+    """A generator with a single word of state."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed
 
     def next(self) -> int:
-        """The next 64 bits."""
+        """Return the next 64 bits."""
         self.state = (self.state + STEP) % _WORD
         z = self.state
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % _WORD
@@ -19,14 +19,14 @@ class SplitMix64:
         return z ^ (z >> 31)
 
     def below(self, bound: int) -> int:
-        """Each of 0..bound-1 with exactly the same probability."""
+        """Return each of 0..bound-1 with exactly equal probability."""
         while True:
             value = self.next()
             if value >= _WORD % bound:
                 return value % bound
 
     def draw(self, pool: list[int]) -> int:
-        """Take one of the pool, each with the same probability."""
+        """Remove and return a random element of the pool."""
         place = self.below(len(pool))
         pool[place], pool[-1] = pool[-1], pool[place]
         return pool.pop()

@@ -1,7 +1,7 @@
-"""A cache that jobs with known shuffles share, written for reading.
+"""A cache shared by jobs whose shuffles are known.
 
-Belady's MIN on the schedule that follows from the jobs' shuffles and rates: the resident whose next
-use is farthest away leaves, or the newcomer if that is used still later.
+It is Belady's MIN on the schedule that follows from the jobs' shuffles and rates: the item with the
+farthest next use is evicted, or not admitted.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ class _Job:
     rate: float
     base: float  # the time of use number base_use
     first_epoch: int
-    epochs: float  # how many it reads
-    uses: int = 0  # how many it has had
+    epochs: float  # epochs that it reads
+    uses: int = 0  # uses so far
     base_use: int = 0
 
     def time(self, use: int) -> float:
         return self.base + (use - self.base_use) / self.rate
 
     def next_use(self, item: int) -> float:
-        """The time of the first use of the item that is still to come."""
+        """Return the time of the next use of an item."""
         epoch = self.uses // self.shuffle.items
         for number in (epoch, epoch + 1):
             position = self.shuffle.position(self.first_epoch + number, item)
@@ -109,5 +109,5 @@ class ClairvoyantCache:
         return hits
 
     def farthest(self) -> tuple[int, int]:
-        """Of the items with the farthest next use the lowest."""
+        """Return the item with the farthest next use; ties: the lowest."""
         return min(self.cached, key=lambda entry: (-self.next_use(*entry), entry))

@@ -1,7 +1,7 @@
-"""Seeded invertible permutations, one per epoch, written for reading.
+"""Seeded invertible permutations, one per epoch.
 
-A position is a place (left, right) of a grid; a round adds a keyed hash of the one coordinate to
-the other, modulo its length, and the next round the other way round. Each round can be undone.
+A position is a point (left, right) of a grid. A round adds a keyed hash of one coordinate to the
+other, modulo its length; the next round swaps the roles. Each round can be inverted.
 """
 
 from math import isqrt
@@ -12,11 +12,11 @@ __all__ = ["EpochShuffle"]
 
 _HALF = (1 << 32) - 1
 _ROUNDS = 8
-_DIRECT = 64  # up to so many items the grid would be too small to mix well
+_DIRECT = 64  # up to so many items, the grid would be too small to mix well
 
 
 def _hash(key: int, value: int, limit: int) -> int:
-    """Below the limit, the same for the same key and value."""
+    """Return a hash below the limit."""
     h = ((value + key) * 0x9E3779B1) & _HALF
     h = (((h ^ (h >> 16)) + (key >> 32)) * 0x85EBCA6B) & _HALF
     return ((h ^ (h >> 15)) * limit) >> 32
@@ -32,7 +32,7 @@ class EpochShuffle:
         self._height = (items - 1) // self._width + 1
 
     def _random(self, epoch: int) -> SplitMix64:
-        """The epoch's own stream of random numbers."""
+        """Return the random generator of an epoch."""
         start = SplitMix64(self.seed).next()
         return SplitMix64(SplitMix64(start + epoch * STEP).next())
 
@@ -41,7 +41,7 @@ class EpochShuffle:
         return [random.next() for _ in range(_ROUNDS)]
 
     def _direct(self, epoch: int) -> list[int]:
-        """Fisher and Yates."""
+        """Fisher-Yates shuffle."""
         random = self._random(epoch)
         order = list(range(self.items))
         for left in range(self.items, 1, -1):

@@ -1,7 +1,7 @@
-"""Cache policies over items 0 to n-1, written for reading.
+"""Cache policies over items 0 to n-1.
 
-All have one shape: a hit may change an item's rank, a miss evicts until the item fits and admits
-it, an item larger than the capacity is bypassed. What differs is in `touch`, `admit` and `evict`.
+A hit may change an item's rank. A miss evicts until the item fits, then admits it; an item larger
+than the capacity is bypassed. Policies differ in `touch`, `admit` and `evict`.
 """
 
 from bisect import insort
@@ -16,7 +16,7 @@ __all__ = ["PolicyCache", "simulate"]
 
 
 class _Policy:
-    """What all have in common; as it is, with a hit that does nothing: FIFO."""
+    """The common part, which by itself is FIFO: a hit does nothing."""
 
     def __init__(self, capacity: int, sizes: Sequence[int] | None, seed: int) -> None:
         self.capacity = capacity
@@ -42,19 +42,19 @@ class _Policy:
         return False
 
     def start(self, seed: int) -> None:
-        """Prepare what else the policy keeps."""
+        """Initialise the policy's own state."""
 
     def cached(self) -> set[int]:
         return set(self.queue)
 
     def touch(self, item: int) -> None:
-        """The item was hit."""
+        """Handle a hit."""
 
     def expect(self, item: int) -> None:
-        """The item was missed and will be admitted when there is room."""
+        """Handle a miss, before the item is admitted."""
 
     def evict(self) -> Sequence[int]:
-        """Take out an item, or make progress towards that."""
+        """Evict an item, or make progress towards that."""
         return [self.queue.popitem(last=False)[0]]
 
     def admit(self, item: int) -> None:
@@ -74,7 +74,7 @@ class _Clock(_Policy):
         item, bit = self.queue.popitem(last=False)
         if not bit:
             return [item]
-        self.queue[item] = 0  # at the end: the hand comes here last
+        self.queue[item] = 0  # at the end, which the hand reaches last
         return []
 
 
@@ -139,7 +139,7 @@ class _Sieve(_Policy):
     def start(self, seed: int) -> None:
         self.line: list[int] = []  # oldest first
         self.visited: set[int] = set()
-        self.hand = 0  # place in the line
+        self.hand = 0  # position in the line
 
     def cached(self) -> set[int]:
         return set(self.line)
@@ -165,7 +165,7 @@ class _S3Fifo(_Policy):
         self.small: deque[int] = deque()
         self.main: deque[int] = deque()
         self.ghosts: deque[int] = deque()
-        self.hits: dict[int, int] = {}  # of the residents, since they came to their queue
+        self.hits: dict[int, int] = {}  # of cached items, since they entered their queue
         self.small_share = max(1, self.capacity // 10)
         self.ghost_share = self.capacity * 9 // 10
         self.has_evicted = False
@@ -270,7 +270,9 @@ def simulate(
     sizes: Sequence[int] | None = None,
     seed: int = 0,
 ) -> list[bool]:
-    """Which accesses of `hivecore.caching.simulate` are hits; ids without sizes are of any kind."""
+    """Return which accesses are hits, as `hivecore.caching.simulate`; ids without sizes may be
+    anything.
+    """
     if policy == "min":
         return _min(trace, capacity, sizes)
     cache = PolicyCache(policy, 0, capacity, sizes, seed)
@@ -288,7 +290,7 @@ def _min(trace: Sequence[Any], capacity: int, sizes: Sequence[int] | None) -> li
     def size(item: int) -> int:
         return 1 if sizes is None else sizes[item]
 
-    cached: dict[Any, float] = {}  # item -> next use, which is finite
+    cached: dict[Any, float] = {}  # item -> next use, if there is one
     hits = []
     for now, item in enumerate(trace):
         hits.append(item in cached)

@@ -1,11 +1,11 @@
-"""The uniform cache (SiloD, EuroSys'23), written for reading.
+"""The uniform cache (SiloD, EuroSys'23).
 
-A dataset has a quota. A miss is admitted iff the dataset's used bytes and the item's size fit into
-it; nothing is evicted on a miss. Only a quota that shrinks evicts: unpinned items at random.
+Each dataset has a quota. A miss is admitted if the item fits into it, and evicts nothing. Only a
+shrinking quota evicts: random items that are not pinned.
 
-A job reads each item once per epoch. `unread` is what it has not read yet in this one; the next
-epoch begins with the read of the last unread item. `effective` is what counts as cached for this
-epoch: what was cached when it began, or warmed up while unread, and still is.
+A job reads each item once per epoch. `unread` are the items that it has not read in this epoch,
+which ends when none is left. `effective` are the items that can still hit in this epoch: those
+cached when it began, or warmed up while unread, and not evicted since.
 
     capacity 60, items of 10 bytes, quota 30      reads       cached       unread    effective
     epoch 0                                       3 0 1 2     3 0 1        -
@@ -13,8 +13,8 @@ epoch: what was cached when it began, or warmed up while unread, and still is.
                                                   2 (miss)    3 0 1        0 1 3     30
                                                   0 (hit)     3 0 1        1 3       30
 
-A lazy shrink sets the quota and evicts nothing: the bytes over it are reclaimed, one random item
-at a time, when an admission elsewhere needs the room.
+A lazy shrink sets the quota and evicts nothing. When another dataset needs the room, random items
+over the quota are evicted one at a time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,9 +42,9 @@ class _Dataset:
         self.sizes = sizes
         self.quota = quota
         self.cached: set[int] = set()
-        self.pins: set[int] = set()  # the user's
+        self.pins: set[int] = set()  # set by the user
         self.reported: set[int] = set()
-        self.pool: list[int] = []  # what a lazy shrink draws from, empty before the first draw
+        self.pool: list[int] = []  # items that a lazy shrink may evict; empty before its first draw
         self.jobs: dict[str, _Job] = {}
         self.last_use = 0
         self.counters = {f"{name}{end}": 0 for name in _COUNTERS for end in ("", "_bytes")}
@@ -68,7 +68,7 @@ class _Job:
     def __init__(self, dataset: _Dataset) -> None:
         self.dataset = dataset
         self.epoch = 0
-        self.until_read: set[int] = set()  # what warm-ups have pinned for it
+        self.until_read: set[int] = set()  # pinned by warm-ups until read
         self.until_end: set[int] = set()
         self.begin_epoch()
 
@@ -199,7 +199,9 @@ class UniformCache:
         return True
 
     def _most_dispensable(self) -> _Dataset:
-        """Of the datasets over their quota: idle ones first, then the one most over it."""
+        """Return the dataset that should lose an item: idle ones first, then the most over its
+        quota.
+        """
         over = [d for d in self._datasets.values() if d.used > d.quota]
         idle = [d for d in over if not d.jobs]
         if idle:
@@ -309,7 +311,7 @@ class UniformCache:
         return _ids(admitted)
 
     def _warm_one(self, dataset: _Dataset, item: int) -> bool:
-        """Admit an item ahead of its reads; it counts for the jobs that have not read it."""
+        """Admit an item ahead of its reads; it counts for jobs that have not read it."""
         if item in dataset.cached or not self._admit(dataset, item):
             return False
         dataset.count("warmed", item)
@@ -378,13 +380,13 @@ class UniformCache:
         data = self._dataset(dataset)
         total = 0.0
         for name in data.jobs:
-            total += rates[name]  # from left to right; since Python 3.12 `sum` rounds otherwise
+            total += rates[name]  # from left to right; `sum` rounds differently since Python 3.12
         if total == 0:
             return dict.fromkeys(data.jobs, data.used / max(len(data.jobs), 1))
         return {name: data.used * (rates[name] / total) for name in data.jobs}
 
     def check(self) -> None:
-        """Sums are not kept here, so what is left are the relations between the sets."""
+        """Check the relations between sets; sums are not stored here."""
         if self.used > self.capacity or self.unassigned < 0:
             raise InvariantError("more is used or assigned than the capacity")
         for name, dataset in self._datasets.items():

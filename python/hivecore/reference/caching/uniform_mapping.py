@@ -1,4 +1,4 @@
-"""A mapping that keeps what fits and never evicts, written for reading."""
+"""A mapping that keeps what fits and never evicts."""
 
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, TypeVar

@@ -1,8 +1,8 @@
-"""A full audit of a state: built from its groups again, it must be the same.
+"""Audits a state by rebuilding it from its groups.
 
-Booking refuses what must not be: a virtual leaf that is held twice, a binding that would tear a
-cell apart, a root inside another one, a split that leaves too little for what is owed. The order in
-which pairs are booked does not matter, for with fewer roots bound S is nowhere lower.
+Booking refuses invalid states: a virtual leaf that is held twice, a binding that splits a cell,
+nested roots, or a split that leaves too little for owned cells. The order of booking does not
+matter, because S is nowhere lower with fewer roots bound.
 """
 
 from hivecore.errors import InvariantError

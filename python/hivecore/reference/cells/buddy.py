@@ -12,10 +12,10 @@ level, in canonical form: a cell is listed if it is free and its parent is not.
     listed are now leaf 1, level-2 cell 1 and level-3 cell 1.
     release(1, 0) puts leaf 0 back; leaf 1 is free, so they merge, and so on up to the root.
 
-Algorithm 1 splits a cell only where no smaller one can serve. So large cells stay whole as long as
-they can, and whatever tenants are promised can be served if it could be at first (Theorem 1;
-`hivecore.reference.cells.state` has the reason). Where the paper takes any cell of a free list, we
-take the lowest.
+Algorithm 1 splits a cell only if no smaller one can serve. So large cells stay whole as long as
+possible, and all owned cells can be served at any time if they could at first (Theorem 1; proved in
+`hivecore.reference.cells.state`). Where the paper takes any cell of a free list, this takes the
+lowest.
 """
 
 from bisect import bisect_left, insort
@@ -70,7 +70,9 @@ class BuddyAllocator:
     # Changes
 
     def allocate(self, level: int) -> int:
-        """Take the lowest free cell of the lowest level that can serve; split what is too large."""
+        """Allocate the lowest free cell of the lowest level that can serve,
+        splitting larger cells.
+        """
         for source in range(level, self.levels + 1):
             if self.free[source]:
                 index = self._descendant(source, self.free[source][0], level)
@@ -79,7 +81,7 @@ class BuddyAllocator:
         raise NoFreeCellError(f"level={level}: no free cell at this level or above")
 
     def allocate_at(self, level: int, index: int) -> None:
-        """Take this very cell; split the free cell that it lies in around it."""
+        """Allocate this cell, splitting the free cell around it."""
         source = self._listed_ancestor(level, index)
         if source is None:
             raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
@@ -91,7 +93,7 @@ class BuddyAllocator:
         self.allocated[level].add(index)
 
     def release(self, level: int, index: int) -> None:
-        """Put an allocated cell back; merge as long as its buddies are all free."""
+        """Release an allocated cell, and merge buddies that are all free."""
         if index not in self.allocated[level]:
             raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
         self.allocated[level].remove(index)
@@ -117,7 +119,7 @@ class BuddyAllocator:
             self.release(level, index)
 
     def check(self) -> None:
-        """Compare the free lists with their definition, and see that no leaf has two owners."""
+        """Check the free lists against their definition, and that no leaf is allocated twice."""
         owners = Counter(
             leaf
             for level, cells in self.allocated.items()
@@ -144,7 +146,7 @@ class BuddyAllocator:
         return index * self.sizes[above] // self.sizes[level]
 
     def _descendant(self, level: int, index: int, below: int) -> int:
-        """The first of the cells of the level ``below`` in a cell."""
+        """Return the first cell of level ``below`` inside a cell."""
         return index * self.sizes[below] // self.sizes[level]
 
     def _leaves(self, level: int, index: int) -> range:

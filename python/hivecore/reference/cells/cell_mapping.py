@@ -1,19 +1,19 @@
-"""Which physical cells the chosen virtual cells are bound to (HiveD, OSDI'20, section 3).
+"""Binds chosen virtual cells to physical cells (HiveD, OSDI'20, section 3).
 
 A virtual cell is bound to a physical cell of its level, and the parent of a bound cell to the
-parent of its physical cell: inside a root a tenant has the topology that it was promised. A chosen
-unit that is bound is where it is. The others are mapped below their *anchors*: the lowest bound
-virtual cell around them, whose physical children they may choose from, or else their unbound root,
-which gets a free cell.
+parent of its physical cell, so that a tenant gets the topology that it owns. A chosen unit that is
+bound stays where it is. Other units are mapped below their *anchors*: the lowest bound virtual cell
+around them, whose physical children they may use, or else their unbound root, which gets a free
+cell.
 
-**Which cell.** The one with the fewest bad leaves, then with the fewest leaves of opportunistic
-work (dynamic binding evicts nothing where that can be avoided), then with the lowest number. Of all
-ways to give the needed children cells of their own, the lexicographically first is taken.
+**Which cell.** The one with the fewest bad leaves, then the fewest leaves of opportunistic work
+(dynamic binding avoids evictions), then the lowest number. Of all assignments of the needed
+children, the lexicographically first is taken.
 
-**A new root** gets a wholly healthy cell if there is one, by buddy allocation (Algorithm 1): from
-the free list of its level, or else from that of the lowest level above, whose cell is split. It may
-also pass over the cells of a low level that cannot serve, and split one of a higher level, so far
-as that leaves enough for all cells that are owed to tenants (`State.may_split`).
+**A new root** gets a healthy cell if there is one, by buddy allocation (Algorithm 1): from the free
+list of its level, or else of the lowest level above, whose cell is split. It may also skip
+low-level cells that cannot serve and split one of a higher level, if enough remains for all owned
+cells (`State.may_split`).
 """
 
 from functools import cache
@@ -34,7 +34,7 @@ _Cells = dict[VirtualCell, int]
 
 
 class CellMapping:
-    """Maps one choice, in a state of its own in which it reserves the leaves for a new group."""
+    """Maps a choice in a copy of the state, where it reserves the leaves for a new group."""
 
     def __init__(self, state: State, request: Request, leaf_class: LeafClass, handle: int) -> None:
         self.state, self.request, self.handle = state, request, handle
@@ -42,7 +42,7 @@ class CellMapping:
         self.placed: Placed = {}
 
     def map(self, choice: Choice) -> Placed | None:
-        """The leaves of all pods; None: for some there are none."""
+        """Return the leaves of all pods; None if some pods get none."""
         self.pods = {unit.virtual: demands for unit, demands in choice.items()}
         bound = {
             unit: cell for unit in self.pods if (cell := self.state.bound.get(unit)) is not None
@@ -54,7 +54,7 @@ class CellMapping:
             if unit not in bound:
                 anchors.setdefault(self._anchor(unit), []).append(unit)
         for top in sorted(anchors, key=lambda cell: cell not in self.state.bound):
-            self._inside = cache(self._cells_inside)  # until others are bound
+            self._inside = cache(self._cells_inside)  # valid until other cells are bound
             index = self.state.bound.get(top)
             cells = self._root(top) if index is None else self._children(top, index)
             if cells is None or not self._settle({unit: cells[unit] for unit in anchors[top]}):
@@ -62,14 +62,14 @@ class CellMapping:
         return self.placed
 
     def _anchor(self, unit: VirtualCell) -> VirtualCell:
-        """The lowest bound cell around a unit, or else its root."""
+        """Return the lowest bound cell around a unit, or its root."""
         while unit not in self.state.bound and unit.level < self.state.pools[unit.pool].level:
             number = unit.number // self.forest.fanouts[unit.level]
             unit = VirtualCell(unit.pool, unit.level + 1, number)
         return unit
 
     def _settle(self, cells: _Cells) -> bool:
-        """Choose the leaves of the units' pods in their physical cells, and reserve them."""
+        """Choose and reserve the leaves of the units' pods in their physical cells."""
         for unit, cell in cells.items():
             chosen = self._leaves_in(unit, cell)
             if chosen is None:
@@ -93,7 +93,9 @@ class CellMapping:
         return choose_leaves(self.forest, unit.level, index, demands, within, self.leaf_class)
 
     def _cells_inside(self, cell: VirtualCell, index: int) -> _Cells | None:
-        """Cells for the units in a virtual cell bound to ``index``; None: they do not fit."""
+        """Return cells for the units in a virtual cell bound to ``index``; None if
+        they do not fit.
+        """
         if cell not in self.pods:
             return self._children(cell, index)
         node, most = (
@@ -108,7 +110,7 @@ class CellMapping:
         return None if self._leaves_in(cell, index) is None else {cell: index}
 
     def _children(self, cell: VirtualCell, index: int) -> _Cells | None:
-        """The same by the first assignment of children that works, tried one child at a time."""
+        """Return the first assignment of children that works, one child at a time."""
 
         def assign(needed: list[VirtualCell], candidates: list[int]) -> _Cells | None:
             if not needed:
@@ -128,7 +130,7 @@ class CellMapping:
         return assign(unbound, self._unbound_children(cell.level, index))
 
     def _unbound_children(self, level: int, index: int) -> list[int]:
-        """The unbound children of a physical cell, best first."""
+        """Return the unbound children of a physical cell, best first."""
         numbers = self.forest.inside(level, index, level - 1)
         cells = (PhysicalCell(self.request.chain, level - 1, number) for number in numbers)
         unbound = [cell for cell in cells if cell not in self.state.partner]
@@ -138,7 +140,7 @@ class CellMapping:
         return self.state.sick(cell), self.state.load(cell), cell.number
 
     def _root(self, root: VirtualCell) -> _Cells | None:
-        """Cells for the units in an unbound root, in a free cell."""
+        """Return cells for the units of an unbound root, in a free cell."""
         state, chain = self.state, self.request.chain
         for may_be_sick in (False, True):
             for source in range(root.level, self.forest.top + 1):
@@ -155,7 +157,7 @@ class CellMapping:
     def _first_inside(
         self, root: VirtualCell, cell: PhysicalCell, may_be_sick: bool
     ) -> _Cells | None:
-        """The same for the first cell in a free one that will do."""
+        """Return those in the first suitable cell inside a free one."""
         if cell.level == root.level:
             good = may_be_sick or self.state.sick(cell) == 0
             return self._inside(root, cell.number) if good else None

@@ -1,7 +1,7 @@
-"""What the group scheduler speaks of: forests of cells, pools of virtual ones, groups and plans.
+"""The group scheduler's data: forests of cells, pools of virtual cells, groups and plans.
 
-Levels count from 0, the leaf, and the cells of a level from left to right. A forest's leaves follow
-those of the forests before it, so that a leaf's number says which chain it belongs to.
+Levels count from 0, the leaf; cells of a level count from left to right. A forest's leaves are
+numbered after those of earlier forests, so that a leaf's number identifies its chain.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class VirtualCell(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """The shape of one chain."""
+    """The shape of a chain."""
 
     chain: int
     fanouts: tuple[int, ...]
@@ -58,7 +58,7 @@ class Forest:
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """Per level: the leaves of one cell."""
+        """The number of leaves of a cell, by level."""
         widths = [1]
         for fanout in self.fanouts:
             widths.append(widths[-1] * fanout)
@@ -66,7 +66,7 @@ class Forest:
 
     @property
     def end_leaf(self) -> int:
-        """One more than the last leaf."""
+        """The number after the last leaf."""
         return self.first_leaf + self.roots * self.widths[-1]
 
     def cells(self, level: int) -> range:
@@ -79,22 +79,24 @@ class Forest:
         return range(first, first + self.widths[level])
 
     def above(self, leaf: int, level: int) -> int:
-        """The cell of a level that a leaf is in."""
+        """Return the cell of a level around a leaf."""
         return (leaf - self.first_leaf) // self.widths[level]
 
     def inside(self, level: int, cell: int, below: int) -> range:
-        """The cells of the level ``below`` in a cell."""
+        """Return the cells of level ``below`` inside a cell."""
         many = self.many(level, below)
         return range(cell * many, (cell + 1) * many)
 
     def many(self, level: int, below: int) -> int:
-        """How many cells of the level ``below`` a cell has."""
+        """Return the number of cells of level ``below`` inside a cell."""
         return self.widths[level] // self.widths[below]
 
 
 @dataclass(frozen=True)
 class Pool:
-    """``count`` virtual trees with roots of one level; with ``pin``, one that is always bound."""
+    """``count`` virtual trees with roots of one level; with ``pin``, a tree that is
+    always bound.
+    """
 
     vc: int
     chain: int
@@ -105,9 +107,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class Group:
-    """A gang; ``virtual`` are its virtual leaves, None: it is opportunistic or downgraded.
+    """A gang with its virtual leaves; None if it is opportunistic or downgraded.
 
-    A downgraded one keeps the pools that it is to be in, per pod and leaf, where they are known.
+    A downgraded group keeps the pools where it belongs, per pod and leaf, if they are known.
     """
 
     vc: int
@@ -120,7 +122,7 @@ class Group:
     pools: Sequence[Sequence[int]] | None = None
 
     def downgraded(self) -> "Group":
-        """The group without its guarantee."""
+        """Return the group without its guarantee."""
         assert self.virtual is not None
         pools = [[pool for pool, _ in pod] for pod in self.virtual]
         return replace(self, virtual=None, pools=pools)
@@ -132,7 +134,7 @@ class Group:
 
     @property
     def pairs(self) -> list[tuple[int, VirtualLeaf]]:
-        """All leaves, each with the virtual leaf that it is held by."""
+        """All leaves with their virtual leaves."""
         if self.virtual is None:
             return []
         pods = zip(self.pods, self.virtual, strict=True)
@@ -141,7 +143,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `GroupScheduler.schedule` answers; all else is empty when the outcome is to wait."""
+    """The answer of `GroupScheduler.schedule`; only the outcome is set if it is to wait."""
 
     outcome: Literal["bind", "preempt", "wait"]
     reason: Reason

@@ -1,8 +1,8 @@
-"""Owned cells for which no healthy hardware is left, counted over all tenants together.
+"""Owned cells without healthy hardware, counted over all tenants.
 
-Healthy free cells serve the owed cells of their level first, from the top level down; what is left
-over is split for the level below. Any other split would serve fewer (HiveD's own rule looks at one
-tenant at a time and so overlooks that two of them count on the same cell).
+From the top level down, healthy free cells serve the owned cells of their level, and the rest is
+split for the level below. No other split serves more. (HiveD looks at one tenant at a time, and so
+overlooks that two of them rely on the same cell.)
 """
 
 from hivecore.reference.cells.cells import PhysicalCell
@@ -12,12 +12,13 @@ __all__ = ["doomed"]
 
 
 def doomed(state: State, chain: int) -> list[tuple[int, int, int]]:
-    """(level, tenant, count), sorted; what lacks at a level is charged cell by cell.
+    """Return sorted (level, tenant, number of missing cells).
 
-    It is charged to the tenant with the most unbound cells there, at a tie to the highest number.
+    Each missing cell is charged to the tenant with the most unbound cells there; ties: the highest
+    number.
     """
     forest = state.forests[chain]
-    found = []
+    missing = []
     spare = 0
     for level in range(forest.top, -1, -1):
         owed: dict[int, int] = {}
@@ -32,13 +33,13 @@ def doomed(state: State, chain: int) -> list[tuple[int, int, int]]:
         for _ in range(sum(owed.values()) - spare):
             vc = max(owed, key=lambda vc: (owed[vc] - charged[vc], vc))
             charged[vc] += 1
-        found += [(level, vc, count) for vc, count in charged.items() if count]
+        missing += [(level, vc, count) for vc, count in charged.items() if count]
         spare = max(0, spare - sum(owed.values()))
-    return sorted(found)
+    return sorted(missing)
 
 
 def _good_and_largest(state: State, cell: PhysicalCell) -> bool:
-    """Whether a cell is free and wholly healthy, and its parent is not."""
+    """Whether a cell is free and healthy, and its parent is not."""
 
     def good(cell: PhysicalCell) -> bool:
         return state.is_free(cell) and state.sick(cell) == 0

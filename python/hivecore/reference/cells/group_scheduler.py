@@ -1,16 +1,16 @@
 """HiveD's affinity-group scheduler (OSDI'20, sections 3 to 5), on numbers instead of names.
 
-A group is a gang: all of its pods get leaves at once, or none does. `State` holds what groups have,
-`Planner` turns a request into a plan without changing anything, and this class carries plans out:
+A group is a gang: all of its pods get leaves at once, or none does. `State` has what groups hold,
+`Planner` turns a request into a plan without side effects, and this class carries plans out:
 
     schedule -> bind     commit                                   the group runs until release
              -> preempt  reserve, the victims leave, confirm      the same
                          reserve, cancel                          the victims stay after all
              -> wait
 
-A mutator works on a copy of the state and puts it in place at the end, so that a failure leaves
-everything as it was. A plan may be carried out later; it is stale if what it needs has changed.
-Cells that become free go to groups that run without their guarantee (`promote`).
+A mutator works on a copy of the state and installs it at the end, so that a failure changes
+nothing. A plan may be carried out later; it is stale if something that it needs has changed. Freed
+cells go to groups that run without their guarantee (`promote`).
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class GroupState(NamedTuple):
 
 
 class UnitState(NamedTuple):
-    """A virtual node, or a whole owned cell below node level."""
+    """A virtual node, or an owned cell below node level."""
 
     pool: int
     cell: int
@@ -88,30 +88,30 @@ class GroupScheduler:
     # Planning
 
     def schedule(self, *arguments: Any, **options: Any) -> Plan:
-        """What to do about a request, which `request_of` makes of these arguments."""
+        """Plan a request; for the arguments see `request_of`."""
         return Planner(self._state, request_of(self._state, *arguments, **options)).plan()
 
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
-        """The units that a request may use."""
+        """Return the units that a request may use."""
         request = Request(vc, chain, pools_of(self._state, vc, chain, pool), 0, ())
         units = Chooser(self._state, request, OPPORTUNISTIC).all_units()
         nodes = ((unit, -1 if unit.node is None else unit.node) for unit in units)
         return [UnitState(u.pool, u.number, u.leaves, u.available, u.used, at) for u, at in nodes]
 
     def available(self, vc: int, chain: int, pool: int) -> int:
-        """How many leaves these units have available together."""
+        """Return the number of available leaves in these units."""
         return sum(unit.available for unit in self.units(vc, chain, pool))
 
     # Carrying out
 
     def commit(self, plan: Plan, lazy: bool) -> int:
-        """Let the planned group run; its victims must have left."""
+        """Start the planned group; its victims must have left."""
         if plan.outcome == "wait":
             raise ValueError("plan.outcome must not be wait")
         return self._carry_out(plan, lazy, preempting=False)
 
     def reserve(self, plan: Plan, lazy: bool) -> int:
-        """Take the planned leaves from under their users, which are to leave."""
+        """Reserve the planned leaves, whose users must leave."""
         if plan.outcome != "preempt":
             raise ValueError("plan.outcome must be preempt")
         return self._carry_out(plan, lazy, preempting=True)
@@ -143,7 +143,7 @@ class GroupScheduler:
         return handle
 
     def _enter(self, group: Group) -> int:
-        """Book all leaves of a new group, over any group that holds them; the handle."""
+        """Book all leaves of a new group, even over groups that hold them; return its handle."""
         state = self._state
         handle = self._free_slots.pop() if self._free_slots else self._slots
         self._slots = max(self._slots, handle + 1)
@@ -169,7 +169,7 @@ class GroupScheduler:
         return group
 
     def confirm(self, handle: int) -> None:
-        """A preempting group whose victims have all left runs now; its leaves must be healthy."""
+        """Start a preempting group whose victims have left; its leaves must be healthy."""
         group, state = self._preempting(handle), self._state
         if self.victims(handle) or not state.bad.isdisjoint(group.leaves):
             raise ValueError(
@@ -181,14 +181,14 @@ class GroupScheduler:
         state.groups[handle] = replace(group, preempting=False)
 
     def cancel(self, handle: int) -> None:
-        """A preempting group gives up; what it reserved goes back to the users."""
+        """Cancel a preempting group; its reserved leaves return to their users."""
         self._preempting(handle)
         self._state.withdraw(handle)
         self._free_slots.append(handle)
         promote(self._state)
 
     def release(self, handle: int) -> None:
-        """A group has ended."""
+        """Remove a group that has ended."""
         self._live(handle)
         self._state.remove(handle)
         self._free_slots.append(handle)
@@ -203,7 +203,7 @@ class GroupScheduler:
         pools: Sequence[Sequence[int]],
         displace: bool = True,
     ) -> tuple[int, bool, list[int]]:
-        """Put back a group that runs: (handle, is downgraded, groups downgraded for it)."""
+        """Restore a running group: (handle, is downgraded, groups downgraded for it)."""
         held = [x for pod in pods for x in pod if self._state.holder(x) is not None]
         if held:
             raise ValueError(f"pods: leaf {held[0]} is used or reserved")
@@ -227,7 +227,7 @@ class GroupScheduler:
         virtual: Sequence[Sequence[VirtualLeaf]] | None,
         pools: Sequence[Sequence[int]] | None = None,
     ) -> int:
-        """Put back a group as `group` showed it, after all groups with lower sequence numbers."""
+        """Restore a group that `group` returned, after all groups with lower sequence numbers."""
         state, after = self._state, self.copy()
         if pools is None and virtual is None and priority >= 0 and not any(pods):
             pools = [[] for _ in pods]  # nothing is unknown
@@ -246,7 +246,7 @@ class GroupScheduler:
         return handle
 
     def set_health(self, first: int, end: int, healthy: bool) -> None:
-        """Mark the leaves from ``first`` up to ``end``; groups keep theirs."""
+        """Mark the leaves from ``first`` to ``end`` - 1; groups keep theirs."""
         if healthy:
             self._state.bad.difference_update(range(first, end))
         else:
@@ -255,19 +255,19 @@ class GroupScheduler:
     # Looking
 
     def victims(self, handle: int) -> list[int]:
-        """The other groups that still use a group's leaves, by sequence."""
+        """Return the groups that still use a group's leaves, by sequence."""
         users = {self._state.user.get(leaf, handle) for leaf in self._live(handle).leaves}
         return self._state.by_sequence(users - {handle})
 
     def wanted_pools(self, handle: int) -> list[list[int]] | None:
-        """Per pod and leaf the pool that a downgraded group is to be in; None: it is not one."""
+        """Return a downgraded group's pools per pod and leaf; None for other groups."""
         group = self._live(handle)
         if group.virtual is not None or group.pools is None:
             return None
         return [list(pod) for pod in group.pools]
 
     def placement_good(self, handle: int, suggested: Sequence[Sequence[int] | None] | None) -> bool:
-        """Whether all leaves are healthy and on suggested nodes (per chain; None: all of them)."""
+        """Whether all leaves are healthy and on suggested nodes (by chain; None: any node)."""
 
         def is_good(leaf: int) -> bool:
             forest = self._state.forest_of(leaf)
@@ -278,7 +278,7 @@ class GroupScheduler:
         return all(map(is_good, self._live(handle).leaves))
 
     def group(self, handle: int) -> GroupState:
-        """A live group."""
+        """Return a live group."""
         group, virtual = self._live(handle), self._live(handle).virtual
         reserved = any(leaf in self._state.reserver for leaf in group.leaves)
         return GroupState(
@@ -292,23 +292,23 @@ class GroupScheduler:
         )
 
     def handles(self) -> list[int]:
-        """All live groups by sequence."""
+        """Return all live groups by sequence."""
         return self._state.by_sequence(set(self._state.groups))
 
     def surplus(self, chain: int) -> list[int]:
-        """S of every level."""
+        """Return S of every level."""
         return self._state.surplus(chain)
 
     def free_cells(self, chain: int, level: int) -> npt.NDArray[np.int64]:
-        """The canonical free list of a level, ascending."""
+        """Return the free list of a level, ascending."""
         return _array(self._state.listed(chain, level))
 
     def unbound_roots(self, pool: int) -> int:
-        """How many cells of a pool no group is in."""
+        """Return the number of a pool's cells that no group uses."""
         return len(self._state.unbound_roots(pool))
 
     def bindings(self, pool: int, level: int) -> npt.NDArray[np.int64]:
-        """Per virtual cell of a level: the physical cell, -1 if it is not bound."""
+        """Return the physical cell of each virtual cell of a level; -1 if unbound."""
         owner = self._state.pools[pool]
         widths = self._state.forests[owner.chain].widths
         cells = range(owner.count * widths[owner.level] // widths[level])
@@ -316,15 +316,15 @@ class GroupScheduler:
         return _array([bound.get(VirtualCell(pool, level, cell), -1) for cell in cells])
 
     def leaf_users(self, chain: int) -> npt.NDArray[np.int64]:
-        """Per leaf of a chain: the group that runs there, or -1."""
+        """Return the group that runs on each leaf of a chain, or -1."""
         return _array([self._state.user.get(leaf, -1) for leaf in self._leaves(chain)])
 
     def leaf_reservers(self, chain: int) -> npt.NDArray[np.int64]:
-        """Per leaf of a chain: the group that preempts there, or -1."""
+        """Return the group that preempts on each leaf of a chain, or -1."""
         return _array([self._state.reserver.get(leaf, -1) for leaf in self._leaves(chain)])
 
     def idle_leaves(self, chain: int) -> npt.NDArray[np.int32]:
-        """Per node of a chain: the healthy leaves that no group uses or has reserved."""
+        """Return the number of healthy leaves of each node that no group uses or has reserved."""
         forest, state = self._state.forests[chain], self._state
         idle = [0 for _ in forest.cells(forest.node_level)]
         for leaf in self._leaves(chain):
@@ -333,11 +333,11 @@ class GroupScheduler:
         return np.array(idle, np.int32)
 
     def bad_leaves(self, chain: int) -> npt.NDArray[np.int64]:
-        """The bad leaves of a chain (numbered over all chains), ascending."""
+        """Return the bad leaves of a chain (numbered over all chains), ascending."""
         return _array([leaf for leaf in self._leaves(chain) if leaf in self._state.bad])
 
     def doomed(self, chain: int) -> list[tuple[int, int, int]]:
-        """(level, tenant, count): owned cells for which no healthy hardware is left."""
+        """Return (level, tenant, count) of owned cells without healthy hardware."""
         return doomed(self._state, chain)
 
     def _leaves(self, chain: int) -> range:
@@ -347,7 +347,7 @@ class GroupScheduler:
     # The whole
 
     def copy(self) -> "GroupScheduler":
-        """An independent scheduler in the same state."""
+        """Return an independent copy."""
         other = GroupScheduler.__new__(GroupScheduler)
         other.__dict__.update(self.__dict__)
         other._state = self._state.copy()
@@ -355,7 +355,7 @@ class GroupScheduler:
         return other
 
     def check(self) -> None:
-        """Raise `InvariantError` if anything that must hold does not."""
+        """Raise `InvariantError` if an invariant does not hold."""
         audit(self._state)
         slots = sorted([*self._state.groups, *self._free_slots])
         if slots != list(range(self._slots)):
@@ -371,17 +371,17 @@ def _lists(pods: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _known(pools: Sequence[Sequence[int]] | None) -> list[list[int]] | None:
-    """The pools of all leaves, or nothing if some are unknown."""
+    """Return the pools of all leaves, or nothing if some are unknown."""
     if pools is None or any(pool < 0 for pod in pools for pool in pod):
         return None
     return _lists(pools)
 
 
 def _obstacle(state: State, group: Group) -> str | None:
-    """Why a new group cannot have its leaves.
+    """Return why a new group cannot have its leaves.
 
-    A preempting one takes them from under their users; those that are guaranteed have a lower
-    priority and hold them by the same virtual leaves.
+    A preempting group takes them from their users. Guaranteed users have a lower priority and hold
+    them through the same virtual leaves.
     """
     pairs = dict(group.pairs)
     for leaf in group.leaves:

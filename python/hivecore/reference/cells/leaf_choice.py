@@ -1,13 +1,12 @@
-"""Which leaves of a cell a pod gets (HiveD, OSDI'20, section 3: topology-aware placement).
+"""Chooses the leaves of a cell for a pod (HiveD, OSDI'20, section 3: topology-aware placement).
 
-A pod runs fastest where its leaves are close together, so it goes into a cell of the lowest level
-that has room for it. Of the cells of that level it takes the one where it evicts the fewest leaves,
-preemptible ones first, then opportunistic ones; then the one with the least room, and least room in
-the cells around it, so that large cells stay whole; then the first. In this cell it takes idle
-leaves before occupied ones, in order of their numbers.
+A pod is fastest on leaves that are close together, so it goes into a cell of the lowest level with
+room for it. Among these, the cell with the fewest evicted leaves wins, counting preemptible ones
+before opportunistic ones; then the least room in it and in the cells around it, so that large cells
+stay whole; then the first. Inside, idle leaves precede occupied ones, by number.
 
-Every leaf has a class, which says how far a request has to reach for it; a leaf without a class
-cannot be had. Pods of one cell are placed one after the other.
+The class of a leaf says how far a request must reach to take it; a leaf without a class is
+unavailable. Pods of a cell are placed one after the other.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ _Classes = dict[int, int | None]
 
 
 class Demand(NamedTuple):
-    """A pod: its leaves, the level that confines it (-1: none), its place in the group."""
+    """A pod: its leaves, the level that confines it (-1: none), its number in the group."""
 
     leaves: int
     within: int
@@ -40,9 +39,9 @@ def choose_leaves(
     group_within: int,
     leaf_class: LeafClass,
 ) -> list[list[int]] | None:
-    """The leaves of each pod in turn, ascending; None: the cell has no room for all of them.
+    """Return each pod's leaves, ascending; None if the cell has no room for all pods.
 
-    A ``group_within`` below the cell's level confines all pods to one cell of that level.
+    ``group_within``, if below the cell's level, confines all pods to one cell of that level.
     """
     classes = {leaf: leaf_class(leaf) for leaf in forest.leaves(level, cell)}
     homes, home_level = [cell], level
@@ -65,7 +64,7 @@ def _one_by_one(
         if leaves is None:
             return None
         pods.append(leaves)
-        classes.update(dict.fromkeys(leaves))  # no other pod can have them
+        classes.update(dict.fromkeys(leaves))  # no longer available
     return pods
 
 
@@ -84,7 +83,7 @@ def _leaves_of_pod(
 def _with_room(
     forest: Forest, classes: _Classes, home: tuple[int, int], level: int, count: int
 ) -> list[int]:
-    """The cells of a level, inside of a home cell, that have so many leaves: the best first."""
+    """Return the cells of a level inside a home cell that have so many leaves, best first."""
 
     def held(level: int, cell: int) -> list[int]:
         classed = (classes[leaf] for leaf in forest.leaves(level, cell))

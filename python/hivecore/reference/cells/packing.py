@@ -1,9 +1,9 @@
-"""How pods are put into the units of a domain.
+"""Puts pods into the units of a domain.
 
-HiveD packs by next fit: pods in ascending size, into the first unit in order of preference that
-takes them, and never back to a unit that was left. That misses placements of unequal pods, which
-are then looked for depth first, the largest pod and the tightest unit first. A group that is to
-spread goes pod by pod to the least used unit.
+HiveD packs by next fit: pods in ascending size into the first unit, in order of preference, that
+takes them, without returning to earlier units. Placements of unequal pods that this misses are
+searched depth first, with the largest pod and the tightest unit first. A spread group goes pod by
+pod to the least used unit.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ __all__ = ["Choice", "Unit", "fan_out", "next_fit", "tightest_fit"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A node or a smaller virtual cell; ``cell`` and ``node`` are where it is, None: not bound."""
+    """A node or smaller virtual cell; ``cell`` and ``node`` say where, None if unbound."""
 
     pool: int  # -1: a physical node
     level: int
@@ -31,7 +31,7 @@ class Unit:
 
     @property
     def virtual(self) -> VirtualCell:
-        """The virtual cell that it is."""
+        """Return the virtual cell."""
         return VirtualCell(self.pool, self.level, self.number)
 
 
@@ -44,7 +44,7 @@ _Takes = Callable[[Unit, list[Demand]], bool]
 
 
 def next_fit(domain: list[Unit], demands: Sequence[Demand], takes: _Takes) -> Choice | None:
-    """Units for pods that ascend in size, given in order of preference."""
+    """Return units for pods of ascending size."""
     choice, units = Choice(), list(domain)
     for demand in demands:
         while units and not takes(units[0], [*choice.get(units[0], []), demand]):
@@ -61,7 +61,7 @@ def fan_out(
     takes: _Takes,
     preference: Callable[[Unit, int], tuple[int, ...]],
 ) -> Choice | None:
-    """The same, each pod in the unit that is preferred with the leaves of the pods before it."""
+    """Return units for pods one by one, each preferred given the leaves of earlier pods."""
     choice = Choice()
     for demand in demands:
         taking = [u for u in domain if takes(u, [*choice.get(u, []), demand])]
@@ -74,7 +74,9 @@ def fan_out(
 
 
 def tightest_fit(domain: list[Unit], demands: Sequence[Demand]) -> Choice | None:
-    """The same by a search that is complete: of units with equal room the first stands for all."""
+    """Return units by a complete search; equal room means equal units, so only the
+    first is tried.
+    """
 
     def place(demands: list[Demand], left: dict[Unit, int]) -> dict[Demand, Unit] | None:
         if not demands:

@@ -1,21 +1,21 @@
-"""From a request to a plan: attempts, and what they do to other groups (HiveD, OSDI'20, section 3).
+"""Plans a request, and what it does to other groups (HiveD, OSDI'20, section 3).
 
-An opportunistic group binds to idle leaves, or it waits. A guaranteed group is tried twice. Attempt
-1 takes nothing from guaranteed groups: only opportunistic work leaves the cells that are bound
-(*inter-VC preemption*). Attempt 2 also preempts groups of lower priority in the same virtual cells
-(*intra-VC preemption*); of these the lazy ones are downgraded first: they lose their virtual leaves
-and run on opportunistically, and are evicted only where the new group is mapped to their leaves
-nevertheless (*lazy preemption*). A plan is made on a copy of the state, in which the new group
-reserves its leaves, so that nothing has to be undone.
+An opportunistic group gets idle leaves or waits. A guaranteed group is tried twice. Attempt 1 takes
+nothing from guaranteed groups: only opportunistic work leaves the bound cells (*inter-VC
+preemption*). Attempt 2 also preempts groups of lower priority in the same virtual cells (*intra-VC
+preemption*). Lazy groups are downgraded first: they lose their virtual leaves, keep running
+opportunistically, and are evicted only if the new group is mapped to their leaves anyway (*lazy
+preemption*). A plan is made on a copy of the state in which the new group reserves its leaves, so
+that nothing needs to be undone.
 
 **What is fixed and what is free.** The first choice that can be mapped is taken if no other group
-loses anything by it; a single pod whose first choice evicts others takes the first one on idle
-leaves alone. These moves, and when and why a group waits, follow from the paper
-and from the tie-breaking in the docstring of `CellCluster`, and `Plan.is_fixed` is set. Otherwise
-several answers are right, and an implementation may look for a better one than the twin's:
+loses anything; a single pod whose first choice evicts others takes the first choice on idle leaves
+only. These moves, and when and why a group waits, follow from the paper and the tie-breaking in the
+docstring of `CellCluster`, and `Plan.is_fixed` is set. Otherwise several answers are right, and an
+implementation may find a better one than the twin:
 
-- which groups have to leave, and where the new one goes then, if some have to;
-- how a gang is placed among bad, excluded or half occupied cells to which none of its first choices
+- which groups must leave, if any, and where the new one then goes;
+- how a gang is placed among bad, excluded or partly occupied cells when none of its first choices
   can be mapped;
 - how siblings below node level are merged for a pod that is too big for each;
 - where unequal pods go that are confined below their domain, or limited in number per node.
@@ -40,11 +40,11 @@ from hivecore.reference.cells.unit_choice import Chooser
 
 __all__ = ["Planner"]
 
-_NEW = -1  # the handle of the group that is planned
+_NEW = -1  # the handle of the planned group
 
 
 class _Way(NamedTuple):
-    """Where all pods go, and the groups that it downgrades."""
+    """The places of all pods, and the groups that this downgrades."""
 
     placed: Placed
     downgrades: list[int]
@@ -55,14 +55,14 @@ class _Way(NamedTuple):
 
 
 class Planner:
-    """Plans one request in a state that it does not change."""
+    """Plans a request in a state that it does not change."""
 
     def __init__(self, state: State, request: Request) -> None:
         self.state, self.request = state, request
         self.failures = 0  # choices that could not be mapped
 
     def plan(self) -> Plan:
-        """What to do."""
+        """Return the plan."""
         request = self.request
         preempts = False
         if request.priority < 0:
@@ -79,7 +79,7 @@ class Planner:
         return Plan("wait", self._reason(), request.vc, request.priority, is_fixed=not is_free)
 
     def _first(self, reach: int) -> _Way | None:
-        """The first choice that can be mapped."""
+        """Return the first choice that can be mapped."""
         chooser = Chooser(self.state, self.request, reach)
         for choice in chooser.choices():
             way = self._mapped(chooser, choice)
@@ -90,7 +90,7 @@ class Planner:
         return None
 
     def _gentler(self, way: _Way | None) -> _Way | None:
-        """The way of a single pod, or another one if that spares others."""
+        """Return the choice, or another for a single pod that spares other groups."""
         request = self.request
         if way is None or not self._victims(way) or not request.is_single:
             return way
@@ -115,7 +115,7 @@ class Planner:
         return _Way(placed, downgrades)
 
     def _in_nodes(self, chooser: Chooser, choice: Choice) -> Placed:
-        """Opportunistic pods: their units are nodes already."""
+        """Place opportunistic pods, whose units are nodes."""
         placed: Placed = {}
         for unit, demands in choice.items():
             chosen = self._leaves_in(chooser, unit, demands)
@@ -131,7 +131,7 @@ class Planner:
         return chosen
 
     def _downgraded(self, chooser: Chooser, choice: Choice) -> list[int]:
-        """The lazy groups that would be preempted if the choice stayed where it is bound."""
+        """Return the lazy groups that the choice would preempt where it is bound."""
         lazy, groups = set[int](), self.state.groups
         for unit, demands in choice.items():
             if chooser.reach < GUARANTEED or unit.cell is None:
@@ -145,7 +145,7 @@ class Planner:
         ]
 
     def _has_too_many(self, placed: Placed) -> bool:
-        """Whether a node has more pods than it may get."""
+        """Whether a node has more pods than allowed."""
         forest, most = self.state.forests[self.request.chain], self.request.most
         nodes = Counter(forest.above(pod[0][0], forest.node_level) for pod in placed.values())
         return most is not None and any(pods > most[node] for node, pods in nodes.items())

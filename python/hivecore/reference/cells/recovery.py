@@ -1,17 +1,16 @@
-"""Which running groups have a guarantee, when there may be too few cells for all.
+"""Decides which running groups keep their guarantee when there are too few cells.
 
-HiveD's implementation keeps running groups when it restarts, maybe with other virtual clusters, and
-takes away the guarantee of those that fit no more; here they also get it back. A group is *booked*
-where it runs: a leaf in a root of its pool joins that root, and the free cell around any other leaf
-becomes a new root. Either all leaves of a group can be booked, or it goes on opportunistically,
-downgraded.
+When HiveD restarts, perhaps with other virtual clusters, it keeps running groups and removes the
+guarantee of those that no longer fit; here they also regain it. A group is *booked* where it runs:
+a leaf in a root of its pool joins that root, and the free cell around any other leaf becomes a new
+root. Either all leaves of a group can be booked, or it runs on opportunistically, downgraded.
 
-After a restart the more important groups are booked first, then those with the lower first leaf. A
-set of groups that can be booked together has only subsets that can be, too. So a newcomer that fits
-beside the others changes nothing; otherwise it takes from the less important ones, and those that
-still fit are then booked again in the same order. The outcome is that of booking all groups in
-order, whatever order they are recovered in. Groups that preempt or are being preempted keep what
-they hold. Whenever cells become free, downgraded groups that fit are promoted where they are.
+After a restart, important groups are booked first, then those with the lower first leaf. Subsets of
+a bookable set are bookable. So a newcomer that fits beside the others changes nothing; otherwise it
+displaces less important ones, of which those that still fit are booked again in the same order. The
+outcome is that of booking all groups in order, in whatever order they are recovered. Groups that
+preempt or are being preempted keep what they hold. Whenever cells become free, downgraded groups
+that fit are promoted where they are.
 """
 
 from collections.abc import Iterable
@@ -31,7 +30,7 @@ def promote(state: State) -> None:
 
 
 def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
-    """A state with the group booked if it can be, and the groups downgraded for it."""
+    """Return a state with the group booked if possible, and the groups downgraded for it."""
     if _book(state, newcomer):
         return state, []
     after = state.copy()
@@ -69,7 +68,7 @@ def _is_fixed(state: State, handle: int) -> bool:
 
 
 def _by_rank(state: State, handles: Iterable[int]) -> list[int]:
-    """The more important first, then those with the lower first leaf."""
+    """Return important groups first, then those with the lower first leaf."""
 
     def rank(handle: int) -> tuple[int, int, int]:
         group = state.groups[handle]
@@ -79,7 +78,7 @@ def _by_rank(state: State, handles: Iterable[int]) -> list[int]:
 
 
 def _book(state: State, handle: int) -> bool:
-    """Book all leaves of a downgraded group; False: nothing has changed."""
+    """Book all leaves of a downgraded group; False if nothing has changed."""
     group = state.groups[handle]
     assert group.pools is not None
     virtual: list[list[VirtualLeaf]] = []
@@ -99,7 +98,7 @@ def _book(state: State, handle: int) -> bool:
 
 
 def _virtual_leaf(state: State, leaf: int, pool: int) -> VirtualLeaf | None:
-    """One of the pool: in the root around the leaf, or in a new one."""
+    """Return a virtual leaf of the pool, in the root around the leaf or in a new one."""
     owner = state.pools[pool]
     index = state.forests[owner.chain].above(leaf, owner.level)
     cell = PhysicalCell(owner.chain, owner.level, index)

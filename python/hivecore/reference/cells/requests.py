@@ -1,9 +1,9 @@
-"""What a group asks for, and how far the scheduler may reach for it.
+"""A group's request, and how far the scheduler may go for it.
 
-HiveD's request is a tenant, a priority and a gang of pods, each with a number of leaves, and maybe
-a pin and the nodes that Kubernetes suggests. All else is ours: cells that pods or the gang must be
-within, spreading, merged siblings, units chosen by a policy, the weight of evictions, and limits of
-pods per node.
+HiveD's request is a tenant, a priority and a gang of pods with a number of leaves each, optionally
+a pin and the nodes that Kubernetes suggests. Everything else is an extension: cells that confine
+pods or the gang, spreading, merged siblings, units chosen by a policy, the weight of evictions, and
+limits of pods per node.
 """
 
 from collections.abc import Sequence
@@ -35,29 +35,29 @@ PACKING, LEAST, ALONE = range(3)
 
 @dataclass(frozen=True)
 class Request:
-    """What a group wants; its pods ascend in size."""
+    """A group's request; its pods ascend in size."""
 
     vc: int
     chain: int
-    pools: tuple[int, ...]  # that the group may use: the tenant's in the chain, or one pin
+    pools: tuple[int, ...]  # pools that the group may use: the tenant's in the chain, or a pin
     priority: int
     demands: tuple[Demand, ...]
     group_within: int = -1
     spread: bool = False
     merge: bool = False
     suggested: frozenset[int] | None = None
-    units: tuple[int, ...] | None = None  # what a policy of the tenant chose, by position
+    units: tuple[int, ...] | None = None  # chosen by a policy of the tenant, by position
     evictions: int = PACKING
-    most: tuple[int, ...] | None = None  # by node: pods that it may get
+    most: tuple[int, ...] | None = None  # by node: the most pods
 
     @property
     def total(self) -> int:
-        """The leaves of all pods."""
+        """The number of leaves of all pods."""
         return sum(demand.leaves for demand in self.demands)
 
     @property
     def is_single(self) -> bool:
-        """Whether it is a pod without a gang, which goes into any one unit."""
+        """Whether it is a single pod, which may go into any unit."""
         return len(self.demands) == 1 and self.group_within < 0 and self.units is None
 
     @property
@@ -67,13 +67,15 @@ class Request:
 
     @property
     def is_constrained(self) -> bool:
-        """Whether it takes more than enough leaves for pods to fit into a unit."""
+        """Whether enough leaves in a unit do not suffice for a pod."""
         confined = self.group_within >= 0 or any(demand.within >= 0 for demand in self.demands)
         return confined or self.most is not None
 
 
 def pools_of(state: State, vc: int, chain: int, pool: int) -> tuple[int, ...]:
-    """The pools that a request may use: ``pool`` is a pin, or -1 for all that are none."""
+    """Return the pools that a request may use; ``pool`` is a pin, or -1 for all
+    that are not pins.
+    """
     if pool >= 0:
         return (pool,)
     owners = enumerate(state.pools)
@@ -96,7 +98,7 @@ def request_of(
     evictions: int = PACKING,
     most: Sequence[int] | None = None,
 ) -> Request:
-    """The request; its pods ascend in size."""
+    """Return the request; its pods ascend in size."""
     allowed = None if suggested is None else frozenset(suggested)
     if most is not None and all(pods >= len(sizes) for pods in most):
         most = None
@@ -122,7 +124,9 @@ def request_of(
 
 
 def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
-    """How far a request has to reach for a leaf; None: further than this, or the leaf is bad."""
+    """Return how far a request must reach for a leaf; None if that exceeds ``reach`` or the leaf is
+    bad.
+    """
 
     def leaf_class(leaf: int) -> int | None:
         if leaf in state.bad:

@@ -1,28 +1,28 @@
-"""What groups hold: the binding of virtual cells to physical ones, and why it is safe.
+"""What groups hold: bindings of virtual to physical cells, and why they are safe.
 
-**Owners.** A leaf has a *user*, the group that runs there, and a *reserver*, the group that evicts
-it, each at most one; the *holder* is the reserver if there is one, else the user. A guaranteed
+**Owners.** A leaf has at most one *user*, the group that runs there, and at most one *reserver*,
+the group that evicts it; the *holder* is the reserver if there is one, else the user. A guaranteed
 holder has a virtual leaf of its tenant, which is paired with the leaf.
 
 **Bindings** (HiveD, OSDI'20, section 3). A virtual cell is bound exactly while a virtual leaf in it
-is paired (the root of a pin always), and the parent of a bound cell is bound to the parent of its
-physical cell. So a tenant's root is one physical cell with all its topology, and which one is
-decided only when the tenant starts to use it.
+is paired (a pin's root always), and the parent of a bound cell is bound to the parent of its
+physical cell. So a tenant's root is one physical cell with its topology, chosen only when the
+tenant starts to use it.
 
 **Safety.** A physical cell is free if no root is bound at, inside or around it; it is listed if it
-is free and its parent is not. On level l let F(l) be the listed cells, owed(l) the tenants' roots
-that are not bound, and
+is free and its parent is not. On level l let F(l) be the listed cells, owed(l) the tenants' unbound
+roots, and
 
     S(top) = F(top) - owed(top)        S(l) = S(l+1) * fanout + F(l) - owed(l)
 
-S(l) is what is left on a level when the levels above have got all that is owed there and have split
-the rest. As long as S >= 0 on all levels, every owed root can be bound, in any order (Theorem 1):
-binding one to a listed cell of its level changes no S, for F and owed both fall. If none is listed
-up to level m, then S(l) >= 0 and owed >= 0 force S > 0 on the levels above l up to m, which is all
-that a split of a cell of level m takes from them, one each; S(l) and all below stay as they are.
-Bad leaves count like others: cells are promised, and which of them are bad changes.
+S(l) is what remains on a level after the levels above have served their owed cells and split the
+rest. While S >= 0 on all levels, every owed root can be bound, in any order (Theorem 1): binding
+one to a listed cell of its level changes no S, as F and owed both fall. If no cell is listed up to
+level m, then S(l) >= 0 and owed >= 0 imply S > 0 on the levels above l up to m; splitting a cell of
+level m takes just one from each of them, and S(l) and all below stay the same. Bad leaves count
+like others: cells are guaranteed, and which of them are bad changes.
 
-Free lists, loads and S are recomputed whenever they are asked for.
+Free lists, loads and S are recomputed whenever they are needed.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ class State:
         self.pair: dict[int, VirtualLeaf] = {}
         self.bound: dict[VirtualCell, int] = {}
         self.partner: dict[PhysicalCell, VirtualCell] = {}  # the inverse
-        self.rooted: set[int] = set()  # leaves in cells that roots are bound to
+        self.rooted: set[int] = set()  # leaves in cells bound to roots
         for number, pool in enumerate(pools):
             if pool.pin is not None:
                 cell = PhysicalCell(pool.chain, pool.level, pool.pin)
@@ -68,7 +68,7 @@ class State:
         pools: Sequence[tuple[int, int, int, int]],
         pins: Sequence[tuple[int, int, int, int]],
     ) -> "State":
-        """The state of a new cluster: pins are bound, and all pools can be served."""
+        """Return the state of a new cluster, with pins bound; all pools can be served."""
         forests: list[Forest] = []
         for number, (fanouts, roots, node_level) in enumerate(chains):
             first = forests[-1].end_leaf if forests else 0
@@ -83,7 +83,7 @@ class State:
         return state
 
     def copy(self) -> "State":
-        """An independent state; groups and shapes are shared, for they never change."""
+        """Return an independent state; groups and shapes are immutable and shared."""
         other = copy(self)
         for name in ("bad", "user", "reserver", "groups", "pair", "bound", "partner", "rooted"):
             setattr(other, name, getattr(self, name).copy())
@@ -92,52 +92,52 @@ class State:
     # The physical side
 
     def forest_of(self, leaf: int) -> Forest:
-        """The chain that a leaf is in."""
+        """Return the chain of a leaf."""
         return next(f for f in self.forests if f.first_leaf <= leaf < f.end_leaf)
 
     @property
     def end_leaf(self) -> int:
-        """How many leaves there are."""
+        """The number of leaves."""
         return self.forests[-1].end_leaf if self.forests else 0
 
     def holder(self, leaf: int) -> int | None:
-        """The group that has the leaf, or will have it."""
+        """Return the group that has, or will have, the leaf."""
         return self.reserver.get(leaf, self.user.get(leaf))
 
     def _leaves(self, cell: PhysicalCell) -> range:
         return self.forests[cell.chain].leaves(cell.level, cell.number)
 
     def load(self, cell: PhysicalCell) -> int:
-        """Leaves whose holder has no right to them: opportunistic work."""
+        """Count leaves with opportunistic holders."""
         held = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is not None)
         return sum(leaf not in self.pair for leaf in held)
 
     def idle(self, cell: PhysicalCell) -> int:
-        """Healthy leaves that no group holds."""
+        """Count healthy leaves without a holder."""
         free = (leaf for leaf in self._leaves(cell) if self.holder(leaf) is None)
         return sum(leaf not in self.bad for leaf in free)
 
     def held(self, cell: PhysicalCell) -> int:
-        """Leaves whose holder has a right to them."""
+        """Count leaves with guaranteed holders."""
         return sum(leaf in self.pair for leaf in self._leaves(cell))
 
     def sick(self, cell: PhysicalCell) -> int:
-        """Bad leaves."""
+        """Count bad leaves."""
         return sum(leaf in self.bad for leaf in self._leaves(cell))
 
     def around(self, cell: PhysicalCell) -> Iterator[PhysicalCell]:
-        """A cell and those that it is in, upwards."""
+        """Yield a cell and those around it, upwards."""
         forest = self.forests[cell.chain]
         for level in range(cell.level, forest.top + 1):
             yield PhysicalCell(cell.chain, level, cell.number // forest.many(level, cell.level))
 
     def parent(self, cell: PhysicalCell) -> PhysicalCell | None:
-        """The cell that it is in; None: it is at the top."""
+        """Return the parent cell; None at the top."""
         _, *above = self.around(cell)
         return above[0] if above else None
 
     def is_root(self, cell: PhysicalCell) -> bool:
-        """Whether the cell is bound to the root of a pool."""
+        """Whether the cell is bound to a pool's root."""
         virtual = self.partner.get(cell)
         return virtual is not None and virtual.level == self.pools[virtual.pool].level
 
@@ -146,17 +146,17 @@ class State:
         return self.rooted.isdisjoint(self._leaves(cell))
 
     def is_listed(self, cell: PhysicalCell) -> bool:
-        """Whether the cell is in the canonical free list: it is free and its parent is not."""
+        """Whether the cell is free and its parent is not."""
         parent = self.parent(cell)
         return self.is_free(cell) and (parent is None or not self.is_free(parent))
 
     def listed(self, chain: int, level: int) -> list[int]:
-        """The free list of a level."""
+        """Return the free list of a level."""
         cells = self.forests[chain].cells(level)
         return [i for i in cells if self.is_listed(PhysicalCell(chain, level, i))]
 
     def surplus(self, chain: int) -> list[int]:
-        """S of every level."""
+        """Return S of every level."""
         forest = self.forests[chain]
         owed = Counter[int]()
         for number, pool in enumerate(self.pools):
@@ -170,14 +170,14 @@ class State:
         return spare
 
     def may_split(self, chain: int, level: int, source: int) -> bool:
-        """Whether a free cell of the level ``source`` may be split for an owed cell of ``level``.
+        """Whether a free cell of level ``source`` may be split for an owed cell of ``level``.
 
-        Algorithm 1 asks only if all lists below are empty, and then it always may.
+        Algorithm 1 asks only if all lists below are empty; then the answer is always yes.
         """
         return source == level or min(self.surplus(chain)[level + 1 : source + 1]) >= 1
 
     def may_be_root(self, cell: PhysicalCell) -> bool:
-        """Whether an owed root can be bound to the cell: it is free, and a split is safe."""
+        """Whether an owed root can be bound to the cell: it is free, and splitting is safe."""
         listed = (around.level for around in self.around(cell) if self.is_listed(around))
         source = next(listed, None)
         return source is not None and self.may_split(cell.chain, cell.level, source)
@@ -185,16 +185,16 @@ class State:
     # The virtual side
 
     def roots(self, pool: int) -> list[VirtualCell]:
-        """The roots of a pool."""
+        """Return the roots of a pool."""
         level = self.pools[pool].level
         return [VirtualCell(pool, level, index) for index in range(self.pools[pool].count)]
 
     def unbound_roots(self, pool: int) -> list[VirtualCell]:
-        """Those that are owed."""
+        """Return the owed roots."""
         return [root for root in self.roots(pool) if root not in self.bound]
 
     def path(self, leaf: int, virtual: VirtualLeaf) -> list[tuple[VirtualCell, PhysicalCell]]:
-        """The cells to be bound to each other, from the root of the pool down to the leaf."""
+        """Return the pairs of cells to bind, from the pool's root down to the leaf."""
         pool, number = virtual
         chain, top = self.pools[pool].chain, self.pools[pool].level
         forest = self.forests[chain]
@@ -207,9 +207,10 @@ class State:
         ]
 
     def virtual_leaf(self, cell: VirtualCell, leaf: int) -> VirtualLeaf:
-        """The virtual leaf for a leaf when a virtual cell is, or will be, bound around it.
+        """Return the virtual leaf for a leaf when a virtual cell is, or will be, bound around it.
 
-        On the way down a bound cell keeps its partner; another gets the lowest unbound child.
+        On the way down, a bound cell keeps its partner; an unbound one gets the lowest unbound
+        child.
         """
         chain = self.pools[cell.pool].chain
         forest = self.forests[chain]
@@ -226,7 +227,7 @@ class State:
     # Booking
 
     def book(self, leaf: int, virtual: VirtualLeaf) -> bool:
-        """Pair a leaf with a virtual leaf and bind what is around them; False: impossible."""
+        """Pair a leaf with a virtual leaf and bind the cells around them; False if impossible."""
         path = self.path(leaf, virtual)
         if leaf in self.pair or not all(self._may_bind(*cells) for cells in path):
             return False
@@ -244,7 +245,7 @@ class State:
         return physical not in self.partner
 
     def book_all(self, pairs: Iterable[tuple[int, VirtualLeaf]]) -> bool:
-        """Book all of them, or change nothing."""
+        """Book all pairs, or change nothing."""
         booked: list[int] = []
         for leaf, virtual in pairs:
             if not self.book(leaf, virtual):
@@ -255,7 +256,7 @@ class State:
         return True
 
     def unbook(self, leaf: int) -> None:
-        """The inverse of `book`."""
+        """Undo `book`."""
         for cell, physical in self.path(leaf, self.pair.pop(leaf)):
             pool = self.pools[cell.pool]
             is_pinned = pool.pin is not None and cell.level == pool.level
@@ -273,7 +274,7 @@ class State:
     # Groups
 
     def downgrade(self, handle: int) -> None:
-        """Take away a group's virtual leaves; it keeps running, opportunistically."""
+        """Remove a group's virtual leaves; it keeps running opportunistically."""
         group = self.groups[handle]
         for leaf, _ in group.pairs:
             if leaf not in self.reserver:
@@ -281,7 +282,7 @@ class State:
         self.groups[handle] = group.downgraded()
 
     def remove(self, handle: int) -> None:
-        """A group has ended, or gives up its reservation."""
+        """Remove a group that has ended or cancels its reservation."""
         if self.groups[handle].preempting:
             self.withdraw(handle)
             return
@@ -291,7 +292,7 @@ class State:
                 self.unbook(leaf)
 
     def withdraw(self, handle: int) -> None:
-        """Drop a preempting group; what it reserved goes back to the users, pair by pair."""
+        """Drop a preempting group; its leaves return to their users, pair by pair."""
         group = self.groups.pop(handle)
         for leaf in group.leaves:
             self.unbook(leaf)
@@ -304,5 +305,5 @@ class State:
                 assert booked, "a reserver holds a leaf by the virtual leaf of its user"
 
     def by_sequence(self, handles: "set[int]") -> list[int]:
-        """The groups in the order in which they came."""
+        """Return the groups in the order in which they came."""
         return sorted(handles, key=lambda handle: self.groups[handle].sequence)

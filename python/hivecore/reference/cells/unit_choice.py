@@ -1,25 +1,25 @@
-"""Which virtual cells a group gets: HiveD's intra-VC scheduler (OSDI'20, section 3).
+"""Chooses virtual cells for a group: HiveD's intra-VC scheduler (OSDI'20, section 3).
 
-A virtual cluster looks to its tenant like a private cluster, and groups are packed into it as in
-one, whatever other tenants do. Pods are put into *units*: virtual cells of the node level, or of
-the level of their pool's roots where that is lower. An opportunistic group has no virtual cells;
+A virtual cluster looks like a private cluster to its tenant, and groups are packed into it as in a
+private cluster, whatever other tenants do. Pods are put into *units*: virtual cells of node level,
+or of the level of the pool's roots if that is lower. An opportunistic group has no virtual cells;
 its units are the physical nodes.
 
-**The order of units.** Of those in use the unit with the fewest leaves left first, so that few are
-broken into and small gaps are filled before large ones; of these the largest. (HiveD takes the most
-used one, which is the same where all units are nodes.) Of idle ones the smallest, and those in the
-most used cell of the next level, so that whole racks stay idle. Leaves that the group may preempt
-count as idle, but of units that are equally used those without such leaves come first.
+**The order of units.** Units in use come first, the one with the fewest remaining leaves first, so
+that few units are opened and small gaps are filled; ties: the largest. (HiveD takes the most used
+one, which is the same if all units are nodes.) Of idle units, the smallest come first, then those
+in the most used cell of the next level, so that whole racks stay idle. Leaves that the group may
+preempt count as idle, but among equally used units those without such leaves come first.
 
-**The order of domains.** A gang runs fastest in one rack. A *domain* is the set of the units in one
-virtual cell above node level, lower levels first, and at last the set of all units. In a domain the
-pods are placed by next fit, in ascending size; HiveD stops there, and we search on where pods
-differ in size, the largest pod and the tightest unit first, until a placement is found.
+**The order of domains.** A gang is fastest in one rack. A *domain* is the set of units in a virtual
+cell above node level, lower levels first, and finally all units. In a domain, pods are placed by
+next fit in ascending size. HiveD stops there; here, unequal pods are also searched for, with the
+largest pod and the tightest unit first.
 
-**Opportunistic work** goes where guaranteed work comes last: into racks that no tenant is promised,
-then into promised ones that are idle, last of all where guaranteed work runs; of these into the
-tenant's cell of which the fewest quarters are taken, the ones with most opportunistic work, and
-from the far end, for guaranteed work is bound from the near one.
+**Opportunistic work** goes where guaranteed work comes last: into racks that no tenant owns, then
+into owned idle racks, then where guaranteed work runs; among these, into the tenant's cell with the
+fewest quarters taken, the ones with most opportunistic work, and from the far end, because
+guaranteed work is bound from the near end.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ __all__ = ["Chooser"]
 
 
 class Chooser:
-    """Units, domains and choices of one request in one state, for one reach."""
+    """The units, domains and choices of a request in a state, for a given reach."""
 
     def __init__(self, state: State, request: Request, reach: int) -> None:
         self.state, self.request, self.reach = state, request, reach
@@ -45,7 +45,7 @@ class Chooser:
     # Units
 
     def all_units(self) -> Iterator[Unit]:
-        """All of them, in the order in which policies number them."""
+        """Yield all units, in the order in which policies number them."""
         node, state = self.forest.node_level, self.state
         if self.request.priority < 0:
             for number in self.forest.cells(node):
@@ -68,23 +68,23 @@ class Chooser:
         return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
 
     def _held(self, cell: VirtualCell) -> list[int]:
-        """The leaves that groups hold in a virtual cell."""
+        """Return the leaves that groups hold in a virtual cell."""
         if cell not in self.state.bound:
             return []
         leaves = self.forest.leaves(cell.level, self.state.bound[cell])
         return [leaf for leaf in leaves if leaf in self.state.pair]
 
     def _lower(self, cell: VirtualCell) -> int:
-        """The leaves of these groups that may be preempted."""
+        """Count the leaves of these groups that may be preempted."""
         lower = (is_lower(self.state, self.request, leaf) for leaf in self._held(cell))
         return sum(lower) if self.reach == GUARANTEED else 0
 
     def _used(self, cell: VirtualCell) -> int:
-        """The leaves of these groups that stay."""
+        """Count the leaves of these groups that stay."""
         return len(self._held(cell)) - self._lower(cell)
 
     def _used_around(self, unit: Unit) -> int:
-        """The same in the virtual cell of the next level around a virtual node."""
+        """Count the same in the virtual cell of the next level around a virtual node."""
         if unit.level < self.forest.node_level or unit.level == self.state.pools[unit.pool].level:
             return 0
         number = unit.number // self.forest.fanouts[unit.level]
@@ -95,13 +95,15 @@ class Chooser:
         return unit.node is None or suggested is None or unit.node in suggested
 
     def packing(self, leaves: int, used: int) -> int:
-        """How tightly a cell is packed, or how little it is spread, so that less is better."""
+        """Return a score for how tightly a cell is packed, or how little it is spread; less is
+        better.
+        """
         if self.request.spread:
             return used
         return leaves - used if used else self.state.end_leaf
 
     def opened(self, choice: Choice) -> int:
-        """The idle units in a choice, so that less is better."""
+        """Count the idle units in a choice; less is better."""
         idle = sum(unit.used == 0 for unit in choice)
         return -idle if self.request.spread else idle
 
@@ -116,7 +118,7 @@ class Chooser:
     # Domains
 
     def domains(self) -> Iterator[list[list[Unit]]]:
-        """Sets of units in order of preference, level by level, each to be tried as a whole."""
+        """Yield sets of units in order of preference, level by level."""
         within, node, top = self.request.group_within, self.forest.node_level, self.forest.top
         single, guaranteed = len(self.request.demands) == 1, self.request.priority >= 0
         if within >= 0:
@@ -130,7 +132,9 @@ class Chooser:
             yield [self.units]
 
     def _cells_as_domains(self, level: int, lower_roots: bool) -> list[list[Unit]]:
-        """The units in each cell of a level; lower roots are cells of it if they may be."""
+        """Return the units in each cell of a level, including lower roots if they count as cells of
+        it.
+        """
         domains: dict[VirtualCell, list[Unit]] = {}
         for unit in self.units:
             highest = self.forest.top if unit.pool < 0 else self.state.pools[unit.pool].level
@@ -156,7 +160,7 @@ class Chooser:
         return promised, self._taken_around(physical), packing, -cell.number
 
     def _taken_around(self, cell: PhysicalCell) -> int:
-        """Quarters of the tenant's cell around it that are taken or bad."""
+        """Count the quarters of the tenant's cell around it that are taken or bad."""
         root = next(filter(self.state.is_root, self.state.around(cell)), None)
         if root is None:
             return 0
@@ -165,7 +169,7 @@ class Chooser:
     # Choices
 
     def choices(self) -> Iterator[Choice]:
-        """All of them in order of preference; of a level, those that open the fewest idle units."""
+        """Yield all choices in order of preference; within a level, fewest opened units first."""
         demands, guaranteed = list(self.request.demands), self.request.priority >= 0
         if guaranteed and self.request.is_single:
             yield from ({unit: demands} for unit in self.units if self._takes(unit, demands))
@@ -175,7 +179,7 @@ class Chooser:
             yield from sorted(choices, key=self.opened) if guaranteed else choices
 
     def choose(self, domain: list[Unit]) -> Choice | None:
-        """Units for all pods."""
+        """Return units for all pods."""
         if self.request.units is not None:
             return self._units_of_policy(domain)
         if _room(domain) < self.request.total:
@@ -198,7 +202,7 @@ class Chooser:
         return choice if fits else None
 
     def _takes(self, unit: Unit, demands: list[Demand]) -> bool:
-        """Whether the pods fit into the unit together, or into an idle one if it is not bound."""
+        """Whether the pods fit into the unit together, or into an idle unit if it is unbound."""
         if sum(demand.leaves for demand in demands) > unit.available:
             return False
         if not self.request.is_constrained:

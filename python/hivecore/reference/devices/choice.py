@@ -1,24 +1,24 @@
-"""Which devices of a node serve a request: the best of all choices there are (section 8.3).
+"""Chooses a node's devices for a request: the best of all choices (section 8.3).
 
-Devices of a type are chosen for the whole need at once. The best choice is the first in this order:
+The devices of a type are chosen for the whole need at once. Choices are compared in this order:
 
-0. through a reservation: the fewest devices that are not its own;
-1. the best tier of partitions, where one is asked for;
-2. the tightest scope: one device, one PCIe switch, one NUMA node, one socket, the machine;
-3. joint types near: over all places of the chosen devices, the fewest whose nearest NIC is across
-   the machine, then across the socket, then across the NUMA node;
+0. with a reservation: fewest devices outside it;
+1. the best tier of partitions, if a partition is asked for;
+2. the tightest scope: device, PCIe switch, NUMA node, socket, machine;
+3. joint types near: fewest places whose nearest NIC is across the machine, then across the socket,
+   then across the NUMA node;
 4. the partition that leaves most whole partitions of larger sizes;
-5. bin-pack: the fewest idle devices on the touched switches, then in the touched NUMA nodes, then
-   in the touched sockets (spread: the fewest devices in use);
+5. bin-pack: fewest idle devices on the touched switches, then NUMA nodes, then sockets (spread:
+   fewest devices in use);
 6. bin-pack: the least left on the devices themselves (spread: the most);
 7. the lowest minors.
 
-What a choice costs in 1 to 5 follows from the *places* (switches, or devices without one) that it
-touches. So it is enough to look at each set of places, and to fill it: from each place its best
-device, then the best of all the rest. That takes O(2**places), which the kernel avoids.
+The costs 1 to 5 depend only on the *places* (switches, or devices without a switch) that a choice
+touches. So it suffices to try each set of places, and take the best device of each, then the best
+of the rest. This takes O(2**places), which the kernel avoids.
 
-Joint types follow the first (GPUs, if they are among them). Where the followers are must not harm
-their number: they take one device for each switch that is touched, and never less than was asked.
+Joint types follow the first type (GPUs, if included). The positions of followers must not reduce
+their number: there is one for each touched switch, and never fewer than requested.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,7 +31,7 @@ from hivecore.reference.devices.templates import template_of
 
 __all__ = ["CODES", "Choice", "Failure", "capacity", "choose", "choose_in", "scope_of"]
 
-#: Why a node cannot serve a request, from what no owner's end can mend to what it can.
+#: Why a node cannot serve a request, the hardest to remedy first.
 CODES = (
     "fits",
     "no devices",
@@ -54,7 +54,7 @@ _RESIDUAL_WEIGHTS = {2: 1, 4: 100, 8: 10_000}
 
 
 class Choice(NamedTuple):
-    """What a node would give."""
+    """The devices that a node would allocate."""
 
     charges: tuple[Charge, ...]
     scopes: dict[str, int]
@@ -78,13 +78,13 @@ def choose(
     numa: Collection[int] | None = None,
     without: Collection[str] = (),
 ) -> Choice | Failure:
-    """The best choice on a node, or why there is none."""
+    """Return the best choice on a node, or why there is none."""
     return choose_in(View(node, numa, without), request, policy)
 
 
 def capacity(node: NodeState, request: Any, most: int, policy: str = "bin-pack") -> int:
-    """How many pods with this request, up to ``most``, a node holds if each in turn has the best
-    choice.
+    """Return how many pods with this request (at most ``most``) fit when placed one after the
+    other.
     """
     tried = node.copy()
     for pods in range(most):
@@ -96,7 +96,7 @@ def capacity(node: NodeState, request: Any, most: int, policy: str = "bin-pack")
 
 
 def choose_in(view: View, request: Any, policy: str) -> Choice | Failure:
-    """The same, as the request sees the node."""
+    """As `choose`, for the node as the request sees it."""
     choice = _chosen(view, request, policy)
     if isinstance(choice, Choice):
         return choice
@@ -119,7 +119,7 @@ def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
     charges = tuple(
         _charge(view, device, need, view.times(chosen[need.type], need)[device.minor])
         for need in request.needs
-        for device in sorted(chosen[need.type], key=lambda one: int(one.minor))
+        for device in sorted(chosen[need.type], key=lambda entry: int(entry.minor))
     )
     return Choice(charges, {type: scope_of(devices) for type, devices in chosen.items()})
 
@@ -134,11 +134,13 @@ def _charge(view: View, device: Any, need: Any, times: int) -> Charge:
 
 
 def _lacking(view: View, request: Any) -> tuple[str, str] | None:
-    """The first code that follows from counting devices."""
+    """Return the first code that follows from counting devices."""
     for need in request.needs:
         if not view.node.devices.get(need.type):
             return "no devices", need.type
-        devices = [one for one in view.node.devices[need.type].values() if view.is_visible(one)]
+        devices = [
+            device for device in view.node.devices[need.type].values() if view.is_visible(device)
+        ]
         least = 1 if need.repeat else need.count
         if len(devices) < least:
             return "too few", need.type
@@ -173,8 +175,8 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
 
 
 def _suited(view: View, need: Any) -> list[Any]:
-    """The healthy devices that could serve a need if they were idle; all that a need for every
-    device wants.
+    """Return the healthy devices that could serve a need if idle; all that an
+    "every" need wants.
     """
     return [
         device
@@ -184,7 +186,7 @@ def _suited(view: View, need: Any) -> list[Any]:
 
 
 def _groups(request: Any) -> list[tuple[Any, list[Any]]]:
-    """Needs that are chosen together: (the driver, its followers), by the order of the types."""
+    """Return needs that are chosen together, as (driver, followers), ordered by type."""
     joint = [next(need for need in request.needs if need.type == type) for type in request.joint]
     groups: list[tuple[Any, list[Any]]] = []
     for need in request.needs:
@@ -200,7 +202,7 @@ def _driver(joint: list[Any]) -> Any:
 
 
 def scope_of(devices: list[Any]) -> int:
-    """Index in _SCOPES of the tightest scope around the devices."""
+    """Return the index in _SCOPES of the tightest scope around the devices."""
     if len(devices) == 1:
         return 0
     for level, place in ((1, "pcie"), (2, "numa"), (3, "socket")):
@@ -211,25 +213,23 @@ def scope_of(devices: list[Any]) -> int:
 
 
 def _domain(device: Any, scope: str) -> Any:
-    """What the device is in of this scope; where that is not known, of the next tighter one: what
-    is together there is together in every wider scope.
-    """
+    """Return the domain of a device in a scope; if unknown, that of the next tighter scope."""
     for level in ("socket", "numa", "pcie")[("socket", "numa", "pcie").index(scope) :]:
         if getattr(device, level) is not None:
             return level, getattr(device, level)
     return "device", device.minor
 
 
-def _distance(one: Any, other: Any) -> int:
-    """0: on the same switch, 1: in the same NUMA node, 2: on the same socket, 3: neither."""
+def _distance(first: Any, other: Any) -> int:
+    """0: same switch, 1: same NUMA node, 2: same socket, 3: none of these."""
     for level, place in enumerate(("pcie", "numa", "socket")):
-        if getattr(one, place) is not None and getattr(one, place) == getattr(other, place):
+        if getattr(first, place) is not None and getattr(first, place) == getattr(other, place):
             return level
     return 3
 
 
 class _Search:
-    """The best devices for one need and for those that follow it."""
+    """The best devices for a need and for those that follow it."""
 
     def __init__(
         self, view: View, request: Any, policy: str, driver: Any, followers: list[Any]
@@ -240,11 +240,11 @@ class _Search:
         self.candidates = view.eligible(driver)
 
     def best(self) -> dict[str, list[Any]] | str:
-        """Type -> devices, or the code of what stands in the way."""
+        """Return type -> devices, or the code of the obstacle."""
         choices = [self._keyed(self.followers, pools) for pools in self._pools()]
-        keyed = [one for one in choices if one is not None]
+        keyed = [choice for choice in choices if choice is not None]
         if keyed:
-            chosen: dict[str, list[Any]] = min(keyed, key=lambda one: one[0])[1]
+            chosen: dict[str, list[Any]] = min(keyed, key=lambda entry: entry[0])[1]
             return chosen
         if self._keyed([], {}) is not None:
             return "joint"
@@ -253,7 +253,7 @@ class _Search:
         return "scope"
 
     def _pools(self) -> Iterator[dict[str, list[Any]]]:
-        """For each follower the devices that it may be chosen from: those of one scope."""
+        """Yield, for each follower, the devices of one scope to choose from."""
         kinds = []
         for need in self.followers:
             eligible = self.view.eligible(need)
@@ -263,7 +263,7 @@ class _Search:
                 kinds.append([[device] for device in eligible])
             else:
                 domains: dict[Any, list[Any]] = {}
-                for device in eligible:  # by minor, and so are the domains
+                for device in eligible:  # sorted by minor, and so are the domains
                     domains.setdefault(_domain(device, need.scope), []).append(device)
                 kinds.append(list(domains.values()))
         for pools in product(*kinds):
@@ -280,7 +280,7 @@ class _Search:
     # --- free choice
 
     def _of_places(self, followers: list[Any], pools: dict[str, list[Any]]) -> Any:
-        """The best over all sets of places."""
+        """Return the best choice over all sets of places."""
         if self.driver.every:
             return self._weighed(list(self.candidates), followers, pools)
         if self.driver.repeat:
@@ -300,12 +300,12 @@ class _Search:
         return best
 
     def _filled(self, places: list[list[Any]]) -> list[Any]:
-        """The best devices with one at least from each place; empty: there are too few."""
+        """Return the best devices with at least one from each place; empty if there are too few."""
         if sum(map(len, places)) < self.driver.count:
             return []
         taken = [min(devices, key=self._rank) for devices in places]
         rest = sorted(
-            (one for one in chain(*places) if one not in taken),
+            (device for device in chain(*places) if device not in taken),
             key=self._rank,
         )
         return taken + rest[: self.driver.count - len(taken)]
@@ -318,7 +318,7 @@ class _Search:
     # --- partitions
 
     def _is_partitioned(self) -> str:
-        """Whether the choice "must" be one partition, "may" be if one is free, or "" is not."""
+        """Return whether the choice "must" be a partition, "may" be if one is free, or "" (not)."""
         rows = self.view.node.inventory.partition_rows()
         if self.driver.type != "gpu" or self.driver.shared or self.driver.every:
             return ""
@@ -350,7 +350,7 @@ class _Search:
         return best
 
     def _residual(self, row: Any) -> int:
-        """What would be left of larger or equal partitions, the larger the more."""
+        """Return a score for the remaining partitions of equal or larger size."""
         rows = self.view.node.inventory.partition_rows()
         usable = {
             device.minor for device in self.view.healthy("gpu") if not self.view.in_use(device)
@@ -377,7 +377,7 @@ class _Search:
         row: Any = None,
         most: int | None = None,
     ) -> Any:
-        """(key, type -> devices), or None if the devices cannot be used so."""
+        """Return (key, type -> devices), or None if the devices cannot be used this way."""
         level = scope_of(devices)
         if level > (self.most if most is None else most):
             return None
@@ -402,7 +402,7 @@ class _Search:
     def _distances(
         self, devices: list[Any], followers: list[Any], pools: dict[str, list[Any]]
     ) -> tuple[int, int, int]:
-        """How many places have their nearest follower at distance 3, 2 and 1."""
+        """Count the places whose nearest follower is at distance 3, 2 and 1."""
         places = {_place(device): device for device in devices}
         nearest = [
             min(_distance(device, other) for other in pools[need.type])
@@ -412,7 +412,7 @@ class _Search:
         return nearest.count(3), nearest.count(2), nearest.count(1)
 
     def _neighbourhood(self, devices: list[Any]) -> tuple[int, int, int]:
-        """Idle devices (spread: those in use) around: on the switches, NUMA nodes, sockets."""
+        """Count idle devices (spread: those in use) on the switches, NUMA nodes and sockets."""
         spread = self.policy == "spread"
         counted = [
             device
@@ -429,18 +429,18 @@ class _Search:
         )
 
     def _following(self, need: Any, pool: list[Any], devices: list[Any]) -> list[Any] | None:
-        """The follower's devices, near to those of the driver."""
-        by_minor = sorted(devices, key=lambda one: int(one.minor))
-        switches = {one.pcie: one for one in reversed(by_minor) if one.pcie is not None}
+        """Return the follower's devices, near to the driver's."""
+        by_minor = sorted(devices, key=lambda device: int(device.minor))
+        switches = {device.pcie: device for device in reversed(by_minor) if device.pcie is not None}
         wanted = max(need.count, len(switches))
         if self.request.same_pcie:
             pool = [device for device in pool if device.pcie in switches]
             reached = {device.pcie for device in pool}
-            if any(one.pcie not in reached for one in devices):
+            if any(device.pcie not in reached for device in devices):
                 return None
         else:
             wanted = min(wanted, len(pool))
-        if need.type == self.request.joint[0]:  # named first: so many and no more
+        if need.type == self.request.joint[0]:  # named first: exactly this number
             if self.request.same_pcie and wanted > need.count:
                 return None
             wanted = need.count
@@ -454,15 +454,15 @@ class _Search:
             return near, not self.view.is_reserved(device), left, device.minor
 
         taken: list[Any] = []
-        for level in range(4):  # a place's nearest follower is taken, if no other is as near
-            for device in sorted(switches.values(), key=lambda one: int(one.minor)):
-                near = [one for one in pool if _distance(one, device) <= level]
+        for level in range(4):  # use a place's nearest follower unless another is as near
+            for device in sorted(switches.values(), key=lambda switch: int(switch.minor)):
+                near = [candidate for candidate in pool if _distance(candidate, device) <= level]
                 if near and not set(map(id, near)) & set(map(id, taken)) and len(taken) < wanted:
                     taken.append(min(near, key=rank))
-        rest = sorted((one for one in pool if one not in taken), key=rank)
+        rest = sorted((device for device in pool if device not in taken), key=rank)
         return taken + rest[: wanted - len(taken)]
 
 
 def _place(device: Any) -> Any:
-    """Its switch, or itself if it is on none."""
+    """Return the device's switch, or the device itself without one."""
     return ("switch", device.pcie) if device.pcie is not None else ("device", device.minor)

@@ -1,9 +1,8 @@
-"""What a device would give for a need, and which devices can.
+"""Which devices can serve a need, and what each would give.
 
-A share of memory in percent is converted once per device, into its bytes, rounded down: shares that
-sum to 100 percent always fit on one card, and a card is never promised more bytes than it has,
-whatever mixture of bytes and percents its owners asked for. A share that comes to no byte occupies
-the card all the same.
+A percentage of memory is converted to bytes of the device once, rounded down. So shares that sum to
+100 percent always fit on a card, and no card is promised more bytes than it has, however its owners
+mix bytes and percentages. A share of zero bytes still occupies the card.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,7 +15,7 @@ __all__ = ["View", "charge_of", "columns", "left_after", "primary"]
 
 
 def columns(device: Any) -> dict[str, int]:
-    """What the device has; memory is counted in bytes if it has bytes, else in percent."""
+    """Return what the device has; memory is in bytes if it has bytes, otherwise in percent."""
     amounts = dict(device.amounts)
     if "memory" in amounts:
         amounts.pop("memory_ratio", None)
@@ -24,7 +23,7 @@ def columns(device: Any) -> dict[str, int]:
 
 
 def charge_of(need: Any, device: Any) -> dict[str, int]:
-    """What one device would be charged for the need."""
+    """Return what a device would be charged for the need."""
     amounts = dict(need.amounts)
     total = columns(device).get("memory")
     if "memory_ratio" in amounts and total is not None:
@@ -33,7 +32,7 @@ def charge_of(need: Any, device: Any) -> dict[str, int]:
 
 
 def primary(device: Any) -> str:
-    """The amount by which devices of a type are compared."""
+    """Return the amount by which devices of a type are compared."""
     have = columns(device)
     host = device.type == "host"
     order = ["cpu", "memory"] if host else ["memory", "memory_ratio", "share"]
@@ -41,14 +40,13 @@ def primary(device: Any) -> str:
 
 
 class View:
-    """A node as one request sees it.
+    """A node as a request sees it.
 
-    :param numa: the NUMA nodes to use; None: all.
-    :param without: owners to think away.
-    :param reserved: what one of them has, if the request comes through it; or designated devices.
-    :param confined: the types of which nothing else may be had.
-    :param any_function: of a confined device for which no virtual function is named, any may be
-        had; otherwise none.
+    :param numa: the NUMA nodes to use; None for all.
+    :param without: owners to ignore.
+    :param reserved: what a used reservation holds, or the designated devices.
+    :param confined: types of which only reserved devices may be used.
+    :param any_function: whether a confined device without a named virtual function allows any.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class View:
         self.any_function = any_function
 
     def healthy(self, type: str) -> list[Any]:
-        """The healthy devices of the type, by minor; of a confined type the reserved ones."""
+        """Return the type's healthy devices by minor; for a confined type, the reserved ones."""
         devices = self.node.devices.get(type, {})
         return [
             devices[minor]
@@ -79,11 +77,11 @@ class View:
         ]
 
     def is_reserved(self, device: Any) -> bool:
-        """Whether it is one of the reserved devices."""
+        """Whether it is a reserved device."""
         return (device.type, device.minor) in self.reserved
 
     def free(self, device: Any) -> dict[str, int]:
-        """What is left of each amount; of a confined type no more than is reserved."""
+        """Return what is left of each amount; for a confined type, at most what is reserved."""
         free = self.node.free(device.type, device.minor)
         if device.type in self.confined:
             reserved = self.reserved[device.type, device.minor].amounts
@@ -91,21 +89,19 @@ class View:
         return free
 
     def is_visible(self, device: Any) -> bool:
-        """Whether the device is on one of the NUMA nodes; one whose NUMA node is not known is on
-        all of them.
-        """
+        """Whether the device is on an allowed NUMA node, or its NUMA node is unknown."""
         return self.numa is None or device.numa is None or device.numa in self.numa
 
     def in_use(self, device: Any) -> bool:
-        """Whether anybody has some of it."""
+        """Whether any owner has a part of it."""
         return bool(self.node.charges_on(device.type, device.minor))
 
     def functions(self, device: Any, selector: Any) -> list[str]:
-        """Bus addresses of its free virtual functions in groups with these labels, sorted."""
+        """Return sorted bus addresses of its free virtual functions in groups with these labels."""
         taken = (
-            self.node.used_functions(device.type, one) for one in self.node.minors(device.type)
+            self.node.used_functions(device.type, minor) for minor in self.node.minors(device.type)
         )
-        used = set().union(*taken)  # by its address, wherever it was when it was given
+        used = set().union(*taken)  # by address, even if it was on another device then
         return sorted(
             function.bus_id
             for group in device.vf_groups
@@ -121,13 +117,13 @@ class View:
         return named == function or (named is None and self.any_function)
 
     def function_for(self, device: Any, selector: Any) -> str:
-        """The one that a need gets: a reserved one, else that of the lowest address."""
+        """Return the function for a need: a reserved one, else the lowest address."""
         free = self.functions(device, selector)
         own = [charge.function for charge in self.reserved.values()]
         return next((function for function in free if function in own), free[0])
 
     def matches(self, device: Any, need: Any) -> bool:
-        """Whether the need may have this device at all, were nobody on the node."""
+        """Whether the device could serve the need on an empty node."""
         return (
             self.is_visible(device)
             and self.has_labels(device, need)
@@ -135,11 +131,11 @@ class View:
         )
 
     def has_labels(self, device: Any, need: Any) -> bool:
-        """Whether its labels are those that the need wants."""
+        """Whether its labels match the need."""
         return selects(need.selector, device.labels)
 
     def is_large_enough(self, device: Any, need: Any) -> bool:
-        """Whether it has as much as the need wants of it."""
+        """Whether it is large enough for the need."""
         have = columns(device)
         wanted = charge_of(need, device)
         return all(name in have and amount <= have[name] for name, amount in wanted.items())
@@ -154,37 +150,41 @@ class View:
         )
 
     def slots(self, device: Any, need: Any, amounts: dict[str, int]) -> int:
-        """How often so much of a device gives what is needed, up to the number that is needed."""
+        """Return how often such an amount serves the need, at most as often as needed."""
         wanted = charge_of(need, device)
         slots = [amounts[name] // amount for name, amount in wanted.items()]
         return min([int(need.count), *slots])
 
     def suffice(self, devices: list[Any], need: Any) -> bool:
-        """Whether these devices are enough for the need, if they are idle."""
+        """Whether these devices suffice for the need if they are idle."""
         if not need.repeat:
             return len(devices) >= int(need.count)
-        return sum(self.slots(one, need, columns(one)) for one in devices) >= int(need.count)
+        return sum(self.slots(device, need, columns(device)) for device in devices) >= int(
+            need.count
+        )
 
     def times(self, devices: list[Any], need: Any) -> dict[int, int]:
-        """By minor how often each device gives what is needed: once, or where it may repeat as
-        often as it can now, in the order of minors, reserved ones first.
+        """Return minor -> how often the device is used: once, or with repetition as often as
+        possible.
+
+        Reserved devices come first, then by minor.
         """
         if not need.repeat:
             return {device.minor: 1 for device in devices}
-        found, missing = {}, need.count
-        for one in sorted(devices, key=lambda one: (not self.is_reserved(one), one.minor)):
-            number = self.slots(one, need, self.free(one))
-            given = {name: number * amount for name, amount in charge_of(need, one).items()}
-            if given == columns(one) and self.in_use(one):
-                number -= 1  # all of it takes an idle device
+        times, missing = {}, need.count
+        for device in sorted(devices, key=lambda entry: (not self.is_reserved(entry), entry.minor)):
+            number = self.slots(device, need, self.free(device))
+            given = {name: number * amount for name, amount in charge_of(need, device).items()}
+            if given == columns(device) and self.in_use(device):
+                number -= 1  # a whole device must be idle
             number = min(number, missing)
             missing -= number
             if number:
-                found[one.minor] = number
-        return found if not missing else {}
+                times[device.minor] = number
+        return times if not missing else {}
 
     def is_closed(self, device: Any) -> bool:
-        """Whether an owner keeps others off it."""
+        """Whether an exclusive owner blocks it."""
         for other in self.node.devices[device.type].values():
             for charge in self.node.charges_on(device.type, other.minor):
                 if charge.exclusive and other.minor == device.minor:
@@ -195,7 +195,7 @@ class View:
         return False
 
     def is_alone(self, device: Any, exclusive: str | None) -> bool:
-        """Whether nobody is where the need wants to be alone."""
+        """Whether no owner is where the need wants exclusive use."""
         if exclusive is None:
             return True
         near = [device]
@@ -219,12 +219,12 @@ class View:
         )
 
     def eligible(self, need: Any) -> list[Any]:
-        """The devices that can serve the need now, by minor."""
+        """Return the devices that can serve the need now, by minor."""
         return [device for device in self.healthy(need.type) if self.fits(device, need)]
 
 
 def left_after(view: View, device: Any, need: Any) -> int:
-    """How much of its primary amount would be free after it had served the need."""
+    """Return how much of its primary amount would remain free after serving the need."""
     name = primary(device)
     free = view.free(device)
     return free.get(name, 0) - charge_of(need, device).get(name, 0)

@@ -1,15 +1,15 @@
-"""How much of a node's idle GPUs the pods that come cannot use (FGD, USENIX ATC'23, section 3).
+"""How much of a node's idle GPUs expected pods cannot use (FGD, USENIX ATC'23, section 3).
 
-Which pods come is a task mix: classes of equal pods, each with its weight. Seen by a class, the
-idle part of a node's cards is a fragment
+Expected pods are a task mix: classes of equal pods with weights. For a class, the fragment of a
+node's idle GPU capacity is
 
-- all of it, if the class cannot run here (too little CPU, a wrong model, fewer cards with room than
-  it takes) or needs no card, so that it could leave the node with idle GPUs and no CPU;
-- else what is idle on cards that have too little of it for one of its shares.
+- all of it, if the class cannot run here (too little CPU, wrong model, too few cards with room), or
+  needs no card and so could use up the CPU;
+- otherwise, what is idle on cards that have too little for one of its shares.
 
-The fragmentation F of a node is the sum over the classes of weight times fragment, and that of a
-cluster the sum over its nodes. Weights are integers, so F is one, too: its unit is that of a card's
-share times that of a weight. The paper's F has weights that sum up to 1: divide by the sum.
+A node's fragmentation F is the sum over classes of weight times fragment; a cluster's is the sum
+over nodes. Weights are integers, so F is an integer in units of share times weight. The paper's
+weights sum to 1: divide by the sum.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ __all__ = ["Task", "TaskMix", "can_run", "fragment", "fragmentation"]
 class Task(NamedTuple):
     """A class of equal pods.
 
-    :param share: what the pod takes of each of its cards, in the unit of the cards' sizes.
-    :param cards: how many it takes, each another one; 0: no card.
+    :param share: what the pod takes of each card, in the unit of the cards' sizes.
+    :param cards: the number of different cards.
     :param cpu: what it takes of the host.
-    :param models: of the cards that it can use; empty: of all.
+    :param models: usable card models; empty for all.
     """
 
     share: int
@@ -35,7 +35,7 @@ class Task(NamedTuple):
 
 
 class TaskMix(Counter[Task]):
-    """The weight of each class: given, or learned as the number of its pods that have come.
+    """The weight of each class: given, or the number of its pods seen so far.
 
     >>> mix = TaskMix({Task(500, 1, 4000): 3})
     >>> mix.see(Task(500, 1, 4000))
@@ -45,7 +45,7 @@ class TaskMix(Counter[Task]):
 
     @classmethod
     def of(cls, pods: Iterable[Any]) -> Self:
-        """The classes of all these pods, each as often as it is there.
+        """Count the classes of these pods.
 
         :param pods: with `share`, `cards`, `cpu` and `models`.
         """
@@ -55,7 +55,7 @@ class TaskMix(Counter[Task]):
         return mix
 
     def see(self, pod: Any) -> None:
-        """Another pod has come: its class weighs one more."""
+        """Count another pod."""
         if pod.share and pod.cards:
             self[Task(pod.share, pod.cards, pod.cpu, pod.models)] += 1
         else:
@@ -63,15 +63,15 @@ class TaskMix(Counter[Task]):
 
 
 def can_run(task: Task, free: Sequence[int], cpu: int, model: str) -> bool:
-    """Whether a pod of the class could start with these free shares of cards and this free CPU."""
+    """Whether a pod of the class could start with these free shares and CPU."""
     if not task.cards:
         return cpu >= task.cpu
     usable = not task.models or model in task.models
-    return usable and cpu >= task.cpu and sum(one >= task.share for one in free) >= task.cards
+    return usable and cpu >= task.cpu and sum(share >= task.share for share in free) >= task.cards
 
 
 def fragment(task: Task, free: Sequence[int], cpu: int, model: str) -> int:
-    """What the class cannot use of the free shares.
+    """Return what the class cannot use of the free shares.
 
     >>> fragment(Task(500, 1, 4000), [300, 700, 1000], 8000, "T4")
     300
@@ -80,9 +80,9 @@ def fragment(task: Task, free: Sequence[int], cpu: int, model: str) -> int:
     """
     if not task.cards or not can_run(task, free, cpu, model):
         return sum(free)
-    return sum(one for one in free if one < task.share)
+    return sum(share for share in free if share < task.share)
 
 
 def fragmentation(free: Sequence[int], cpu: int, model: str, mix: TaskMix) -> int:
-    """F of one node: the sum over the classes of weight times fragment."""
+    """Return F of a node."""
     return sum(weight * fragment(task, free, cpu, model) for task, weight in mix.items())

@@ -1,4 +1,4 @@
-"""Label selectors, as Kubernetes defines them (``metav1.LabelSelector``)."""
+"""Label selectors as in Kubernetes (``metav1.LabelSelector``)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,9 +7,9 @@ __all__ = ["selects"]
 
 
 def selects(selector: Iterable[Any], labels: Iterable[tuple[str, str]]) -> bool:
-    """Whether these labels keep all rules of the selector: pairs that must be there, expressions.
+    """Whether these labels satisfy all rules of a selector: required pairs and expressions.
 
-    What lacks the key of "NotIn" or "DoesNotExist" keeps that rule.
+    A missing key satisfies "NotIn" and "DoesNotExist".
 
     >>> selects([("ring", "a")], [("kind", "fast"), ("ring", "a")])
     True

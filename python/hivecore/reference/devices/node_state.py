@@ -1,12 +1,11 @@
-"""The devices of one node and who holds how much of them.
+"""The devices of a node and their owners.
 
-A device is known by its type and minor. What it has and what is used of it are dicts from the name
-of an amount to a number; a name that is missing counts as 0 when it is used, and as something that
-the device does not have in its total. Charges belong to owners: an owner is charged once, and its
-end takes back exactly what it was charged, whatever has become of the inventory meanwhile.
+A device is known by type and minor. Amounts are dicts; a missing name means 0 in what is used, and
+an amount that the device does not have in its total. An owner is charged once, and refunded exactly
+that, whatever happens to the inventory meanwhile.
 
-Invariant: what is used of a device is the sum of its owners' charges, and each of its virtual
-functions has one owner at most.
+Invariant: a device's used amounts are the sums of its owners' charges, and each virtual function
+has at most one owner.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ __all__ = ["Charge", "NodeState"]
 
 
 class Charge(NamedTuple):
-    """What one owner has of one device."""
+    """What an owner has of a device."""
 
     type: str
     minor: int
@@ -23,15 +22,15 @@ class Charge(NamedTuple):
     function: str | None = None
     """Bus address of its virtual function."""
     exclusive: str | None = None
-    """"device": nobody else may use it; "pcie": nor any device of the type on its switch."""
+    """"device": no other owner may use it; "pcie": nor any device of the type on its switch."""
     template: str = ""
     """Of a share of a GPU; "": it is of none."""
 
 
 class NodeState:
-    """One node (section 1.1 of the specification, 8.1).
+    """A node (sections 1.1 and 8.1 of the specification).
 
-    :param inventory: with ``devices``, as `hivecore.devices.NodeDevices` has them.
+    :param inventory: with ``devices``, as in `hivecore.devices.NodeDevices`.
     """
 
     def __init__(self, inventory: Any) -> None:
@@ -39,19 +38,19 @@ class NodeState:
         self.set_inventory(inventory)
 
     def set_inventory(self, inventory: Any) -> None:
-        """Other devices, or other health; owners stay charged."""
+        """Replace the devices or their health; owners stay charged."""
         self.inventory = inventory
         self.devices: dict[str, dict[int, Any]] = {}
         for device in inventory.devices:
             self.devices.setdefault(device.type, {})[device.minor] = device
 
     def total(self, type: str, minor: int) -> dict[str, int]:
-        """What the device has; nothing if it is unhealthy or not there."""
+        """Return what the device has; empty if it is unhealthy or missing."""
         device = self.devices.get(type, {}).get(minor)
         return dict(device.amounts) if device is not None and device.healthy else {}
 
     def used(self, type: str, minor: int) -> dict[str, int]:
-        """What the owners have of the device, by name; names with 0 are left out."""
+        """Return what owners have of the device, without zeros."""
         sums: dict[str, int] = {}
         for charge in self.charges_on(type, minor):
             for name, amount in charge.amounts.items():
@@ -59,18 +58,18 @@ class NodeState:
         return {name: amount for name, amount in sums.items() if amount}
 
     def free(self, type: str, minor: int) -> dict[str, int]:
-        """What is left of each amount that the device has, at least 0."""
+        """Return what is left of each of the device's amounts, at least 0."""
         used = self.used(type, minor)
         total = self.total(type, minor)
         return {name: max(amount - used.get(name, 0), 0) for name, amount in total.items()}
 
     def used_functions(self, type: str, minor: int) -> set[str]:
-        """Bus addresses of the device's virtual functions that have an owner."""
+        """Return the bus addresses of the device's virtual functions in use."""
         charges = self.charges_on(type, minor)
         return {charge.function for charge in charges if charge.function is not None}
 
     def minors(self, type: str) -> set[int]:
-        """Of the devices of the type that are there or have owners."""
+        """Return the minors of the type's devices that exist or have owners."""
         charged = {
             charge.minor
             for charges in self.owners.values()
@@ -80,7 +79,7 @@ class NodeState:
         return charged | set(self.devices.get(type, {}))
 
     def charges_on(self, type: str, minor: int) -> list[Charge]:
-        """All charges of one device."""
+        """Return all charges of a device."""
         return [
             charge
             for charges in self.owners.values()
@@ -89,15 +88,15 @@ class NodeState:
         ]
 
     def charge(self, name: str, charges: tuple[Charge, ...]) -> None:
-        """Charge an owner; one that is charged already stays as it is."""
+        """Charge an owner; no effect if it is charged already."""
         self.owners.setdefault(name, charges)
 
     def refund(self, name: str) -> None:
-        """The end of an owner; an unknown one changes nothing."""
+        """Refund an owner; no effect if it is unknown."""
         self.owners.pop(name, None)
 
     def copy(self) -> "NodeState":
-        """An independent equal."""
+        """Return an independent copy."""
         other = NodeState(self.inventory)
         other.owners = dict(self.owners)
         return other

@@ -1,12 +1,11 @@
-"""Devices that are held for others (section 1.14 of the specification, its defects mended).
+"""Devices that are reserved for other owners (section 1.14 of the specification, defects fixed).
 
-A reservation is an owner, too. Those who come in through it are charged for what they get, and the
-reservation for what they have left of it, so whatever is charged is charged once. When one of them
-goes, the reservation has more left again.
+A reservation is an owner. Its users are charged for what they get, and the reservation for what
+they leave, so that everything is charged once. When a user leaves, the reservation has more again.
 
-Who comes through a reservation sees the node as if the reservation had gone, and takes its devices
-first. If it is restricted, he sees no others of the types that it holds, and no more of them than
-it has left.
+A user of a reservation sees the node as if the reservation were gone, and takes its devices first.
+If the reservation is restricted, the user sees no other devices of its types, and no more of them
+than the reservation has left.
 """
 
 from collections import Counter
@@ -27,7 +26,7 @@ class _Held(NamedTuple):
 
 
 class ReservedNode(NodeState):
-    """One node, some of whose owners hold devices for others."""
+    """A node with owners that hold devices for others."""
 
     def __init__(self, inventory: Any) -> None:
         super().__init__(inventory)
@@ -36,18 +35,18 @@ class ReservedNode(NodeState):
     def reserve(
         self, name: str, charges: tuple[Charge, ...], restricted: bool, users: Iterable[str] = ()
     ) -> None:
-        """A new owner holds devices, its users' part included."""
+        """Charge a new reservation, including what its users have."""
         self.reservations[name] = _Held(charges, restricted, list(users))
         self._settle(name)
 
     def charge_through(self, reservation: str, name: str, charges: tuple[Charge, ...]) -> None:
-        """A new owner who came in through a reservation."""
+        """Charge a new owner that uses a reservation."""
         self.charge(name, charges)
         self.reservations[reservation].users.append(name)
         self._settle(reservation)
 
     def refund(self, name: str) -> None:
-        """The end of an owner: of a reservation, or of a user."""
+        """Refund a reservation or a user."""
         super().refund(name)
         self.reservations.pop(name, None)
         for reservation, held in self.reservations.items():
@@ -57,30 +56,32 @@ class ReservedNode(NodeState):
 
     @property
     def users(self) -> set[str]:
-        """Those who came in through a reservation that is still there."""
+        """Return the users of existing reservations."""
         return {user for held in self.reservations.values() for user in held.users}
 
     def through(self, name: str) -> View:
-        """The node as the users of a reservation see it."""
+        """Return the node as a reservation's users see it."""
         held = self.reservations[name]
         confined = {charge.type for charge in held.charges} if held.restricted else ()
         return View(self, without=[name], reserved=self.owners[name], confined=confined)
 
     def after(self, request: Any, name: str, policy: str) -> Choice | None:
-        """The best choice for a reservation of what an owner has, and of more."""
+        """Return the best choice for a reservation of what an owner has, and of more."""
         own = self.owners[name]
         theirs = {(charge.type, charge.minor) for charge in own}
-        there = Counter(type for type, _ in theirs)
+        counts = Counter(type for type, _ in theirs)
         as_many = {
-            need.type for need in request.needs if not need.every and need.count == there[need.type]
+            need.type
+            for need in request.needs
+            if not need.every and need.count == counts[need.type]
         }
-        for confined in ((), as_many):  # its devices alone, if others would come before them
+        for confined in ((), as_many):  # only its devices, if others would come before them
             view = View(self, without=[name], reserved=own, confined=confined)
-            found = choose_in(view, request, policy)
-            if not isinstance(found, Choice):
+            choice = choose_in(view, request, policy)
+            if not isinstance(choice, Choice):
                 return None
-            if theirs <= {(charge.type, charge.minor) for charge in found.charges}:
-                return found
+            if theirs <= {(charge.type, charge.minor) for charge in choice.charges}:
+                return choice
         return None
 
     def _settle(self, name: str) -> None:
@@ -89,20 +90,21 @@ class ReservedNode(NodeState):
 
 
 def left_of(held: tuple[Charge, ...], users: Iterable[tuple[Charge, ...]]) -> tuple[Charge, ...]:
-    """What users have left of held devices; one that they have used up is left out, unless it is
-    exclusive, which keeps others off it, or off its switch.
+    """Return what users leave of held devices.
+
+    A used-up device is left out unless it is exclusive, which keeps others off it or its switch.
     """
     charges = [charge for user in users for charge in user]
     left = []
-    for one in held:
-        here = [charge for charge in charges if (charge.type, charge.minor) == one[:2]]
+    for held_charge in held:
+        here = [charge for charge in charges if (charge.type, charge.minor) == held_charge[:2]]
         amounts = {
             name: amount - taken
-            for name, amount in one.amounts.items()
+            for name, amount in held_charge.amounts.items()
             if (taken := sum(charge.amounts.get(name, 0) for charge in here)) < amount
         }
-        is_given = any(charge.function == one.function for charge in charges)
-        function = None if is_given else one.function
-        if not here or amounts or function is not None or one.exclusive:
-            left.append(one._replace(amounts=amounts, function=function))
+        is_given = any(charge.function == held_charge.function for charge in charges)
+        function = None if is_given else held_charge.function
+        if not here or amounts or function is not None or held_charge.exclusive:
+            left.append(held_charge._replace(amounts=amounts, function=function))
     return tuple(left)

@@ -1,4 +1,4 @@
-"""How good a node is for a request, as the policy's name says (D1, D4, D5 of section 4 mended)."""
+"""Scores nodes for a request by the policy (section 4, with defects D1, D4 and D5 fixed)."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ FULL = 10_000
 
 
 def node_score(view: View, request: Any, policy: str) -> int:
-    """0 to 10,000, more is better: the mean over the types of what would be in use with the whole
-    request (bin-pack), or of what would be left (spread). The host counts if nothing else is asked.
+    """Return 0 to 10,000, higher is better: the mean over types of what would be in use with the
+    request (bin-pack) or left (spread). The host counts only if nothing else is requested.
     """
     needs = [need for need in request.needs if need.type != "host"] or list(request.needs)
     if not needs:
@@ -21,14 +21,16 @@ def node_score(view: View, request: Any, policy: str) -> int:
 
 
 def _used_with(view: View, need: Any) -> int:
-    """In ten-thousandths of all healthy devices; a share is taken as on the first that fits."""
+    """Return the used part of all healthy devices in ten-thousandths; a share is on the first that
+    fits.
+    """
     healthy = view.healthy(need.type)
     eligible = view.eligible(need)
     total = sum(columns(device).get(primary(device), 0) for device in healthy)
-    free = sum(view.free(one).get(primary(one), 0) for one in healthy)
+    free = sum(view.free(device).get(primary(device), 0) for device in healthy)
     first = eligible[0]
     wanted = charge_of(need, first).get(primary(first), 0)
     count = len(eligible) if need.every else need.count
-    shift = max(total.bit_length() - 48, 0)  # amounts that large are taken in steps
+    shift = max(total.bit_length() - 48, 0)  # large amounts are rounded to steps
     part = total - free + count * wanted
     return FULL if part >= total else (part >> shift) * FULL // (total >> shift)

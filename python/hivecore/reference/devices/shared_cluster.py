@@ -1,4 +1,4 @@
-"""Nodes whose cards are shared, and a policy: places the pods of a list one after the other."""
+"""Nodes with shared cards and a policy, which places the pods of a list one after the other."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -15,14 +15,14 @@ _MIB = 1 << 20
 
 
 class SharedCluster:
-    """The twin of what `hivecore.sim.devices.replay_devices` replays on.
+    """The twin of the cluster in `hivecore.sim.devices.replay_devices`.
 
     :param nodes: in the order that breaks ties.
-    :param pods: the list that rows are in.
+    :param pods: the list that rows refer to.
     :param policy: one of `POLICIES`.
     :param seed: of "random".
-    :param mix: which pods come; ``None``: learned, each class as often as it has come so far, the
-        pod that is placed among them, whether or not they found a place.
+    :param mix: the expected pods; by default learned from all pods so far, placed or not, including
+        the pod being placed.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class SharedCluster:
 
     @classmethod
     def of(cls, nodes: Any, pods: Any, policy: str, seed: int = 0) -> Self:
-        """The cluster of these columns, `hivecore.traces.GpuNodes` and `GpuPods`.
+        """Return the cluster of `hivecore.traces.GpuNodes` and `GpuPods`.
 
-        Its mix is given: each class as often as it is in the list.
+        The mix is that of the whole list.
         """
         shapes = zip(
             nodes.gpus.tolist(),
@@ -53,11 +53,11 @@ class SharedCluster:
             nodes.model.tolist(),
             strict=True,
         )
-        made = [
+        shared = [
             SharedNode([_MILLI] * gpus, cpu, memory * _MIB, model)
             for gpus, cpu, memory, model in shapes
         ]
-        asked = zip(
+        requests = zip(
             pods.gpu_milli.tolist(),
             pods.gpus.tolist(),
             pods.cpu_milli.tolist(),
@@ -67,40 +67,40 @@ class SharedCluster:
         )
         rows = [
             Pod(share, cards, cpu, memory * _MIB, models)
-            for share, cards, cpu, memory, models in asked
+            for share, cards, cpu, memory, models in requests
         ]
-        return cls(made, rows, policy, seed, TaskMix.of(rows))
+        return cls(shared, rows, policy, seed, TaskMix.of(rows))
 
     def place(self, number: int, row: int) -> int:
-        """Place a pod of the list, the `number`-th to come; returns its node, or -1."""
+        """Place a pod of the list, the `number`-th to come; return its node, or -1."""
         if self.learns:
             self.mix.see(self.pods[row])
-        found = self.find(number, row)
-        if found is None:
+        place = self.find(number, row)
+        if place is None:
             return -1
-        self.nodes[found.node].charge(str(number), self.pods[row], found.cards)
-        return found.node
+        self.nodes[place.node].charge(str(number), self.pods[row], place.cards)
+        return place.node
 
     def find(self, number: int, row: int, only: Iterable[int] | None = None) -> Place | None:
-        """Where the pod would be placed with the mix as it is; `only`: of these nodes."""
+        """Return where the pod would be placed with the current mix; `only` restricts nodes."""
         return choose(
             self.nodes,
             self.pods[row],
             self.policy,
             mix=self.mix,
             seed=self.seed,
-            number=_drawn_by(f"{number}/pod/0"),  # so a scheduler names it
+            number=_drawn_by(f"{number}/pod/0"),  # the name that a scheduler would use
             only=only,
         )
 
     def take(self, number: int, row: int, node: int) -> None:
-        """Place a pod on a node that somebody else chose, where it fits, on the policy's cards."""
+        """Place a pod on a given node where it fits, on the policy's cards."""
         place = self.find(number, row, only=(node,))
         assert place is not None
         self.nodes[node].charge(str(number), self.pods[row], place.cards)
 
     def fragmented_milli(self) -> float:
-        """The fragmentation of all nodes, over the weight of the mix, at least 1."""
+        """Return the fragmentation of all nodes, divided by the weight of the mix (at least 1)."""
         sums = (
             fragmentation(node.free(), node.free_cpu, node.model, self.mix) for node in self.nodes
         )
@@ -108,5 +108,5 @@ class SharedCluster:
 
 
 def _drawn_by(name: str) -> int:
-    """64 bits of the owner's name, by which "random" draws."""
+    """Return 64 bits of the owner's name, which "random" uses."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")

@@ -1,13 +1,12 @@
-"""Cards that several pods share: who fits where, and on which cards (gpushare, open-gpu-share).
+"""Cards that several pods share, as in gpushare and open-gpu-share.
 
-A card has a size in some unit (bytes or GiB of memory, or 1000 thousandths) and gives shares of it.
-A pod takes `cards` cards of one node, the same share of each, and something of the host. It fits if
-so many cards have that much free each: never because their sum would do. A pod that asks for no
-card, or for nothing of it, fits wherever the host has room and holds no card.
+A card has a size in some unit (bytes or GiB of memory, or 1000 thousandths) and is given in shares.
+A pod takes the same share of each of `cards` cards of a node, and something of the host. It fits if
+that many cards have the share free each; free parts of several cards are never added up. A pod that
+needs no card, or nothing of it, fits wherever the host has room, and holds no card.
 
-What is free of a card is its size less its owners' shares, at least 0: a card that has shrunk, or
-an owner that was there before, can take more than there is. An unhealthy card keeps its owners and
-has nothing free.
+The free part of a card is its size minus its owners' shares, at least 0, as a shrunk card or an
+earlier owner may take more than there is. An unhealthy card keeps its owners and has nothing free.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +16,13 @@ __all__ = ["Pod", "SharedNode", "best_fit_card", "slots_in_order"]
 
 
 class Pod(NamedTuple):
-    """What a pod asks of one node.
+    """A pod's request on a node.
 
     :param share: of each card, in the unit of the cards' sizes.
-    :param cards: how many, each another one.
+    :param cards: the number of different cards.
     :param cpu: of the host, in thousandths.
     :param memory: of the host.
-    :param models: of the cards that it can use; empty: of all.
+    :param models: usable card models; empty for all.
     """
 
     share: int = 0
@@ -34,7 +33,7 @@ class Pod(NamedTuple):
 
     @classmethod
     def of_containers(cls, shares: Iterable[int]) -> Self:
-        """A pod of several containers, which are on one card together: their requests add up."""
+        """Return a pod whose containers share a card; their requests add up."""
         return cls(sum(shares))
 
     @property
@@ -43,7 +42,7 @@ class Pod(NamedTuple):
 
 
 class SharedNode:
-    """One node and its owners.
+    """A node and its owners.
 
     :param sizes: of its cards, which may differ.
     :param cpu: of the host, in thousandths.
@@ -71,7 +70,7 @@ class SharedNode:
         self.used_memory = 0
 
     def free(self) -> list[int]:
-        """What is left of each card, at least 0; of an unhealthy one nothing."""
+        """Return what is free of each card; 0 for an unhealthy card."""
         return [
             0 if card in self.unhealthy else max(size - used, 0)
             for card, (size, used) in enumerate(zip(self.sizes, self.used, strict=True))
@@ -86,7 +85,7 @@ class SharedNode:
         return max(self.memory - self.used_memory, 0)
 
     def fits(self, pod: Pod) -> bool:
-        """gpushare's filter, with the host and the model."""
+        """Whether the pod fits: gpushare's filter, plus host and model."""
         if pod.cpu > self.free_cpu or pod.memory > self.free_memory:
             return False
         if not pod.needs_cards:
@@ -96,18 +95,18 @@ class SharedNode:
         return sum(left >= pod.share for left in self.free()) >= pod.cards
 
     def charge(self, name: str, pod: Pod, cards: Sequence[int]) -> None:
-        """Charge an owner; one that is charged already stays as it is."""
+        """Charge an owner; no effect if it is charged already."""
         if name not in self.owners:
             self.owners[name] = (pod, tuple(cards))
             self._use(pod, tuple(cards), 1)
 
     def refund(self, name: str) -> None:
-        """The end of an owner; an unknown one changes nothing."""
+        """Refund an owner; no effect if it is unknown."""
         if name in self.owners:
             self._use(*self.owners.pop(name), -1)
 
     def set_sizes(self, sizes: Sequence[int]) -> None:
-        """As many cards of other sizes, which count at once; owners stay charged."""
+        """Change the cards' sizes at once; owners stay charged."""
         self.sizes = list(sizes)
 
     def _use(self, pod: Pod, cards: tuple[int, ...], sign: int) -> None:
@@ -118,12 +117,12 @@ class SharedNode:
 
 
 def best_fit_card(free: Sequence[int], share: int) -> int | None:
-    """gpushare's bind: the card with the least free share that is enough; the lowest if equal.
+    """Return the card with the least sufficient free share, lowest first (gpushare's bind).
 
     :param free: of each card.
     :param share: positive.
 
-    The example is that of gpushare's article: four cards, and 8138 MiB are asked for.
+    The example is from gpushare's article: four cards, a request for 8138 MiB.
 
     >>> best_fit_card([12207, 8138, 4069, 16276], 8138)
     1
@@ -133,14 +132,14 @@ def best_fit_card(free: Sequence[int], share: int) -> int | None:
 
 
 def slots_in_order(free: Sequence[int], share: int, count: int) -> tuple[int, ...] | None:
-    """open-gpu-share's cards of a pod with several shares, or None if there are too few.
+    """Return open-gpu-share's cards for a pod with several shares, or None if there are too few.
 
-    From card 0 on, each card gives as many of the shares as it can: one card may be there several
-    times. A pod with one share gets `best_fit_card`; one that needs distinct cards cannot use this.
+    From card 0 on, each card gives as many shares as it can, so a card may be listed several times.
+    A pod with a single share uses `best_fit_card`; one that needs different cards cannot use this.
 
     :param free: of each card.
     :param share: positive.
-    :param count: of the shares.
+    :param count: the number of shares.
 
     >>> slots_in_order([300, 1000, 500], 400, 3)
     (1, 1, 2)

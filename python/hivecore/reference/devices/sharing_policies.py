@@ -1,25 +1,22 @@
-"""Which node and which cards a pod gets: the policies that the FGD paper compares, and worst fit.
+"""Policies that choose a pod's node and cards: those of the FGD paper, and worst fit.
 
-Among the nodes where the pod fits, the one with the lowest cost is taken; equal costs go to the
-lowest node, equal cards to the lowest card. All costs are exact integers, or tuples of them, which
-are compared from the left.
+Of the nodes where the pod fits, the one with the lowest cost wins; ties go to the lowest node, and
+the lowest card. Costs are exact integers or tuples of them, compared from the left.
 
 The definitions are those of the paper's simulator (hkust-adsl/kubernetes-scheduler-simulator at
-8f3d6417, pkg/simulator/plugin), with one difference: it rounds every cost to a score from 0 to
-100, so that many nodes are equally good, and takes the first of them. Here nothing is rounded but
-the growth of fragmentation, to steps of a twenty-fifth of a card (what the simulator's rounding
-comes to), and of equal ones the node with the least idle cards is taken. Without steps `fgd` would
-follow differences that mean nothing: on the default list of openb at a load of 100 % it allocates
-94.4 % of the GPUs with exact growths, 95.2 % with steps; recorded of the simulator is 95.2 %.
-Rounding is worth about one percent to dot-product, too, and nothing to the others. Besides,
+8f3d6417, pkg/simulator/plugin). That simulator rounds every cost to a score from 0 to 100 and takes
+the first of many equal nodes. Here only the growth of fragmentation is rounded, to a twenty-fifth
+of a card (the effect of the simulator's rounding), and ties go to the node with the least idle
+cards. Without rounding `fgd` follows meaningless differences: on openb's default list at a load of
+100 % it allocates 94.4 % of the GPUs, with rounding 95.2 %, like the simulator. Rounding also gains
+about one percent for dot-product, and nothing for the others. Besides,
 
-- best-fit and dot-product measure a node against the largest CPU and the most cards of a node of
-  this cluster, where the simulator has the constants of its own cluster (128 CPUs, 8 GPUs);
-- packing and clustering say nothing of pods without cards: every node costs them the same;
-- `fgd` weighs a pod's several cards one after the other. Cards that are taken as a whole are all
-  alike, so this differs from trying all sets of cards for shares alone, which the simulator
-  refuses;
-- clustering calls a share what takes a part of its cards only.
+- best-fit and dot-product compare with the largest CPU and card count in this cluster, the
+  simulator with constants of its own cluster (128 CPUs, 8 GPUs);
+- packing and clustering do not rank nodes for pods without cards;
+- `fgd` evaluates a pod's cards one after the other. Whole cards are all alike, so this differs from
+  trying all sets of cards only for several shares, which the simulator refuses;
+- in clustering, only a part of a card is a share.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,14 +33,14 @@ _WORD = 2**64
 
 
 class Place(NamedTuple):
-    """A node's number and the numbers of the cards, ascending."""
+    """A node's number and its cards' numbers, ascending."""
 
     node: int
     cards: tuple[int, ...]
 
 
 class _Case(NamedTuple):
-    """What a cost may depend on; `scale` is the largest CPU and the most cards of a node."""
+    """What a cost depends on; `scale` is the largest CPU and card count of a node."""
 
     nodes: Sequence[SharedNode]
     pod: Pod
@@ -69,9 +66,9 @@ def choose(
     """Return where the policy puts the pod, or None if it fits nowhere; nothing changes.
 
     :param policy: one of `POLICIES`.
-    :param mix: which pods come, for "fgd".
-    :param seed: of "random"; with `number`, the pod's, it decides what is drawn.
-    :param only: numbers of the only nodes to use; ``None``: all.
+    :param mix: the expected pods, for "fgd".
+    :param seed: of "random"; together with the pod's `number` it fixes the random choice.
+    :param only: the only node numbers to use; ``None`` for all.
     """
     largest_cpu = max((node.cpu for node in nodes), default=0)
     largest_cards = max((sum(node.sizes) for node in nodes), default=0)
@@ -83,9 +80,9 @@ def choose(
         if nodes[index].fits(pod):
             cards = pick_cards(case, index) if pod.needs_cards else ()
             place = Place(index, tuple(sorted(cards)))
-            found = (cost_of(case, place), place)
-            if best is None or found < best:
-                best = found
+            option = (cost_of(case, place), place)
+            if best is None or option < best:
+                best = option
     return None if best is None else best[1]
 
 
@@ -93,7 +90,7 @@ def choose(
 
 
 def _with_room(case: _Case, index: int) -> list[tuple[int, int]]:
-    """What is free of each card that has enough, with the card's number."""
+    """Return (free share, number) of each card with enough room."""
     free = case.nodes[index].free()
     return [(left, card) for card, left in enumerate(free) if left >= case.pod.share]
 
@@ -113,7 +110,7 @@ def _random_cards(case: _Case, index: int) -> list[int]:
 
 
 def _least_fragmenting_cards(case: _Case, index: int) -> list[int]:
-    """One card after the other, each where the node is the least fragmented then."""
+    """Return cards chosen one by one, each causing the least fragmentation."""
     node, pod = case.nodes[index], case.pod
     free, cpu = node.free(), node.free_cpu - pod.cpu
     candidates = [card for _, card in _with_room(case, index)]
@@ -136,7 +133,7 @@ def _with_less(free: Sequence[int], card: int, share: int) -> list[int]:
 
 
 def _left_over(case: _Case, place: Place) -> int:
-    """What is free of CPU and cards, each as a part of the largest node's, with equal weights."""
+    """Return free CPU and cards relative to the largest node, equally weighted."""
     node = case.nodes[place.node]
     cpu, cards = case.scale
     return node.free_cpu * cards + sum(node.free()) * cpu
@@ -151,7 +148,7 @@ def _worst_fit(case: _Case, place: Place) -> _Cost:
 
 
 def _dot_product(case: _Case, place: Place) -> _Cost:
-    """The smallest product of what is asked with what is free, unlike Tetris' largest."""
+    """The smallest product of requested and free amounts (Tetris takes the largest)."""
     node, pod = case.nodes[place.node], case.pod
     cpu, cards = case.scale
     share = pod.share * pod.cards
@@ -159,10 +156,9 @@ def _dot_product(case: _Case, place: Place) -> _Cost:
 
 
 def _packing(case: _Case, place: Place) -> _Cost:
-    """Cards in use before idle ones of nodes in use before idle nodes.
+    """Used cards before idle cards of used nodes before idle nodes.
 
-    Within these: the least that is free on the cards; the fewest idle cards; the fewest cards of
-    the node.
+    Ties: least free on the cards; fewest idle cards; fewest cards of the node.
     """
     if not case.pod.needs_cards:
         return (0,)
@@ -178,9 +174,10 @@ def _packing(case: _Case, place: Place) -> _Cost:
 
 
 def _clustering(case: _Case, place: Place) -> _Cost:
-    """Nodes with pods of the same kind only, with that kind among others, idle ones, the others.
+    """Nodes with only this kind of pod, then with this kind among others, then idle ones, then
+    others.
 
-    Within these the least that is free on all cards.
+    Ties: least free on all cards.
     """
     if not case.pod.needs_cards:
         return (0,)
@@ -195,7 +192,7 @@ def _clustering(case: _Case, place: Place) -> _Cost:
 
 
 def _kind(node: SharedNode, pod: Pod, cards: tuple[int, ...]) -> int:
-    """How many whole cards the pod has; 0 if it has shares."""
+    """Return the pod's number of whole cards; 0 if it has shares."""
     return len(cards) if all(node.sizes[card] <= pod.share for card in cards) else 0
 
 
@@ -204,7 +201,7 @@ def _random(case: _Case, place: Place) -> _Cost:
 
 
 def _draw(case: _Case, *numbers: int) -> int:
-    """64 bits that depend on the seed, the pod's number and these numbers alone."""
+    """Return 64 bits that depend only on the seed, the pod's number and these numbers."""
     bits = case.seed
     for number in (case.number, *numbers):
         bits = SplitMix64((bits + number) % _WORD).next()
@@ -212,7 +209,7 @@ def _draw(case: _Case, *numbers: int) -> int:
 
 
 def _fgd(case: _Case, place: Place) -> _Cost:
-    """By how much the node's fragmentation grows, in steps; then what is free of its cards."""
+    """How much the node's fragmentation grows, in steps; then its free cards."""
     node, pod = case.nodes[place.node], case.pod
     before = free = node.free()
     for card in place.cards:
@@ -230,7 +227,7 @@ def _fgd(case: _Case, place: Place) -> _Cost:
 _PickCards = Callable[[_Case, int], list[int]]
 _CostOf = Callable[[_Case, Place], _Cost]
 
-#: By name: how the cards of a node are chosen, and what the choice costs.
+#: name -> (how a node's cards are chosen, cost of the choice)
 POLICIES: dict[str, tuple[_PickCards, _CostOf]] = {
     "best-fit": (_fullest_cards, _best_fit),
     "worst-fit": (_emptiest_cards, _worst_fit),

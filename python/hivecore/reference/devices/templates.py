@@ -1,7 +1,7 @@
-"""Which template a share of a GPU is, where its node's GPUs can only be cut into some shares.
+"""The template of a GPU share, where GPUs can only be cut in certain ways.
 
-Templates go by what each GPU gives, as it is asked for: nothing is converted, and a share that
-gives more than was asked will not do. So the answer follows from the need and the inventory.
+A template matches exactly what is requested of each GPU: nothing is converted, and a larger share
+does not match. So the answer depends only on the need and the inventory.
 """
 
 from typing import Any
@@ -10,17 +10,16 @@ __all__ = ["template_of"]
 
 
 def template_of(need: Any, inventory: Any) -> str | None:
-    """The template's name; "": the share need not be one, or is several; None: it is none, and
-    must be one.
+    """Return the template's name; "" if none is needed, or several match; None if none matches.
 
-    :param need: of GPUs, whole ones or shares.
-    :param inventory: with ``templates``, as `hivecore.devices.NodeDevices` has them.
+    :param need: for whole GPUs or shares.
+    :param inventory: with ``templates``, as in `hivecore.devices.NodeDevices`.
     """
     shares = inventory.templates
-    asked = dict(need.amounts)
-    if shares is None or not need.shared or not set(asked) & set(shares.matched):
+    amounts = dict(need.amounts)
+    if shares is None or not need.shared or not set(amounts) & set(shares.matched):
         return ""
-    found = [one.name for one in shares.templates if dict(one.amounts) == asked]
-    if not found:
+    matching = [template.name for template in shares.templates if dict(template.amounts) == amounts]
+    if not matching:
         return None
-    return found[0] if len(found) == 1 else ""
+    return matching[0] if len(matching) == 1 else ""

@@ -1,14 +1,14 @@
-"""The search: the first answer in the order of requests, alternatives and devices.
+"""Searches the first answer in the order of requests, alternatives and devices.
 
-First, what can be said of each alternative of each request alone: its class, its selectors, its
-candidates. Then, depth first, the requests of all claims in their order, the alternatives of each,
-the candidates of each in the order of the pools, as far as the rules let them pass. Mode "first"
-takes the first answer, which is the smallest sequence of such decisions (8); "best" that with the
-smallest vector of alternatives, whatever its devices (3.4).
+It first determines each alternative's class, selectors and candidates. Then it goes depth first
+through the requests of all claims, the alternatives of each, and the candidates of each in the
+order of the pools, as far as the rules allow. Mode "first" takes the first answer, the smallest
+sequence of such decisions (8); "best" takes the smallest vector of alternatives, whatever the
+devices (3.4).
 
-Upstream's search stops at the first error that it meets. Here a device on which a selector fails,
-and an All request that breaks a constraint by itself, are no candidates; they are an error only if
-there is no other answer. So no outcome depends on the order of the search.
+Kubernetes' search stops at its first error. Here, a device on which a selector fails, and an All
+request that violates a constraint by itself, are not candidates; they are errors only if there is
+no other answer. So no outcome depends on the order of the search.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
     """Why claims, or some of their alternatives, cannot be served."""
 
     code: str  # a class of section 6
-    claim: str  # "": of no single claim
+    claim: str  # "" if about several
     message: str
 
 
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
 
     outcome: Literal["allocated", "unsatisfiable", "error"]
     allocations: tuple[dict[str, Any], ...] = ()
-    problems: tuple[Problem, ...] = ()  # of an error the first is the reason
+    problems: tuple[Problem, ...] = ()  # the first is the reason of an error
 
 
 class _Result(NamedTuple):
@@ -63,7 +63,7 @@ class _Alternative(NamedTuple):
     request: str
     terms: Any
     wanted: int
-    candidates: list[tuple[Any, Any]]  # devices, and what a share of it consumes
+    candidates: list[tuple[Any, Any]]  # (device, what a share of it consumes)
 
 
 class _StopError(Exception):
@@ -71,16 +71,16 @@ class _StopError(Exception):
 
 
 class Allocator:
-    """Answers for one node.
+    """Answers for a node.
 
-    :param pools: of the node, in their order; of `hivecore.dra.gather_pools`.
+    :param pools: of the node, in order; from `hivecore.dra.gather_pools`.
     :param classes: device classes by name.
-    :param book: what is allocated: ``shares`` by device and id ("": the whole), what those consume,
-        and the ``charges`` of devices in use by pool; as `hivecore.dra` keeps it.
-    :param matches: whether a device satisfies an expression; raises `SyntaxError` for one that is
-        no CEL, and any other exception where it fails on the device.
-    :param write: writes an allocation, as `hivecore.dra.result.write_allocation` does.
-    :param share_id: makes the ids of shares.
+    :param book: the bookings of `hivecore.dra`: ``shares`` by device and id ("" for the whole),
+        what they consume, and the ``charges`` of devices in use, by pool.
+    :param matches: whether a device satisfies an expression; raises `SyntaxError` if it is not CEL,
+        another exception if it fails on the device.
+    :param write: writes an allocation, as `hivecore.dra.result.write_allocation`.
+    :param share_id: creates the ids of shares.
     """
 
     def __init__(
@@ -105,18 +105,20 @@ class Allocator:
         mode: Literal["first", "best"] = "first",
         within: Mapping[Any, Fraction] | None = None,
     ) -> Decision:
-        """Devices for all claims together, which take no more than they may; nothing changes."""
+        """Choose devices for all claims together, within the limits, without changing anything."""
         self.within = within or {}
         self.claims, self.grants, self.problems = claims, list[Grant](), list[Problem]()
         try:
-            requests = [one for i, claim in enumerate(claims) for one in self._requests(i, claim)]
+            requests = [
+                request for i, claim in enumerate(claims) for request in self._requests(i, claim)
+            ]
         except _StopError as stop:
             return Decision("error", (), stop.args)
-        vectors = ([[one] for one in vector] for vector in product(*requests))
+        vectors = ([[alternative] for alternative in vector] for vector in product(*requests))
         for choices in vectors if mode == "best" else [requests]:
             if self._completes(choices):
                 return Decision("allocated", tuple(self._written()), tuple(self.problems))
-        if within:  # without limits there may be an answer, or a reason why there is none
+        if within:  # without limits there is an answer or a reason
             free = self.allocate(claims, mode)
             return Decision("unsatisfiable") if free.outcome == "allocated" else free
         if not self.problems and any(pool.state == "invalid" for pool in self.pools):
@@ -136,12 +138,16 @@ class Allocator:
     # --- the search
 
     def _completes(self, requests: Sequence[Sequence[_Alternative]]) -> bool:
-        """Whether these requests can be served beside the grants so far."""
+        """Whether these requests can be served in addition to the grants so far."""
         if not requests:
             return True
         claim = requests[0][0].claim
-        later = [min(one.wanted for one in of) for of in requests[1:] if of[0].claim == claim]
-        room = _MOST_DEVICES - sum(one.claim == claim for one in self.grants) - sum(later)
+        later = [
+            min(alternative.wanted for alternative in of)
+            for of in requests[1:]
+            if of[0].claim == claim
+        ]
+        room = _MOST_DEVICES - sum(grant.claim == claim for grant in self.grants) - sum(later)
         for chosen in requests[0]:
             if 0 < chosen.wanted <= room and self._takes(chosen, chosen.wanted, 0, requests[1:]):
                 return True
@@ -150,9 +156,9 @@ class Allocator:
     def _takes(
         self, chosen: _Alternative, wanted: int, start: int, later: Sequence[Sequence[_Alternative]]
     ) -> bool:
-        """Whether so many candidates from a place on, and all later requests, can be served.
+        """Whether so many candidates from a position on, and all later requests, can be served.
 
-        As many candidates as are wanted must be left: so All takes each or none.
+        As many candidates as wanted must remain, so that All takes every one.
         """
         if not wanted:
             return self._completes(later)
@@ -169,7 +175,7 @@ class Allocator:
         has, grants, book, device = self.features.has, self.grants, self.book, new.device
         if device.device.consumes_counters and not has("DRAPartitionableDevices"):
             return False
-        of_claim = [*(one for one in grants if one.claim == new.claim), new]
+        of_claim = [*(grant for grant in grants if grant.claim == new.claim), new]
         return (
             is_free(grants, new, book)
             and (not has("DRADeviceTaints") or tolerates(new.terms, device.taints))
@@ -177,7 +183,10 @@ class Allocator:
             and fits_counters(grants, new, book, self.counter_sets[device.id[:2]])
             and fits_within(grants, new, self.within)
             and (not has("DRADeviceCompatibilityGroups") or is_compatible(grants, new, book))
-            and all(self._keeps(of_claim, one) for one in self.claims[new.claim].constraints)
+            and all(
+                self._keeps(of_claim, constraint)
+                for constraint in self.claims[new.claim].constraints
+            )
         )
 
     def _keeps(self, grants: Sequence[Grant], constraint: Any) -> bool:
@@ -193,7 +202,7 @@ class Allocator:
             raise self._stop("feature_disabled", claim, f"request {name}: {gate} is off")
 
     def _requests(self, number: int, claim: Any) -> list[list[_Alternative]]:
-        """The alternatives of each request of a claim."""
+        """Return the alternatives of each request of a claim."""
         requests = [
             [
                 self._alternative(number, claim, name, terms)
@@ -201,21 +210,23 @@ class Allocator:
             ]
             for of in claim.requests
         ]
-        least = sum(min(one.wanted for one in request) for request in requests)
+        least = sum(min(alternative.wanted for alternative in request) for request in requests)
         if least > _MOST_DEVICES:
             raise self._stop("too_many_devices", claim, f"{least} devices, {_MOST_DEVICES} at most")
-        for one in claim.constraints:
-            is_distinct = one.distinct_attribute and self.features.has("DRAConsumableCapacity")
-            if not one.match_attribute and not is_distinct:
+        for constraint in claim.constraints:
+            is_distinct = constraint.distinct_attribute and self.features.has(
+                "DRAConsumableCapacity"
+            )
+            if not constraint.match_attribute and not is_distinct:
                 raise self._stop("unsupported_constraint", claim, "of unknown type, or it is off")
         return requests
 
     def _terms(self, claim: Any, request: Any) -> Iterator[tuple[str, Any]]:
         if request.exactly:
             yield request.name, request.exactly
-        for one in request.first_available:
+        for sub in request.first_available:
             self._need("DRAPrioritizedList", claim, request.name)
-            yield f"{request.name}/{one.name}", one
+            yield f"{request.name}/{sub.name}", sub
 
     def _alternative(self, number: int, claim: Any, name: str, terms: Any) -> _Alternative:
         if terms.capacity is not None:
@@ -245,7 +256,7 @@ class Allocator:
         if mode != "All":
             return _Alternative(number, name, terms, terms.count or 1, candidates)
         every = [Grant(number, name, terms, *each) for each in candidates]
-        if not all(self._keeps(every, one) for one in claim.constraints):
+        if not all(self._keeps(every, constraint) for constraint in claim.constraints):
             message = f"request {name}: all devices together break a constraint"
             self.problems.append(Problem("all_mode_constraint", claim.name, message))
         return _Alternative(number, name, terms, len(candidates), candidates)
@@ -253,7 +264,7 @@ class Allocator:
     def _consumed(
         self, claim: Any, name: str, terms: Any, expressions: list[str], device: Any
     ) -> Iterator[Any]:
-        """What a request consumes of a candidate, ``None``: it is given as a whole (2.6)."""
+        """Yield what a request consumes of a candidate; ``None`` for a whole device (2.6)."""
         own, has, every = device.device, self.features.has, terms.allocation_mode == "All"
         gates = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
         if own.binding_conditions and not all(map(has, gates)):
@@ -280,7 +291,9 @@ class Allocator:
             yield consumed
 
     def _satisfies(self, device: Any, expression: str) -> bool:
-        unknown = [name for name, one in device.device.attributes.items() if not one.kind]
+        unknown = [
+            name for name, attribute in device.device.attributes.items() if not attribute.kind
+        ]
         if unknown:
             raise ValueError(f"attribute {unknown[0]} is of an unknown type")
         return self.matches(expression, device)

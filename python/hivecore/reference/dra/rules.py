@@ -1,7 +1,7 @@
-"""What a device may be given for, beside what is allocated and what this call has given so far.
+"""The rules for allocating a device, given bookings and the grants of this call so far.
 
-Each rule is a function of the grants so far and the next one. None keeps a state, so a grant that
-is taken back leaves no trace. What a rule refuses, it refuses with more grants as well.
+Each rule is a function of the earlier grants and the next one, without state, so that a grant can
+simply be taken back. What a rule refuses, it also refuses after more grants.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,9 +24,9 @@ __all__ = [
 
 
 class Grant(NamedTuple):
-    """A device for a request; a share of it if ``consumed`` is not ``None``."""
+    """A device for a request; a share of it unless ``consumed`` is ``None``."""
 
-    claim: int  # its place in the call
+    claim: int  # its number in the call
     request: str  # "request", or "request/subrequest"
     terms: Any  # the request or sub-request
     device: Any  # a device of a pool
@@ -34,23 +34,25 @@ class Grant(NamedTuple):
 
 
 def is_free(grants: list[Grant], new: Grant, book: Any) -> bool:
-    """Whether the device may be given once more (3.2, 5.3, 5.5).
+    """Whether the device may be allocated once more (3.2, 5.3, 5.5).
 
-    A device serves a single request as a whole, or several in shares. Admin access does not count,
-    but that a claim has the device for nothing else.
+    A device serves one request as a whole, or several in shares. Admin access does not count,
+    except that the same claim may not have the device otherwise.
     """
     device, admin = new.device.id, new.terms.admin_access
-    same = [one for one in grants if one.device.id == device]
-    if any(one.claim == new.claim and (admin or one.terms.admin_access) for one in same):
+    same = [grant for grant in grants if grant.device.id == device]
+    if any(grant.claim == new.claim and (admin or grant.terms.admin_access) for grant in same):
         return False
     shares = book.shares.get(device, {})
     if new.consumed is not None:
         return "" not in shares
-    return bool(admin) or (not shares and all(one.terms.admin_access for one in same))
+    return bool(admin) or (not shares and all(grant.terms.admin_access for grant in same))
 
 
 def consumption(terms: Any, device: Any) -> dict[str, Fraction] | None:
-    """What a request consumes of each capacity of a device; ``None``: it cannot have it (5.3)."""
+    """Return what a request consumes of each capacity; ``None`` if it cannot have
+    the device (5.3).
+    """
     requests = terms.capacity.requests if terms.capacity else {}
     amounts = {name: _amount(requests.get(name), of) for name, of in device.capacity.items()}
     fits = all(
@@ -85,7 +87,9 @@ def _is_valid(amount: Fraction, policy: Any) -> bool:
 def fits_capacity(grants: list[Grant], new: Grant, book: Any) -> bool:
     """Whether a share fits beside the others of its device (5.3)."""
     device = new.device.id
-    shares = [one.consumed for one in (*grants, new) if one.device.id == device and one.consumed]
+    shares = [
+        grant.consumed for grant in (*grants, new) if grant.device.id == device and grant.consumed
+    ]
     return all(
         sum(share[name] for share in shares) + book.consumed(device, name)
         <= new.device.device.capacity[name].value
@@ -96,26 +100,26 @@ def fits_capacity(grants: list[Grant], new: Grant, book: Any) -> bool:
 def fits_counters(
     grants: list[Grant], new: Grant, book: Any, sets: Mapping[str, Mapping[str, Fraction]]
 ) -> bool:
-    """Whether the pool has what the device takes of its counter sets (5.1).
+    """Whether the pool's counter sets have what the device takes (5.1).
 
-    A device in use has paid. A counter that is charged beyond its amount is empty: it blocks those
-    who take of it, and no others.
+    A device in use has been charged. An overcharged counter is empty: it blocks only devices that
+    consume it.
     """
     own, others = _new_charges(grants, new, book)
     for charge in own:
-        beside = [one.counters for one in others if one.counter_set == charge.counter_set]
+        beside = [
+            charged.counters for charged in others if charged.counter_set == charge.counter_set
+        ]
         for name, of in charge.counters.items():
-            taken = sum(one[name].value for one in beside if name in one)
+            taken = sum(counters[name].value for counters in beside if name in counters)
             if of.value > max(Fraction(), sets[charge.counter_set][name] - taken):
                 return False
     return True
 
 
 def fits_within(grants: list[Grant], new: Grant, within: Mapping[Any, Fraction]) -> bool:
-    """Whether all grants together take no more than they may: by device class, "capacity" or
-    "counters", and name.
-    """
-    taken = [takes for one in (*grants, new) for takes in _takes(one)]
+    """Whether all grants together stay within limits by (device class, kind, name)."""
+    taken = [takes for grant in (*grants, new) for takes in _takes(grant)]
     return all(
         sum(amount for key, amount in taken if key == limited) <= most
         for limited, most in within.items()
@@ -123,7 +127,7 @@ def fits_within(grants: list[Grant], new: Grant, within: Mapping[Any, Fraction])
 
 
 def _takes(grant: Grant) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
-    """What counts of a grant: without admin access, all that the device or share takes."""
+    """Yield what a grant takes; nothing with admin access."""
     device, class_name = grant.device.device, grant.terms.device_class_name
     amounts = grant.consumed
     if amounts is None:
@@ -136,26 +140,26 @@ def _takes(grant: Grant) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
 
 
 def is_compatible(grants: list[Grant], new: Grant, book: Any) -> bool:
-    """Whether all on a counter set have a group in common, or none has groups (5.2)."""
+    """Whether all devices on a counter set have a group in common, or none has groups (5.2)."""
     own, others = _new_charges(grants, new, book)
     for charge in own:
-        users = [one for one in (charge, *others) if one.counter_set == charge.counter_set]
-        groups = [frozenset(one.compatibility_groups) for one in users]
+        users = [user for user in (charge, *others) if user.counter_set == charge.counter_set]
+        groups = [frozenset(user.compatibility_groups) for user in users]
         if any(groups) and not frozenset.intersection(*groups):
             return False
     return True
 
 
 def _new_charges(grants: list[Grant], new: Grant, book: Any) -> tuple[Iterable[Any], list[Any]]:
-    """What the device is charged, if it is not in use, and what others of its pool are charged."""
+    """Return the charges for a device that is not in use, and those of its pool's other devices."""
     pool = new.device.id[:2]
     charges = dict(book.charges.get(pool, {}))
-    for one in grants:
-        if one.device.id[:2] == pool and not one.terms.admin_access:
-            charges.setdefault(one.device.id, one.device.device.consumes_counters)
+    for grant in grants:
+        if grant.device.id[:2] == pool and not grant.terms.admin_access:
+            charges.setdefault(grant.device.id, grant.device.device.consumes_counters)
     has_paid = new.terms.admin_access or new.device.id in charges
     own = () if has_paid else new.device.device.consumes_counters
-    return own, [one for of in charges.values() for one in of]
+    return own, [charge for of in charges.values() for charge in of]
 
 
 def tolerates(terms: Any, taints: Iterable[Any]) -> bool:
@@ -176,21 +180,21 @@ def _matches(toleration: Any, taint: Any) -> bool:
 
 
 def keeps_constraint(grants: Iterable[Grant], constraint: Any, lists: bool) -> bool:
-    """Whether the grants of a claim keep a constraint: a value in common, or none in two (4)."""
+    """Whether a claim's grants satisfy a constraint: a common value, or no value twice (4)."""
     name = constraint.match_attribute or constraint.distinct_attribute
     values = [
-        _values(one.device.attribute(name), lists)
-        for one in grants
+        _values(grant.device.attribute(name), lists)
+        for grant in grants
         if not constraint.requests
-        or {one.request, one.request.partition("/")[0]} & set(constraint.requests)
+        or {grant.request, grant.request.partition("/")[0]} & set(constraint.requests)
     ]
     if constraint.match_attribute:
         return not values or bool(frozenset.intersection(*values))
-    return all(values) and all(one.isdisjoint(other) for one, other in combinations(values, 2))
+    return all(values) and all(first.isdisjoint(other) for first, other in combinations(values, 2))
 
 
 def _values(attribute: Any, lists: bool) -> frozenset[Any]:
-    """The values with their type; none: the attribute is absent, or its type is not known."""
+    """Return the values with their type; empty if the attribute is absent or of unknown type."""
     if attribute is None or (attribute.is_list and not lists):
         return frozenset()
     return frozenset((attribute.kind, value) for value in attribute.values)

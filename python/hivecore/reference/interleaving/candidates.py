@@ -1,4 +1,4 @@
-"""The jobs that may share GPUs, and the times and values of groups of them."""
+"""Jobs that may share GPUs, with times and values of groups."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -8,12 +8,12 @@ from hivecore.reference.interleaving.rounds import FOUR, Row, efficiency_of, int
 
 __all__ = ["Candidates", "Node"]
 
-#: A group of jobs, by their numbers.
+#: A group of job numbers.
 Node = list[int]
 
 
 class Candidates:
-    """The jobs, and the times and values of groups of them."""
+    """Jobs, with times and values of groups."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Candidates:
         self._solo = solo
         self._priorities, self._max_slowdown = priorities, max_slowdown
         self._memory, self._gpu_memory = memory, gpu_memory
-        self.has_slowdown_limit = max_slowdown < inf  # then priorities matter
+        self.has_slowdown_limit = max_slowdown < inf  # priorities matter only then
         self._limited = gpu_memory < inf or max_slowdown < inf
         profiles = {row: number for number, row in enumerate(sorted(set(rows)))}
         self._profile = [profiles[row] for row in rows]
@@ -45,7 +45,9 @@ class Candidates:
         self._efficiency: dict[tuple[int, ...], float] = {}
 
     def by_type(self, node: Node) -> Node:
-        """Return the group with jobs of one type together, so that sums do not depend on jobs."""
+        """Return the group ordered by type of job, so that sums do not depend on
+        the order of jobs.
+        """
         return sorted(node, key=self._type.__getitem__)
 
     def kind(self, node: Node) -> tuple[tuple[Row, float, int], ...]:
@@ -53,16 +55,16 @@ class Candidates:
         return tuple([self._type[job][:3] for job in node])
 
     def time(self, node: Node) -> float:
-        """Return how long a round takes; it does not depend on the order of the jobs."""
+        """Return the duration of a round, which does not depend on the order of the jobs."""
         if len(node) == 1:
             return self._solo[node[0]]
         mixture = tuple(sorted([self._profile[job] for job in node]))
-        found = self._times.get(mixture)
-        if found is None:
+        round_time = self._times.get(mixture)
+        if round_time is None:
             rows = tuple(self._profiles[number] for number in mixture)
             time = _round_time(rows, self._model, self._order)
-            found = self._times[mixture] = time * self._interference[len(node) - 1]
-        return found
+            round_time = self._times[mixture] = time * self._interference[len(node) - 1]
+        return round_time
 
     def is_allowed(self, node: Node) -> bool:
         """Whether the jobs fit into memory, and the most urgent one is not slowed down too much."""
@@ -75,17 +77,17 @@ class Candidates:
         )
 
     def efficiency(self, node: Node) -> float:
-        """Return the share of time that the resources are busy."""
+        """Return the fraction of time in which the resources are busy."""
         key = tuple([self._profile[job] for job in node]) if len(node) > 1 else (-1, *node)
-        found = self._efficiency.get(key)
-        if found is None:
+        efficiency = self._efficiency.get(key)
+        if efficiency is None:
             busy = total([self._busy[job] for job in node])
-            found = efficiency_of(busy, self.time(node), self.slots, self._model)
-            self._efficiency[key] = found
-        return found
+            efficiency = efficiency_of(busy, self.time(node), self.slots, self._model)
+            self._efficiency[key] = efficiency
+        return efficiency
 
     def progress(self, node: Node) -> float:
-        """Return how many jobs' worth of progress the group makes: 1 for a single job."""
+        """Return the group's progress in jobs: 1 for a single job."""
         return total([self._solo[job] for job in node]) / self.time(node)
 
 

@@ -1,6 +1,6 @@
-"""Twin of method "exact" of `hivecore.interleaving.group_jobs`: the best of all groupings.
+"""Twin of method "exact" of `hivecore.interleaving.group_jobs`, which finds the best grouping.
 
-By trying all: for some dozen jobs at most.
+It tries all groupings, so it is for a dozen jobs at most.
 """
 
 from functools import cache
@@ -19,20 +19,20 @@ def best_value(
     gain: bool,
     optional: frozenset[int] = frozenset(),
 ) -> tuple[int, float]:
-    """Return the GPUs that groups may need, and the greatest value of groups that need no more.
+    """Return the number of GPUs for groups, and the greatest value of groups that need no more.
 
-    :param capacity: GPUs; if no groups need so few, it is as few as any need.
-    :param optional: jobs that may be in no group.
+    :param capacity: GPUs; if no grouping needs so few, the least possible number.
+    :param optional: jobs that may be left out.
     """
     value = jobs.progress if gain else jobs.efficiency
 
     @cache
     def best(left: frozenset[int]) -> dict[int, float]:
-        """The best value of groups of these jobs, by GPUs."""
+        """Return GPUs -> the best value of groups of these jobs."""
         if not left:
             return {0: 0.0}
         first = min(left)
-        found: dict[int, float] = dict(best(left - {first})) if first in optional else {}
+        values: dict[int, float] = dict(best(left - {first})) if first in optional else {}
         others = [job for job in left if gpus[job] == gpus[first] and job != first]
         for size in range(min(largest, len(others) + 1)):
             for partners in combinations(others, size):
@@ -42,8 +42,8 @@ def best_value(
                 worth = value(group) * gpus[first]
                 for needed, rest in best(left.difference(group)).items():
                     total = needed + gpus[first]
-                    found[total] = max(found.get(total, rest + worth), rest + worth)
-        return found
+                    values[total] = max(values.get(total, rest + worth), rest + worth)
+        return values
 
     values = best(frozenset(range(len(gpus))))
     room = max(capacity, min(values))

@@ -1,7 +1,6 @@
 """Twin of `hivecore.interleaving.group_jobs`: Muri's rounds of matchings.
 
-Source: Muri (SIGCOMM'22), section 4.2; merging by index follows the simulator that its authors
-published.
+Source: Muri (SIGCOMM'22), section 4.2; merging by index follows the authors' published simulator.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +12,10 @@ from hivecore.reference.interleaving.rounds import Row, total
 
 __all__ = ["Matcher", "Weight", "group_jobs"]
 
-#: From weights[n][n] (0: no edge; only those above 0 count) to the partner of each node, -1: none.
+#: weights[n][n] (only those above 0 are edges) -> the partner of each node, or -1
 Matcher = Callable[[Sequence[Sequence[float]]], Sequence[int]]
 
-#: What a group is worth, for groups of job numbers.
+#: The values of groups of job numbers.
 Weight = Callable[[list[list[int]]], Sequence[float]]
 
 
@@ -41,10 +40,10 @@ def group_jobs(
     start: Sequence[Sequence[int]] = (),
     effort: float = inf,
 ) -> list[list[int]]:
-    """Return the groups of Muri's rounds of matchings, or what a local search makes of them.
+    """Return the groups of Muri's rounds of matchings, optionally improved by a local search.
 
-    :param matcher: finds a matching of the greatest weight. It gets each weight twice, with the
-        jobs added up in the order of the row before the column, and in the other.
+    :param matcher: finds a maximum-weight matching. It gets each weight in both directions, summed
+        in the order (row, column) of the jobs.
     :param effort: see `search_locally`.
 
     >>> first_two = lambda weights: [1, 0] + [-1] * (len(weights) - 2)
@@ -73,7 +72,7 @@ def group_jobs(
     excess = sum(size * len(nodes) for size, nodes in buckets.items()) - (capacity or 0)
 
     def matched(size: int) -> list[tuple[int, int, int]]:
-        """The bucket and the numbers of its nodes, in the order of the second ones."""
+        """Return (bucket, node, node), ordered by the second node."""
         weights = _weights(jobs, buckets[size], largest, weight)
         if not any(map(any, weights)):
             return []
@@ -84,7 +83,7 @@ def group_jobs(
         return (1 - jobs.efficiency(buckets[size][u] + buckets[size][v])) * size
 
     def merge(pairs: list[tuple[int, int, int]]) -> bool:
-        """Merge the first pairs, as long as GPUs are lacking, each in the place of its second."""
+        """Merge pairs in order while GPUs are lacking; the result replaces the second node."""
         nonlocal excess
         merged = False
         for size, u, v in pairs:

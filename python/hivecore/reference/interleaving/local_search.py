@@ -1,10 +1,9 @@
-"""Groups made better by small steps, from those that rounds of matchings gave.
+"""Improves groups by small steps, starting from rounds of matchings.
 
-The sum of the groups' values, each times its GPUs, rises with every step: two groups of a bucket
-share their jobs out anew, or one group splits while GPUs are left, or two merge for another to
-split. All ways of sharing out up to eight jobs are tried, of more only moving one job or swapping
-two. Effort counts the orders of jobs that the groups tried have: while some is left, two more
-groups are looked at.
+Every step increases the sum over groups of value times GPUs: two groups of a bucket redistribute
+their jobs, a group splits while GPUs are left, or two groups merge so that another can split. Up to
+eight jobs are redistributed in all ways, more only by moving a job or swapping two. Effort counts
+the orders of jobs in the tried groups; while some is left, another pair of groups is tried.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from hivecore.reference.interleaving.rounds import total
 
 __all__ = ["search_locally"]
 
-_TOLERANCE = 1e-9  # a step has to bring more, relatively
+_TOLERANCE = 1e-9  # the least relative gain of a step
 _ALL_WAYS = 8  # jobs
 
 _Value = Callable[[Node], float]
@@ -31,13 +30,13 @@ def search_locally(
     gain: bool,
     effort: float,
 ) -> None:
-    """Make the groups better, until no step or no effort is left.
+    """Improve the groups until no step or no effort is left.
 
-    :param buckets: groups by the GPUs that each needs; changed in place.
-    :param largest: jobs in a group at most.
-    :param room: how many GPUs the groups may need together; they need no more at first.
-    :param gain: the value of a group is its progress, not its efficiency.
-    :param effort: how many orders of jobs are tried, and of the last two groups all.
+    :param buckets: groups by GPUs per group; changed in place.
+    :param largest: the most jobs in a group.
+    :param room: the most GPUs of all groups together, which the initial groups satisfy.
+    :param gain: a group's value is its progress instead of its efficiency.
+    :param effort: the number of job orders to try; the last pair of groups is always finished.
     """
     for nodes in buckets.values():
         nodes[:] = map(jobs.by_type, nodes)
@@ -68,13 +67,13 @@ class _Search:
                 return
 
     def share_out(self, nodes: list[Node]) -> bool:
-        """One pass over the pairs of groups; whether any was changed."""
+        """Try all pairs of groups once; return whether any was changed."""
         value, changed = self.value, False
         for i in range(len(nodes)):
             for j in range(i + 1, len(nodes)):
                 if self.effort <= 0:
                     return False
-                # Groups of the same types have been tried, unless it matters who the jobs are.
+                # Groups of the same types need no retry, unless jobs of a type differ.
                 kinds = self.jobs.kind(nodes[i]), self.jobs.kind(nodes[j])
                 if kinds in self.settled and not self.jobs.has_slowdown_limit:
                     continue
@@ -88,7 +87,7 @@ class _Search:
         return changed
 
     def best(self, ways: Iterator[_Way]) -> tuple[float, _Way | None]:
-        """The best of the ways that may be, of equal ones the first, and its value."""
+        """Return the value of the best allowed way (the first of equals), and the way."""
         best, chosen = 0.0, None
         for way in ways:
             self.effort -= sum(map(self.orders, way))
@@ -102,11 +101,11 @@ class _Search:
         return best, chosen
 
     def orders(self, node: Node) -> int:
-        """In how many orders the jobs can go; none is tried of too many jobs."""
+        """Return the number of job orders; too many jobs are not tried."""
         return perm(self.jobs.slots - 1, len(node) - 1) if len(node) <= self.largest else 0
 
     def split_or_exchange(self) -> bool:
-        """Make the best change, of equal ones the first; whether there was one."""
+        """Make the best change (the first of equals); return whether there was one."""
         value = self.value
         slack = self.room - sum(gpus * len(nodes) for gpus, nodes in self.buckets.items())
         splits = []
@@ -142,7 +141,7 @@ class _Search:
         )
 
     def merges(self) -> Iterator[tuple[float, int, int, int, Node]]:
-        """Of each group the merge with a later one that costs least."""
+        """Yield each group's cheapest merge with a later one."""
         for gpus, nodes in self.buckets.items():
             for u, node in enumerate(nodes):
                 best = None

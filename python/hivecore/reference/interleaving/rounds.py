@@ -1,11 +1,10 @@
 """Twin of `hivecore.interleaving.rounds`: how jobs take turns on shared GPUs.
 
-An iteration of a job holds its k resources one after another, and the jobs of a group are shifted
-against each other, so that each is on another resource. All of them do one iteration per round.
-Source: Muri (SIGCOMM'22), equations 1 to 4; model "artifact" follows the simulator that its authors
-published.
+An iteration of a job uses k resources one after another. The jobs of a group are shifted against
+each other so that each is on another resource, and all do one iteration per round. Source: Muri
+(SIGCOMM'22), equations 1 to 4; model "artifact" follows the authors' published simulator.
 
-Rows are the stage durations of a job, in any one unit of time.
+Rows are the stage durations of a job, in any common unit of time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ __all__ = ["FOUR", "TIE", "Row", "efficiencies", "efficiency_of", "interleave", 
 
 Row = tuple[float, ...]
 
-#: Times of rounds that differ by less, relatively, are equal.
+#: Round times with a smaller relative difference are equal.
 TIE = 1e-12
 
 #: Slots of the models with three columns.
@@ -27,9 +26,9 @@ _STEADY = 1e-3
 def interleave(
     rows: Sequence[Row], model: str = "barrier", order: str = "best"
 ) -> tuple[tuple[int, ...], float, float]:
-    """Return offsets, the time of a round, and the efficiency of one group.
+    """Return the offsets, round time and efficiency of a group.
 
-    Offsets are tried in lexicographic order, the first job's is 0; a later order has to be better
+    Offsets are tried in lexicographic order, with 0 for the first job; a later order must be better
     by more than a tie.
 
     >>> interleave([(2.0, 1.0), (3.0, 1.0)])
@@ -70,7 +69,7 @@ def efficiencies(
 
 
 def total(values: Iterable[float]) -> float:
-    """Return the sum, added up from the left as the kernel does (`sum` compensates since 3.12).
+    """Return the sum from the left, like the kernel (`sum` compensates since Python 3.12).
 
     >>> total([0.1, 0.2, 0.3])
     0.6000000000000001
@@ -85,7 +84,7 @@ def total(values: Iterable[float]) -> float:
 
 
 def _barrier(rows: Sequence[Row], offsets: Sequence[int], _order: str) -> float:
-    """Equation 3: all wait for the longest stage of each slot."""
+    """Equation 3: each slot lasts as long as its longest stage."""
     k = len(rows[0])
     return total(
         max(row[(slot - offset) % k] for row, offset in zip(rows, offsets, strict=True))
@@ -94,23 +93,23 @@ def _barrier(rows: Sequence[Row], offsets: Sequence[int], _order: str) -> float:
 
 
 def _data_of_two_slots(rows: Sequence[Row], offsets: Sequence[int], _order: str) -> float:
-    """Data spans two of four slots: the longest way around, in slots and in data stages.
+    """Loading data spans two of four slots: the longest path, in slots and data stages.
 
-    A job of offset o is on the network in slot o, on the GPU in the slot before, and its data stage
+    A job with offset o uses the network in slot o and the GPU in the slot before; its data stage
     ends with the slot before that.
     """
-    one, two = [0.0] * FOUR, [0.0] * FOUR
+    slots, stages = [0.0] * FOUR, [0.0] * FOUR
     for (data, gpu, net), o in zip(rows, offsets, strict=True):
-        one[o] = max(one[o], net)
-        one[o - 1] = max(one[o - 1], gpu)
-        two[o - 2] = data
-    ways = [one[0] + one[1] + one[2] + one[3], two[0] + two[2], two[1] + two[3]]
-    ways += [two[s] + one[(s + 1) % FOUR] + one[(s + 2) % FOUR] for s in range(FOUR)]
+        slots[o] = max(slots[o], net)
+        slots[o - 1] = max(slots[o - 1], gpu)
+        stages[o - 2] = data
+    ways = [slots[0] + slots[1] + slots[2] + slots[3], stages[0] + stages[2], stages[1] + stages[3]]
+    ways += [stages[s] + slots[(s + 1) % FOUR] + slots[(s + 2) % FOUR] for s in range(FOUR)]
     return max(ways)
 
 
 def _artifact(rows: Sequence[Row], offsets: Sequence[int], order: str) -> float:
-    """The authors' recurrence, from all places in which the group can begin."""
+    """The authors' recurrence, from each stage in which the group can begin."""
     jobs = len(rows)
     if jobs == 1:
         return total(rows[0])
@@ -126,9 +125,10 @@ def _artifact(rows: Sequence[Row], offsets: Sequence[int], order: str) -> float:
 
 
 def _recurrence(rows: Sequence[Row]) -> float:
-    """`end[i]` is when slot i ends, from a cold start; data that ends with a slot began two before.
+    """Iterate `end[i]`, the end of slot i, from a cold start; data that ends with a slot began two
+    before.
 
-    A slot of no stage ends at 0, and it all ends when two rounds took nearly the same time.
+    A slot without a stage ends at 0. The iteration stops when two rounds take nearly the same time.
     """
     jobs = len(rows)
     end = [0.0]
@@ -159,7 +159,7 @@ def _busy(rows: Sequence[Row]) -> float:
 def efficiency_of(busy: float, time: float, slots: int, model: str) -> float:
     """Return the efficiency, equation 4.
 
-    The artifact may end before the steady state: then it can exceed 1.
+    The artifact may stop before the steady state, so that it can exceed 1.
     """
     share = busy / (time * slots)
     return share if model == "artifact" else min(share, 1.0)

@@ -1,8 +1,8 @@
-"""What follows from the quotas and the owners in them (sections 1.4 and 3 of the specification).
+"""Everything that follows from quotas and owners (sections 1.4 and 3 of the specification).
 
-Everything is computed from scratch: requests and usage from the leaves up, minimums and runtimes
-from the roots down. A quota ignores dimensions that it has no maximum of. A dimension with
-fractions is divided in thousandths.
+It is computed from scratch: requests and use from the leaves up, minimums and runtimes from the
+roots down. A quota ignores dimensions without a maximum. Fractional dimensions are divided in
+thousandths.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,12 @@ __all__ = ["MOST", "Figures", "Limits", "Owner", "Vector", "exactly", "figures_o
 
 Vector = dict[str, Any]
 
-#: No sum counts for more, in the unit of its dimension.
+#: Sums are capped here, in the unit of their dimension.
 MOST = 2**62
 
 
 def exactly(amounts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Vector:
-    """The amounts by dimension; those that are not whole are the nearest thousandths."""
+    """Return the amounts by dimension; fractions are rounded to thousandths."""
     return {
         d: n if type(n) is int else Fraction(round(n * 1000), 1000)
         for d, n in dict(amounts).items()
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, quota: Any) -> "Limits":
-        """Of a `hivecore.quotas.Quota`."""
+        """Read a `hivecore.quotas.Quota`."""
         weight = quota.max if quota.weight is None else quota.weight
         return cls(
             quota.name,
@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """An owner: its request, and how many of its members run."""
+    """An owner: its request, and the number of its running members."""
 
     request: Any
     members: int = 0
@@ -68,19 +68,19 @@ class Owner(NamedTuple):
     may_borrow: bool = True
 
     def held(self, members: int | None = None) -> Vector:
-        """What this number of members takes; ``None``: the running ones."""
+        """Return what this number of members takes; by default the running ones."""
         count = self.members if members is None else members
         return {name: amount * count for name, amount in exactly(self.request.amounts).items()}
 
 
 class Figures:
-    """Vectors by quota; "" stands for the root of a tree, by the tree's name in ``totals``."""
+    """Vectors by quota; the root of a tree is "", or the tree's name in ``totals``."""
 
     def __init__(self) -> None:
         self.request: dict[str, Vector] = {}
-        #: what counts at the parent
+        #: the request that counts at the parent
         self.limited: dict[str, Vector] = {}
-        #: of that, what it claims among its siblings
+        #: the part of it that competes with siblings
         self.claim: dict[str, Vector] = {}
         self.used: dict[str, Vector] = {}
         self.firm: dict[str, Vector] = {}
@@ -93,9 +93,9 @@ class Figures:
 
 
 def figures_of(tree: Any, taken: Mapping[str, Vector] | None = None) -> Figures:
-    """Of a `reference.quotas.QuotaTree`.
+    """Return the figures of a `reference.quotas.QuotaTree`.
 
-    :param taken: by tree, what is taken off its total beside what quotas outside of it use.
+    :param taken: tree -> what its total lacks beyond the use of outside quotas.
     """
     figures = Figures()
     for name in reversed(tree.in_order()):
@@ -121,13 +121,13 @@ def _add_up(tree: Any, name: str, figures: Figures) -> None:
             request[d] = max(request[d], quota.min.get(d, 0))
         own = sum(owner.held().get(d, 0) for owner in owners)
         used[d] = own + sum(figures.used[child].get(d, 0) for child in below)
-        # What is used beyond a maximum that was lowered meanwhile counts until it ends.
+        # Use above a maximum that was lowered later counts until it ends.
         claim[d] = min(request[d], most)
         limited[d] = min(request[d], max(most, used[d])) if tree.counts_beyond_max else claim[d]
         firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
         firm[d] += sum(figures.firm[child].get(d, 0) for child in below)
         allocated = own + sum(figures.guaranteed[child].get(d, 0) for child in below)
-        # What runs is kept even beyond a maximum that was lowered meanwhile.
+        # Running members are kept even above a maximum that was lowered later.
         allocated = min(allocated, tree.most(d))
         guaranteed[d] = min(max(allocated, quota.min.get(d, 0)), max(most, used[d]))
     figures.request[name], figures.limited[name], figures.used[name] = request, limited, used
@@ -135,7 +135,7 @@ def _add_up(tree: Any, name: str, figures: Figures) -> None:
 
 
 def _net_total(tree: Any, root: str, figures: Figures, taken: Vector) -> Vector:
-    """What the quotas at the top of a tree have in all."""
+    """Return what the quotas at the top of a tree have in total."""
     total = dict(tree.totals.get(root, {}))
     for d, amount in taken.items():
         total[d] = total.get(d, 0) - amount
@@ -151,9 +151,10 @@ def _net_total(tree: Any, root: str, figures: Figures, taken: Vector) -> Vector:
 
 
 def _settle(tree: Any, children: list[str], amounts: Vector, figures: Figures) -> None:
-    """The minimums in effect, scaled by what a parent can ever have, and what each quota can have
-    for its own children: what the minimums of its siblings leave, its maximum at most; without a
-    weight its minimum. They do not depend on requests.
+    """Set the scaled minimums, and what each quota can give its own children.
+
+    The latter is what its siblings' minimums leave, at most its maximum; without a weight, its
+    minimum. Neither depends on requests.
     """
     inside = [tree.quotas[name] for name in children if not tree.quotas[name].outside]
     for quota in [tree.quotas[name] for name in children]:
@@ -173,7 +174,7 @@ def _settle(tree: Any, children: list[str], amounts: Vector, figures: Figures) -
 
 
 def _minimums(tree: Any, quotas: list[Limits], d: str, amount: Any) -> Vector:
-    """Scaled down if they add up to more than an amount."""
+    """Return the minimums, scaled down if their sum exceeds the amount."""
     minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
     if tree.scale_min and sum(minimums.values()) > amount:
         scalable = {quota.name for quota in quotas if quota.scales}
@@ -204,7 +205,7 @@ def _divide_dimension(
 ) -> None:
     quotas, unit = [tree.quotas[name] for name in names], tree.unit(d)
     if sum(figures.limited[name][d] for name in names) <= amount:
-        # Where the parent has little because little is asked for, no minimum is missing.
+        # If the parent has little because little is requested, no minimum is missing.
         minimums = {name: figures.minimum[name][d] for name in names}
     else:
         minimums = _minimums(tree, quotas, d, amount)
@@ -223,7 +224,7 @@ def _divide_dimension(
 
 
 def _scaled(minimums: Vector, scalable: set[str], amount: Any, unit: Fraction) -> Vector:
-    """Minimums scaled down to the amount, as far as they may be scaled."""
+    """Return the scalable minimums scaled down to the amount."""
     fixed = sum(least for name, least in minimums.items() if name not in scalable)
     names = [name for name in minimums if name in scalable]
     weights = [int(minimums[name] // unit) for name in names]

@@ -1,4 +1,4 @@
-"""Runtimes as Koordinator works them out: when one quota is read, on its path alone."""
+"""Runtimes as Koordinator computes them: on the path of a quota when it is read."""
 
 from typing import Any
 
@@ -9,8 +9,9 @@ __all__ = ["OriginalRuntimes"]
 
 
 class OriginalRuntimes:
-    """Of a `reference.quotas.QuotaTree`, with the scaled minimums that are left from the reads
-    before (section 3 of the specification, and its defect D5).
+    """Computes runtimes of a `reference.quotas.QuotaTree`.
+
+    It keeps the scaled minimums of earlier reads (section 3 of the specification, defect D5).
     """
 
     def __init__(self, tree: Any) -> None:
@@ -19,7 +20,7 @@ class OriginalRuntimes:
         self.scaled: dict[str, Vector] = {}
 
     def set_quota(self, quota: Any) -> None:
-        """It is new, or has other limits: another minimum is no longer scaled."""
+        """Add or change a quota; a changed minimum is no longer scaled."""
         before = self.tree.quotas.get(quota.name)
         self.tree.set_quota(quota)
         after = self.tree.quotas[quota.name]
@@ -27,7 +28,7 @@ class OriginalRuntimes:
             self.scaled[quota.name] = dict(after.min)
 
     def runtime(self, name: str) -> Vector:
-        """Which scales the minimums on the path."""
+        """Return a quota's runtime, and scale the minimums on its path."""
         figures = figures_of(self.tree)
         amounts = figures.totals[self.tree.tree_of(name)]
         for quota in reversed(self.tree.path(name)):

@@ -1,6 +1,6 @@
 """Elastic quotas: which owners are admitted (sections 1, 4, 8 of the specification).
 
-Only the quotas, the owners and the totals are stored; `figures` computes everything else.
+Only quotas, owners and totals are stored; `figures` computes everything else.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["Answer", "QuotaTree"]
 
 
 class Answer(NamedTuple):
-    """The decision on owners that have to be admitted together."""
+    """The decision on owners that must be admitted together."""
 
     outcome: str
     victims: tuple[str, ...] = ()
@@ -44,22 +44,22 @@ class QuotaTree:
     ) -> None:
         self.limit, self.check_ancestors = limit, check_ancestors
         self.scale_min, self.guarantee = scale_min, guarantee
-        #: whether usage above a maximum counts at the parent
+        #: whether use above a maximum counts at the parent
         self.counts_beyond_max = check_ancestors
         self.quotas: dict[str, Limits] = {}
         self.owners: dict[str, Owner] = {}
         self.totals: dict[str, Vector] = {}
         self.carved: set[str] = set()
-        #: the dimensions with fractions, which are divided in thousandths
+        #: fractional dimensions, which are divided in thousandths
         self.fine: set[str] = set()
         self.starts = 0
 
     def unit(self, d: str) -> Any:
-        """The least amount of a dimension."""
+        """Return the smallest amount of a dimension."""
         return Fraction(1, 1000) if d in self.fine else 1
 
     def most(self, d: str) -> Any:
-        """The largest sum of a dimension."""
+        """Return the largest sum of a dimension."""
         return MOST * self.unit(d)
 
     def _look_for_fractions(self, *given: Any) -> None:
@@ -69,7 +69,7 @@ class QuotaTree:
     # --- the tree
 
     def children(self, name: str, root: str | None = None) -> list[str]:
-        """The children by name; of "": the quotas at the top of a tree."""
+        """Return the children by name; for "" the quotas at the top of a tree."""
         return sorted(
             quota.name
             for quota in self.quotas.values()
@@ -77,11 +77,11 @@ class QuotaTree:
         )
 
     def roots(self) -> list[str]:
-        """The trees."""
+        """Return the trees."""
         return sorted({"", *self.totals, *(self.tree_of(name) for name in self.quotas)})
 
     def in_order(self) -> list[str]:
-        """All quotas tree by tree, parents before children, these by name."""
+        """Return all quotas tree by tree, parents before children, then by name."""
         ordered: list[str] = []
 
         def visit(names: list[str]) -> None:
@@ -94,7 +94,7 @@ class QuotaTree:
         return ordered
 
     def path(self, name: str) -> list[str]:
-        """The quota and its ancestors, from the quota up."""
+        """Return the quota and its ancestors, from the quota up."""
         path = [name]
         while self.quotas[path[-1]].parent:
             path.append(self.quotas[path[-1]].parent)
@@ -150,21 +150,21 @@ class QuotaTree:
 
     # --- decisions
 
-    def decide(self, asked: Mapping[str, int]) -> Answer:
-        """Whether these owners can get these members, all of them or none."""
-        figures = figures_of(self, self._taken(asked))
-        plain = self._admitted(asked, figures)
-        if plain.outcome == "bind" or self._firm_refusal(asked, figures):
+    def decide(self, members: Mapping[str, int]) -> Answer:
+        """Return whether these owners can get these members, all or none."""
+        figures = figures_of(self, self._taken(members))
+        plain = self._admitted(members, figures)
+        if plain.outcome == "bind" or self._firm_refusal(members, figures):
             return plain
-        victims = self._reclaim(asked, figures)
+        victims = self._reclaim(members, figures)
         return Answer("preempt", victims) if victims else plain
 
     def preempt_within(
-        self, asked: Mapping[str, int], budgets: Sequence[tuple[Iterable[str], int]] = ()
+        self, members: Mapping[str, int], budgets: Sequence[tuple[Iterable[str], int]] = ()
     ) -> Answer:
-        """The same if owners of lower priority in the same quota leave."""
-        plain = self._admitted(asked)
-        ((name, _),) = asked.items()
+        """As `decide`, if owners of lower priority in the same quota may be evicted."""
+        plain = self._admitted(members)
+        ((name, _),) = members.items()
         mine = self.owners[name].request
         weaker = [
             other
@@ -189,15 +189,15 @@ class QuotaTree:
                 violating.append(other)
         order = violating + [other for other in weaker if other not in violating]
         gone = set(order)
-        if self._without(gone)._admitted(asked).outcome != "bind":
+        if self._without(gone)._admitted(members).outcome != "bind":
             return plain
         for other in order:
-            if self._without(gone - {other})._admitted(asked).outcome == "bind":
+            if self._without(gone - {other})._admitted(members).outcome == "bind":
                 gone.discard(other)
         return Answer("preempt", tuple(sorted(gone, key=self._importance)))
 
     def revocable(self, name: str) -> tuple[str, ...]:
-        """The owners to evict so that a quota uses no more than its runtime (section 4.2)."""
+        """Return the owners to evict until a quota is within its runtime (section 4.2)."""
 
         def over(gone: set[str]) -> bool:
             figures = self._without(gone).figures()
@@ -224,7 +224,7 @@ class QuotaTree:
         return figures_of(self)
 
     def _without(self, gone: set[str]) -> "QuotaTree":
-        """The tree if these owners wait."""
+        """Return the tree as if these owners waited."""
         other = QuotaTree(
             limit=self.limit,
             check_ancestors=self.check_ancestors,
@@ -240,14 +240,14 @@ class QuotaTree:
         return other
 
     def _importance(self, name: str) -> tuple[int, int]:
-        """The owners, the most important first."""
+        """Return a sort key, the most important owner first."""
         owner = self.owners[name]
         return -owner.request.priority, owner.start
 
-    def _asked_at(self, asked: Mapping[str, int]) -> dict[str, Vector]:
-        """By quota, and by "" and the tree's name for its root, what is asked on all paths."""
+    def _requested_at(self, added: Mapping[str, int]) -> dict[str, Vector]:
+        """Return place -> requested amounts on all paths; a root is "" or the tree's name."""
         sums: dict[str, Vector] = {}
-        for name, members in asked.items():
+        for name, members in added.items():
             owner = self.owners[name]
             managed = self.quotas[owner.request.quota].max
             for place in self._places(owner.request.quota):
@@ -258,14 +258,14 @@ class QuotaTree:
         return sums
 
     def _wanted(self, name: str) -> set[str]:
-        """The dimensions that an owner uses and that its quota counts."""
+        """Return the dimensions that an owner uses and its quota limits."""
         request = self.owners[name].request
         return {
             d for d, amount in request.amounts if amount and d in self.quotas[request.quota].max
         }
 
     def _checked(self, asks: Mapping[str, int]) -> dict[str, set[str]]:
-        """By quota, the dimensions in which its limit applies to an owner."""
+        """Return quota -> the dimensions in which its limit applies to an owner."""
         checked: dict[str, set[str]] = {}
         for name in asks:
             quota = self.owners[name].request.quota
@@ -274,7 +274,7 @@ class QuotaTree:
         return checked
 
     def _taken(self, asks: Mapping[str, int]) -> dict[str, Vector]:
-        """By tree, what the requests of outside quotas subtract from its total."""
+        """Return tree -> what the requests of outside quotas take off its total."""
         taken: dict[str, Vector] = {}
         outside = {n for n in asks if self.quotas[self.owners[n].request.quota].outside}
         for name in outside if len(outside) < len(asks) else ():
@@ -285,8 +285,8 @@ class QuotaTree:
         return taken
 
     def _places(self, name: str) -> list[str]:
-        """Where it counts what owners of a quota use: on its path and, if it takes part in what is
-        shared out, in all of its tree.
+        """Return where use by owners of a quota counts: on its path and, unless it is outside, in
+        its tree.
         """
         path = self.path(name)
         return path if self.quotas[name].outside else [*path, self._root(name)]
@@ -298,7 +298,7 @@ class QuotaTree:
         return "" if place.startswith("/") else place
 
     def _used(self, place: str, figures: Figures) -> Vector:
-        """The usage of a quota, or of all quotas that share the total of a tree."""
+        """Return the use of a quota, or of all quotas that divide a tree's total."""
         if not place.startswith("/"):
             return figures.used[place]
         used: Vector = {}
@@ -311,12 +311,13 @@ class QuotaTree:
     def _runtime(self, place: str, figures: Figures) -> Vector:
         return figures.totals[place[1:]] if place.startswith("/") else figures.runtime[place]
 
-    def _admitted(self, asked: Mapping[str, int], figures: Figures | None = None) -> Answer:
-        """Whether these owners can have so many members more while all others stay. Each is held
-        against its limits as if the others had been admitted before it.
+    def _admitted(self, members: Mapping[str, int], figures: Figures | None = None) -> Answer:
+        """Return whether these owners can get more members while all others stay.
+
+        Each is checked as if the others had been admitted before it.
         """
-        figures = figures or figures_of(self, self._taken(asked))
-        sums, checked = self._asked_at(asked), self._checked(asked)
+        figures = figures or figures_of(self, self._taken(members))
+        sums, checked = self._requested_at(members), self._checked(members)
 
         def exceeds(place: str, limits: Vector, among: Iterable[str]) -> bool:
             used = self._used(place, figures)
@@ -328,13 +329,13 @@ class QuotaTree:
                 limits = self.quotas[place].max
             return exceeds(place, limits, checked.get(place, ()))
 
-        for name in asked:
+        for name in members:
             quota = self.owners[name].request.quota
             if refuses(quota):
                 return Answer("wait", code=self.limit, part=quota)
-        if firm := self._firm_refusal(asked, figures):
+        if firm := self._firm_refusal(members, figures):
             return firm
-        for name in asked:
+        for name in members:
             for place in reversed(self._places(self.owners[name].request.quota)):
                 if refuses(place):
                     code = "total" if place.startswith("/") else self.limit
@@ -343,7 +344,7 @@ class QuotaTree:
             used = self._used(place, figures)
             if any(used.get(d, 0) + n > self.most(d) for d, n in sums[place].items()):
                 return Answer("wait", code="total", part=self._part(place))
-        for name in asked:
+        for name in members:
             quota = self.owners[name].request.quota
             above = reversed(self.path(quota)) if self.check_ancestors else ()
             for place in () if self.owners[name].may_borrow else (quota, *above):
@@ -353,16 +354,14 @@ class QuotaTree:
         borrows = any(exceeds(place, figures.runtime[place], sums[place]) for place in quotas)
         return Answer("bind", borrows=borrows)
 
-    def _firm_refusal(self, asked: Mapping[str, int], figures: Figures) -> Answer | None:
-        """Owners that cannot be preempted have to be within the minimum of their quota, together
-        with those below it.
-        """
+    def _firm_refusal(self, added: Mapping[str, int], figures: Figures) -> Answer | None:
+        """Refuse non-preemptible owners beyond the minimum of their quota and those below it."""
         firm = {
             name: members
-            for name, members in asked.items()
+            for name, members in added.items()
             if not self.owners[name].request.preemptible
         }
-        sums = self._asked_at(firm)
+        sums = self._requested_at(firm)
         for name in firm:
             quota = self.owners[name].request.quota
             for d in self._wanted(name):
@@ -371,17 +370,17 @@ class QuotaTree:
                     return Answer("wait", code="min", part=quota)
         return None
 
-    def _reclaim(self, asked: Mapping[str, int], figures: Figures) -> tuple[str, ...]:
-        """Owners of other quotas that are over their runtime, so many that the asked are within
-        their own (section 8.4); empty: it cannot be done.
+    def _reclaim(self, members: Mapping[str, int], figures: Figures) -> tuple[str, ...]:
+        """Return owners of over-used quotas whose eviction admits these members; empty if
+        impossible (8.4).
         """
-        sums, checked = self._asked_at(asked), self._checked(asked)
-        mine = {self.owners[name].request.quota for name in asked}
+        sums, checked = self._requested_at(members), self._checked(members)
+        mine = {self.owners[name].request.quota for name in members}
         used = {place: dict(self._used(place, figures)) for place in sums}
         used.update(figures.used)
 
         def lacking(place: str, gone: Iterable[str] = (), figures: Figures = figures) -> set[str]:
-            """The dimensions in which a limit would be exceeded."""
+            """Return the dimensions in which a limit would be exceeded."""
             freed = [self.owners[name] for name in gone]
             below = [owner for owner in freed if place in self._places(owner.request.quota)]
             runtime = self._runtime(place, figures)
@@ -390,22 +389,22 @@ class QuotaTree:
                 for d in checked.get(place, ())
                 if used[place].get(d, 0)
                 + sums[place][d]
-                - sum(self._counted(one, d) for one in below)
+                - sum(self._counted(owner, d) for owner in below)
                 > runtime.get(d, 0)
             }
 
         def over(name: str, gone: Iterable[str]) -> Vector:
-            """By how much a quota exceeds its runtime, by dimension."""
-            found = {}
+            """Return dimension -> how much a quota exceeds its runtime."""
+            excess = {}
             for d, amount in figures.used[name].items():
                 left = amount - sum(
-                    self._counted(self.owners[one], d)
-                    for one in gone
-                    if name in self.path(self.owners[one].request.quota)
+                    self._counted(self.owners[owner], d)
+                    for owner in gone
+                    if name in self.path(self.owners[owner].request.quota)
                 )
                 if left > figures.runtime[name].get(d, 0):
-                    found[d] = left - figures.runtime[name].get(d, 0)
-            return found
+                    excess[d] = left - figures.runtime[name].get(d, 0)
+            return excess
 
         gone: list[str] = []
         while wanted := {place: lacking(place, gone) for place in sums if lacking(place, gone)}:
@@ -433,21 +432,21 @@ class QuotaTree:
                 return ()
             gone.append(best[1])
         for name in sorted(gone, key=self._importance):
-            rest = [one for one in gone if one != name]
+            rest = [owner for owner in gone if owner != name]
             if not any(lacking(place, rest) for place in sums):
                 gone = rest
-        if self.counts_beyond_max:  # with less of that, runtimes may be others
-            after = figures_of(self._without(set(gone)), self._taken(asked))
+        if self.counts_beyond_max:  # with less of that, runtimes may change
+            after = figures_of(self._without(set(gone)), self._taken(members))
             if any(lacking(place, gone, after) for place in sums):
                 return ()
         return tuple(sorted(gone, key=self._importance))
 
     def _counted(self, owner: Owner, d: str) -> int:
-        """The part of an owner's usage that counts."""
+        """Return the part of an owner's use that counts."""
         return owner.held().get(d, 0) if d in self.quotas[owner.request.quota].max else 0
 
     def _weakest(self, name: str, useful: set[str], gone: Iterable[str]) -> str | None:
-        """The owner to evict first, of those in a quota that use one of these dimensions."""
+        """Return the owner to evict first, of those in a quota that use one of these dimensions."""
         able = [
             other
             for other, owner in self.owners.items()

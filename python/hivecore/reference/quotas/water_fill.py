@@ -1,4 +1,4 @@
-"""The amount of a parent divided among its children (section 2 of the specification)."""
+"""Divides a parent's amount among its children (section 2 of the specification)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ __all__ = ["Claim", "Round", "shares", "water_fill"]
 
 
 class Claim(NamedTuple):
-    """The request of a child in one dimension; claims are in the order of the children's names."""
+    """A child's request in a dimension; claims are ordered by the children's names."""
 
     request: int
     minimum: int
@@ -18,7 +18,7 @@ class Claim(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One pass over the children that still want more."""
+    """A pass over the children that still want more."""
 
     amount: int
     weight: int
@@ -27,9 +27,9 @@ class Round(NamedTuple):
 
 
 def shares(amount: int, weights: Sequence[int]) -> list[int]:
-    """The amount in proportion to the weights, to the unit.
+    """Divide the amount in proportion to the weights, in whole units.
 
-    Each part is rounded down; the units left over go to the largest remainders (ties: first).
+    Parts are rounded down; remaining units go to the largest remainders (ties: the first).
     """
     total = sum(weights)
     parts = [divmod(weight * amount, total) for weight in weights]
@@ -41,7 +41,7 @@ def shares(amount: int, weights: Sequence[int]) -> list[int]:
 
 
 def water_fill(amount: int, claims: Sequence[Claim]) -> tuple[list[int], list[Round]]:
-    """What each child may use, and the rounds that lead to it."""
+    """Return what each child may use, and the rounds that lead to it."""
     runtimes = []
     hungry = []
     for child, claim in enumerate(claims):

@@ -1,21 +1,22 @@
-"""A worker's cache that evicts what was not used for long and exists elsewhere.
+"""A worker's cache that evicts blocks that are old and exist elsewhere.
 
     score(block) = alpha * clock of its last access - beta * min(copies elsewhere, max_count)
 
-The victim has the least score, ties the lower clock. Source: Alluxio's ReplicaBasedAnnotator (pull
-request 16357), with recency and counts kept apart: a delta never refreshes a block.
+The block with the least score is evicted; ties: the lower clock. Source: Alluxio's
+ReplicaBasedAnnotator (pull request 16357), but recency and counts are separate: a delta never
+refreshes a block.
 
-Arbitrated, a block is evicted only under a lease of the directory. States of a cached block:
+With arbitration, a block is evicted only under a lease of the directory. States of a cached block:
 
     free       may be proposed
     asked      proposed; the directory has not answered
     leased     the directory granted its eviction
-    denied     the directory refused; free again with the next heartbeat
-    releasing  used (or pinned) while leased: the next heartbeat gives the lease back
+    denied     the directory refused; free again at the next heartbeat
+    releasing  used (or pinned) while leased: the next heartbeat returns the lease
 
-A block that was evicted under a lease, and comes back before the directory was told, still has
-that lease there: it is *owed*, and releasing after its return. Nothing is proposed whose release is
-still to be sent, so that a release never overtakes a new request.
+A block that was evicted under a lease and returns before the directory was notified still has the
+lease: it is *owed*, and releasing after its return. A block whose release is still to be sent is
+not proposed, so that a release never overtakes a new request.
 """
 
 from collections.abc import Iterable
@@ -57,11 +58,11 @@ class ReplicaAwareCache:
         self.clock = 0
         self.last_evicted = -1
         self._sequence = 0
-        self._clocks: dict[int, int] = {}  # of the cached blocks, oldest first
-        self._states: dict[int, str] = {}  # of the cached blocks
-        self._counts: dict[int, int] = {}  # of any block; absent means 0
+        self._clocks: dict[int, int] = {}  # of cached blocks, oldest first
+        self._states: dict[int, str] = {}  # of cached blocks
+        self._counts: dict[int, int] = {}  # of any block; missing means 0
         self._pinned: set[int] = set()
-        self._told: set[int] = set()  # what the directory believes to be cached
+        self._reported: set[int] = set()  # what the directory believes to be cached
         self._owed: set[int] = set()
 
     # Queries
@@ -155,10 +156,10 @@ class ReplicaAwareCache:
     def propose(self, limit: int = 1) -> _Ints:
         if not self.arbitrated:
             raise ValueError("arbitrated=False: this cache evicts without leases")
-        asked = self._by_score(self._in_state("free") - self._pinned)[:limit]
-        for block in asked:
+        proposed = self._by_score(self._in_state("free") - self._pinned)[:limit]
+        for block in proposed:
             self._states[block] = "asked"
-        return _as_array(asked)
+        return _as_array(proposed)
 
     def answer(self, blocks: Iterable[int], granted: Iterable[bool]) -> None:
         if not self.arbitrated:
@@ -172,12 +173,12 @@ class ReplicaAwareCache:
                 self._states[block] = "releasing"
 
     def heartbeat(self) -> tuple[_Ints, _Ints, _Ints, int]:
-        added = self._clocks.keys() - self._told
-        removed = self._told - self._clocks.keys()
+        added = self._clocks.keys() - self._reported
+        removed = self._reported - self._clocks.keys()
         released = self._in_state("releasing")
         for block in released | self._in_state("denied"):
             self._states[block] = "free"
-        self._told = set(self._clocks)
+        self._reported = set(self._clocks)
         self._owed.clear()
         self._sequence += 1
         parts = (_as_array(sorted(part)) for part in (added, removed, released))
@@ -185,7 +186,7 @@ class ReplicaAwareCache:
 
     def full_report(self) -> tuple[_Ints, int]:
         self._states = dict.fromkeys(self._clocks, "free")
-        self._told = set(self._clocks)
+        self._reported = set(self._clocks)
         self._owed.clear()
         self._counts.clear()
         self._sequence += 1
@@ -217,7 +218,7 @@ class ReplicaAwareCache:
         return sorted(blocks, key=self._key)
 
     def _in_state(self, state: str) -> set[int]:
-        return {block for block, found in self._states.items() if found == state}
+        return {block for block, known in self._states.items() if known == state}
 
     def _remove(self, block: int) -> None:
         del self._clocks[block]

@@ -1,17 +1,17 @@
-"""Which worker holds and may evict which block: the master's side of replica-aware caching.
+"""The master's side of replica-aware caching: which worker holds and may evict which block.
 
-The directory knows the set of holders of every block. Each change of a set has to be learnt by the
-workers that count the block's other copies:
+The directory knows the holders of every block. Workers that count a block's other copies are
+notified of each change:
 
     worker w adds x        every other holder: +1; w: + number of other holders
     worker w removes x     every other holder: -1; w: - number of other holders
 
-so what was sent to a worker for x sums to the number of other holders while it holds x, else to 0.
+So the deltas sent to a worker for x sum to the number of other holders while it holds x, else to 0.
 
 Leases (hivecore's own): a *keeper* of x is a holder without a lease to evict it. A lease is granted
-while another keeper is left. Workers that evict under leases alone therefore never lose a block.
-Only a sequenced report (or a join) makes a worker a keeper, so late or repeated requests for leases
-can but make the directory more careful.
+only while another keeper remains. So workers that evict only under leases never lose a block. Only
+a sequenced report (or a join) makes a worker a keeper, so late or repeated requests for leases only
+make the directory more careful.
 """
 
 from collections.abc import Iterable
@@ -37,9 +37,9 @@ class ReplicaDirectory:
     def __init__(self, workers: int, blocks: int) -> None:
         self.workers = workers
         self.blocks = blocks
-        self._holders: dict[int, set[int]] = {}  # block -> workers; no empty sets
+        self._holders: dict[int, set[int]] = {}  # block -> workers; never empty
         self._leases: set[tuple[int, int]] = set()  # (block, worker)
-        self._sequence: dict[int, int] = {}  # of the known workers
+        self._sequence: dict[int, int] = {}  # of known workers
 
     # Changes
 
@@ -137,7 +137,7 @@ class ReplicaDirectory:
     # Parts
 
     def _add(self, worker: int, block: int) -> list[tuple[int, int]]:
-        """(worker, what it has to add to its count of this block)."""
+        """Return (worker, what it must add to its count of this block)."""
         holders = self._holders.setdefault(block, set())
         if worker in holders:
             return []

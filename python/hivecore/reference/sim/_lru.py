@@ -1,18 +1,19 @@
-"""What one LRU cache that all jobs share holds, as amounts.
+"""The content of an LRU cache shared by all jobs, as amounts.
 
-An LRU cache holds just what was read since some instant, the begin of the window. Let a job have
-read the share v of its epoch, and y epochs since then. Orders are random and independent, so an
-item that it has yet to read in this epoch was read in the window by itself with probability
+An LRU cache holds what was read since some instant, the start of the window. Let a job have read
+the fraction v of its epoch, and y epochs since that instant. Orders are random and independent, so
+an item that it has yet to read in this epoch was read by the job itself in the window with
+probability
 
-    own = y - v, but between 0 and 1,
+    own = y - v, clipped to [0, 1],
 
-and any item of the dataset was read in the window by this job with probability
+and any item of the dataset was read by this job in the window with probability
 
     seen = y if y <= v, else 1 - (1 - v)(1 - own).
 
 A read of job j misses with probability (1 - own_j) * product over the other jobs on its dataset of
-(1 - seen), and a dataset takes size * (1 - product over its jobs of (1 - seen)) of the cache, which
-together must not exceed the capacity: this tells how far the window begins to move.
+(1 - seen). A dataset takes size * (1 - product over its jobs of (1 - seen)) of the cache. The sum
+must not exceed the capacity, which determines the start of the window.
 """
 
 from bisect import bisect_right
@@ -22,7 +23,7 @@ from math import ceil, inf, nextafter
 from hivecore.reference.storage._numbers import total
 
 STEP = 0.08  # of an epoch or of the window
-LEAST_STEP = 0.02  # of an epoch; a window so short brings no hits
+LEAST_STEP = 0.02  # of an epoch; a shorter window brings no hits
 CLOSE = 1e-9
 TINY = 1e-300
 ITERATIONS = 8
@@ -33,9 +34,9 @@ class Reader:
     dataset: int
     epoch: float
     unread: float
-    read: float = 0.0  # in all
+    read: float = 0.0  # in total
     rate: float = 0.0
-    own: float = 0.0  # at the instant that was looked at last
+    own: float = 0.0  # at the last evaluated instant
     seen: float = 0.0
 
 
@@ -45,13 +46,13 @@ class LruFluid:
     def __init__(self, sizes: list[float], cache_of: list[int], capacity: float) -> None:
         self.sizes, self.capacity = sizes, capacity
         self.jobs = [Reader(cache, sizes[cache], sizes[cache]) for cache in cache_of]
-        self.counted: list[Reader] = []  # those that run, then those that the window still holds
+        self.counted: list[Reader] = []  # running jobs, then those still in the window
         self.running: list[Reader] = []
-        self.outside = [1.0] * len(sizes)  # the share of each dataset that is not cached
+        self.outside = [1.0] * len(sizes)  # the uncached fraction of each dataset
         self.times = [0.0]
         self.log = [[0.0] * len(cache_of)]  # what every job had read at each of these times
         self.begin = self.pace = self.now = 0.0
-        # Too little for an item: whatever is read leaves no trace.
+        # The cache is smaller than an item, so reads leave no trace.
         self.full = capacity <= CLOSE * max(sizes, default=0.0)
         self.alone, self.drifts = True, False
 
@@ -80,23 +81,23 @@ class LruFluid:
         return self.missed()
 
     def missed(self) -> list[float]:
-        found = []
+        readers = []
         for reader in self.running:
             miss = 1.0 - reader.own
             if not self.alone:
                 unseen = max(1.0 - reader.seen, TINY)
                 miss *= min(self.outside[reader.dataset] / unseen, 1.0)
-            found.append(miss)
-        return found
+            readers.append(miss)
+        return readers
 
     # --- the window ----------------------------------------------------------------------------
 
     def row_of(self, instant: float) -> int:
-        """The row of the log just before an instant."""
+        """Return the row of the log just before an instant."""
         return max(bisect_right(self.times, instant) - 1, 0)
 
     def slide(self) -> None:
-        """Move the begin of the window to where the cache just holds all that was read since."""
+        """Move the start of the window so that the cache just holds what was read since."""
         row = self.row_of(self.begin)
         low, at_low = self.begin, self.over(self.begin, row)
         if at_low <= CLOSE * self.capacity:
@@ -111,10 +112,10 @@ class LruFluid:
         self.begin = low
         if at_high > 0.0:
             return
-        # Between two rows all rates were constant, so that little is left to do.
+        # Between two rows all rates were constant, so few iterations suffice.
         for _ in range(ITERATIONS):
             part = (high - low) * at_low / max(at_low - at_high, TINY)
-            # Rounding may lead beyond, and late in time an instant is a step of the clock.
+            # Rounding may overshoot; a late instant is a step of the clock.
             self.begin = min(max(low + part, nextafter(low, high)), high)
             value = self.over(self.begin, row)
             if abs(value) <= CLOSE * self.capacity:
@@ -125,7 +126,7 @@ class LruFluid:
                 high, at_high = self.begin, value
 
     def over(self, begin: float, row: int) -> float:
-        """By how much what was read since an instant exceeds the capacity."""
+        """Return by how much what was read since an instant exceeds the capacity."""
         self.look(begin, row, 0.0)
         return self.held() - self.capacity
 
@@ -138,7 +139,7 @@ class LruFluid:
         ]
 
     def look(self, begin: float, row: int, ahead: float) -> None:
-        """Set what was read since an instant, as it will be so many seconds from now."""
+        """Set what was read since an instant, as it will be ``ahead`` seconds from now."""
         first = second = self.log[row]
         part = 0.0
         if row + 1 < len(self.times) and begin > self.times[row]:
@@ -160,7 +161,7 @@ class LruFluid:
     # --- between events ------------------------------------------------------------------------
 
     def plan(self, rates: list[float], misses: list[float], spare: float) -> float:
-        """Take these rates until `advance`; the seconds after which they change."""
+        """Set these rates until `advance`; return the seconds until they change."""
         step = moving = least = inf
         brought = 0.0
         for reader, rate, miss in zip(self.running, rates, misses, strict=True):
@@ -177,13 +178,13 @@ class LruFluid:
             if self.full:
                 step = min(step, max(STEP * (self.now - self.begin), LEAST_STEP * least))
         elif brought > 0.0:
-            # A little beyond, so that the cache is seen to be full then.
+            # Slightly more, so that the cache is recognised as full then.
             room = max(self.capacity - self.held(), 0.0)
             step = min(step, (room + 3.0 * CLOSE * self.capacity) / brought)
         return step
 
     def middle(self, step: float) -> list[float]:
-        """The miss ratios when half of a step is over."""
+        """Return the miss ratios in the middle of a step."""
         begin = min(self.begin + 0.5 * step * self.pace, self.now)
         self.look(begin, self.row_of(begin), 0.5 * step)
         return self.missed()

@@ -1,13 +1,13 @@
-"""What uniform caches hold, as amounts: SiloD's delayed effectiveness as a fluid.
+"""The content of uniform caches, as amounts: SiloD's delayed effectiveness as a fluid.
 
-Of a job that runs, two amounts say how it reads: `unread`, what it has yet to read in its epoch,
-and `missing`, how much of that is not cached; its miss ratio is missing / unread.
+A running job is described by `unread`, what it has yet to read in its epoch, and `missing`, how
+much of that is not cached; its miss ratio is missing / unread.
 
-- The job's own reads lower both in proportion. What it admits is read again in the next epoch.
-- What others admit is any of the uncached items, each of which this job has yet to read with
-  probability missing / uncached. So it profits at once.
-- What is evicted at random was unread with probability (unread - missing) / cached. Evictions of
-  "read_first" take what all jobs have read in their epochs before anything else.
+- The job's own reads reduce both in proportion. What it admits is read again in the next epoch.
+- What other jobs admit is any uncached item, which this job has yet to read with probability
+  missing / uncached. So it profits at once.
+- What is evicted at random was unread with probability (unread - missing) / cached. Evictions with
+  "read_first" take what all jobs have read in their epochs first.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from math import ceil, inf
 
 from hivecore.reference.storage._numbers import total
 
-NOTHING = 1e-9  # of a dataset, rounding
-STEP = 0.05  # of a miss ratio per event, where it moves by itself
-LEAST_RATIO = 0.05  # below, changes count as if it were this
-LEAST_POOL = 2e-3  # of a cache; if less of it was read by all, it goes as fast as it comes
+NOTHING = 1e-9  # of a dataset: rounding
+STEP = 0.05  # of a miss ratio per event, where it changes by itself
+LEAST_RATIO = 0.05  # below, changes are relative to this
+LEAST_POOL = 2e-3  # of a cache; if all jobs have read less of it, it is evicted as it comes
 LEAST_STEP = 1e-6  # of an epoch
 
 
@@ -39,19 +39,19 @@ class Cache:
 
 @dataclass
 class Reader:
-    """A job, and where it is in its epoch."""
+    """A job and its position in its epoch."""
 
     cache: Cache
     unread: float
-    missing: float = -1.0  # it has not run yet
-    cached_then: float = 0.0  # in its cache, when it last ran
+    missing: float = -1.0  # before its first run
+    cached_then: float = 0.0  # in its cache when it last ran
     rate: float = 0.0
-    own: float = 0.0  # what of its rate is not cached
-    gain: float = 0.0  # what others change in `missing`, per second
-    middle: tuple[float, float] = (0.0, 0.0)  # unread and missing when half of a step is over
+    own: float = 0.0  # the uncached part of its rate
+    gain: float = 0.0  # change of `missing` by others, per second
+    middle: tuple[float, float] = (0.0, 0.0)  # unread and missing in the middle of a step
 
     def hit_share(self, held: float) -> float:
-        """What share of the cache the job has yet to read."""
+        """Return the fraction of the cache that the job has yet to read."""
         return min((self.unread - self.missing) / held, 1.0)
 
 
@@ -101,7 +101,7 @@ class UniformFluid:
                 self.evict(cache, cache.held - cache.quota)
 
     def resume(self, reader: Reader) -> None:
-        """Bring up to date what a job finds in a cache that has changed since it last ran."""
+        """Update what a job finds in a cache that has changed since its last run."""
         size, held, then = reader.cache.size, reader.cache.held, reader.cached_then
         if reader.missing < 0.0:
             reader.missing = reader.unread - held
@@ -112,7 +112,7 @@ class UniformFluid:
         reader.missing = max(0.0, min(reader.missing, reader.unread, size - held))
 
     def evict(self, cache: Cache, amount: float) -> None:
-        """Evict at once."""
+        """Evict an amount at once."""
         pool = self.read_by_all(cache) if cache.readers else 0.0
         spared, rest = min(pool, amount), cache.held - pool
         if amount > spared and rest > 0.0:
@@ -128,7 +128,7 @@ class UniformFluid:
         return [reader.missing / reader.unread for reader in self.running]
 
     def plan(self, rates: list[float], misses: list[float], spare: float) -> float:
-        """Take these rates until `advance`; the seconds after which they change."""
+        """Set these rates until `advance`; return the seconds until they change."""
         for cache in self.caches:
             cache.fill = 0.0
         for reader, rate, miss in zip(self.running, rates, misses, strict=True):
@@ -168,7 +168,7 @@ class UniformFluid:
         return None
 
     def until_epoch_ends(self) -> float:
-        """The seconds to the first end of an epoch that changes a miss ratio."""
+        """Return the seconds to the first epoch end that changes a miss ratio."""
         first = inf
         for reader in self.running:
             cache, epoch = reader.cache, reader.cache.size
@@ -188,7 +188,7 @@ class UniformFluid:
         return min(step, (self.capacity - self.held()) / filled)
 
     def drift(self, filled: float) -> float:
-        """Note how fast others change what jobs miss; for how long the ratios may stand."""
+        """Set how fast others change what jobs miss; return how long the ratios may be kept."""
         victim = self.victim if self.victim and self.victim.readers else None
         shared = any(reader.cache.readers > 1 for reader in self.running)
         if not shared and self.warming == 0.0 and victim is None:
@@ -205,7 +205,7 @@ class UniformFluid:
             if pool > LEAST_POOL * held:
                 step = pool / filled
             else:
-                lost = max(filled - self.read_anew(victim, held), 0.0)
+                lost = max(filled - self.fresh_reads(victim, held), 0.0)
         for reader in self.running:
             cache = reader.cache
             unread, missing = reader.middle
@@ -227,7 +227,7 @@ class UniformFluid:
         return [reader for reader in self.running if reader.cache is cache]
 
     def read_by_all(self, cache: Cache) -> float:
-        """How much of a cache all of its jobs have read, if that is what goes first."""
+        """Return how much of a cache all of its jobs have read, if that is evicted first."""
         if not self.read_first:
             return 0.0
         share = 1.0
@@ -235,8 +235,8 @@ class UniformFluid:
             share *= 1.0 - reader.hit_share(cache.held)
         return cache.held * share
 
-    def read_anew(self, cache: Cache, held: float) -> float:
-        """The rate at which what one job has yet to read becomes what all have read."""
+    def fresh_reads(self, cache: Cache, held: float) -> float:
+        """Return the rate at which what a single job has yet to read becomes read by all."""
         if not self.read_first:
             return 0.0
         readers = self.readers(cache)
@@ -249,7 +249,7 @@ class UniformFluid:
         )
 
     def middle(self, step: float) -> list[float]:
-        """The miss ratios when half of a step is over."""
+        """Return the miss ratios in the middle of a step."""
         half = 0.5 * step
         self.halved = True
         for cache in self.caches:
@@ -268,7 +268,7 @@ class UniformFluid:
         for cache in self.caches:
             cache.held += cache.fill * step
             if cache is self.victim:
-                cache.held -= self.evicted * step  # what it costs its jobs is in `gain`
+                cache.held -= self.evicted * step  # the effect on its jobs is in `gain`
             if abs(cache.quota - cache.held) <= NOTHING * cache.size:
                 cache.held = cache.quota
         for reader in self.running:

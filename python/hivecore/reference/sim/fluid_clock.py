@@ -1,8 +1,8 @@
-"""Jobs that share cache and remote IO, as amounts that flow: from event to event.
+"""Jobs that share cache and remote IO as fluid amounts, from event to event.
 
-At each event the contents tell what each job misses now, remote IO is shared out by that, and for
-how long these rates stand is the least of what the contents say (an epoch ends, a cache is full, a
-ratio has moved), of the end of a job, and of the time at which the next decision is due.
+At each event the caches determine what each job misses, and remote IO is divided accordingly. These
+rates hold until the caches change (an epoch ends, a cache is full, a ratio has moved), a job ends,
+or the next decision is due.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from hivecore.reference.storage._remote_io import ration
 
 __all__ = ["FluidClock"]
 
-_DONE = 1e-9  # of a job, rounding
-_NO_MISS = 1e-12  # a job that misses less has all that it reads in the cache
+_DONE = 1e-9  # of a job: rounding
+_NO_MISS = 1e-12  # a job with fewer misses reads only from the cache
 _NO_RATE = 1e-200  # no step is longer than its inverse
 _NEVER = 1e150  # seconds
-_SPARE = 1e-9  # of the bandwidth, rounding
+_SPARE = 1e-9  # of the bandwidth: rounding
 
 
 class FluidClock:
@@ -116,7 +116,7 @@ class FluidClock:
         return [job for job in self.jobs if self.left[job] <= _DONE * self._totals[job]]
 
     def _share_out(self, misses: list[float]) -> float:
-        """Set what each job reads with its share of the remote IO; what a warm-up may use."""
+        """Set each job's rate from its share of remote IO; return what a warm-up may use."""
         self.misses = misses
         demand = [full * miss for full, miss in zip(self._full, misses, strict=True)]
         if total(demand) <= self._bandwidth:
@@ -149,13 +149,13 @@ class FluidClock:
 
     @property
     def last_use(self) -> list[float]:
-        found = list(self._last_use)
+        last_use = list(self._last_use)
         for job in self.jobs:
-            found[self._cache_of[job]] = self.now
-        return found
+            last_use[self._cache_of[job]] = self.now
+        return last_use
 
     def check(self) -> None:
-        """Raise InvariantError unless all is within what there is."""
+        """Raise InvariantError if more is used than there is."""
         remote = total(rate * miss for rate, miss in zip(self.rates, self.misses, strict=True))
         if remote + self.warming > self._bandwidth * (1 + 1e-6):
             raise InvariantError("more remote IO is used than there is")

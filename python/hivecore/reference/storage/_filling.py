@@ -1,4 +1,4 @@
-"""Max-min fairness over cache and remote IO at once, by filling in stages."""
+"""Max-min fairness over cache and remote IO together, by filling in stages."""
 
 from collections.abc import Callable, Sequence
 from math import inf, nextafter
@@ -14,7 +14,7 @@ def reference_rates(
     dataset: Sequence[int], rate: Floats, running: Sequence[bool], gpus: Floats,
     size: Floats, cache: float, bandwidth: float, gpu_capacity: float,
 ) -> list[float]:  # fmt: skip
-    """T_eq: what a job reaches with an equal share of cache, remote IO and GPU time."""
+    """Return T_eq: what a job reaches with an equal share of cache, remote IO and GPU time."""
     sharers = max(1, sum(map(bool, running)))
     users = per_dataset([1.0 if run else 0.0 for run in running], dataset, len(size))
     cached = [min(size[d], users[d] * (cache / sharers)) for d in range(len(size))]
@@ -36,7 +36,7 @@ def risen(level: float, rate: float, slope: float, sag: float) -> float:
 def curved_level(
     cost: Floats, cap: Floats, slope: Floats, sag: Floats, budget: float, fixed: float, level: float
 ) -> float:
-    """As `next_level`, for curves: Newton's steps while they halve, else the bracket is halved."""
+    """As `next_level`, for curves: Newton's steps while they halve, else bisection."""
     n = len(cost)
     low, high, most = level, 0.0, fixed
     for j in range(n):
@@ -61,7 +61,7 @@ def curved_level(
             high = x
         newton = (budget - used) / growth if growth > 0.0 else inf
         if abs(newton) <= 1e-15 * x:
-            # Near a pole one step of the float is much demand: never more than the budget.
+            # Near a pole, one float step is much demand: never exceed the budget.
             if used <= budget:
                 return x
             x = nextafter(x, 0.0)
@@ -79,9 +79,9 @@ def curved_level(
 
 
 class Filling:
-    """Max-min filling: all active jobs rise together; a job that cannot rise any more is frozen.
+    """Max-min filling: all active jobs rise together; a job that cannot rise further is frozen.
 
-    At a level, T = min(rate, level * slope / (1 - sag * level)), without a sag min(rate, level *
+    At a level, T = min(rate, level * slope / (1 - sag * level)), or without sag min(rate, level *
     slope).
     """
 
@@ -110,7 +110,7 @@ class Filling:
         return risen(level, self.rate[j], self.slope[j], self.sag[j])
 
     def best_cache(self, level: float) -> None:
-        """The cache with which the rates of this level need the least remote IO."""
+        """Set the cache with which the rates of this level need the least remote IO."""
         rates = [self.rate_at(j, level) for j in range(self.n)]
         worth = per_dataset(rates, self.dataset, self.m)
         if not any(worth):  # just above level 0
@@ -122,11 +122,11 @@ class Filling:
         self.missed = [miss_share(self.cache[d], self.size[d]) for d in range(self.m)]
 
     def storage_level(self) -> float:
-        """The highest level with enough remote IO, infinite if there is always enough.
+        """Return the highest level with enough remote IO, infinite if there is always enough.
 
-        The least remote IO is concave in the level, as the least of concave functions (one per
-        cache). From a level below the root, the root for the cache that is best here is not above
-        the true root; it rises until the cache that is best there is the same.
+        The least remote IO is concave in the level, as a minimum of concave functions (one per
+        cache). From below the root, the root for the best cache at this level does not exceed the
+        true root; iterate until the best cache stays the same.
         """
         level = self.levels[-1] if self.levels else 0.0
         while True:
@@ -146,7 +146,7 @@ class Filling:
         return self.level_above(level, self.gpu_capacity, self.gpu_cost)
 
     def level_above(self, level: float, budget: float, cost: Floats) -> float:
-        """As `next_level`; only jobs that still rise, at a cost, are looked at again and again."""
+        """As `next_level`; only jobs that still rise, at a cost, are evaluated repeatedly."""
         fixed, rising = 0.0, []
         for j in range(self.n):
             now = self.rate_at(j, level)
@@ -160,7 +160,7 @@ class Filling:
         return curved_level(cost, cap, slope, [self.sag[j] for j in rising], budget, fixed, level)
 
     def freeze(self, level: float, binding: int, held: Callable[[int], bool]) -> None:
-        """End a stage: fix the active jobs that are at their rate, or that the binding holds."""
+        """End a stage: fix active jobs that reached their rate or that the binding holds."""
         self.levels.append(level)
         self.bindings.append(binding)
         for j in range(self.n):

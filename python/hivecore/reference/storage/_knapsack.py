@@ -1,4 +1,4 @@
-"""Which datasets are cached: knapsacks, in part and as wholes."""
+"""Which datasets are cached: knapsacks with parts and with whole datasets."""
 
 from hivecore.reference.storage._numbers import Floats, miss_share, rate_of
 
@@ -8,9 +8,9 @@ GREEDY, WHOLE, LARGEST = range(3)  # how the cache of "throughput" was chosen
 def greedy_cache(
     value: Floats, size: Floats, capacity: float, current: Floats, eps: float
 ) -> tuple[list[float], float]:
-    """Fractional knapsack: value is worth / size; bytes that are there already count (1 + eps).
+    """Solve a fractional knapsack by value (worth / size); cached bytes count (1 + eps).
 
-    The value at which the capacity ran out is the second answer, 0 if it did not.
+    Also return the value at which the capacity ran out, 0 if it did not.
     """
     kept = [(value[d] * (1.0 + eps), d, True) for d in range(len(size)) if current[d] > 0]
     new = [(value[d], d, False) for d in range(len(size)) if current[d] < size[d]]
@@ -32,14 +32,14 @@ def greedy_cache(
 
 
 def partial_gain(total: float, size: float, room: float, bandwidth: float) -> float:
-    """Hits per second of a dataset that has this room, less than its size, and all remote IO."""
+    """Return hits per second of a dataset with this room, less than its size, and all remote IO."""
     return room / size * rate_of(total, bandwidth, miss_share(room, size))
 
 
 def whole_datasets(
     totals: Floats, size: Floats, capacity: float, bandwidth: float, first: int
 ) -> tuple[list[float], float]:
-    """Whole datasets by efficiency, `first` before all, then the best part of one more."""
+    """Return whole datasets by efficiency, `first` in front, then the best part of another."""
     cache, left, gain = [0.0] * len(size), capacity, 0.0
     order = sorted(range(len(size)), key=lambda d: -(totals[d] / size[d]))
     for d in ([first] if first >= 0 else []) + order:
@@ -61,7 +61,9 @@ def whole_datasets(
 def throughput_cache(
     totals: Floats, size: Floats, capacity: float, bandwidth: float
 ) -> tuple[list[float], float, float, int]:
-    """The best of three caches; with the multiplier of the relaxation, its bound, and which."""
+    """Return the best of three caches, the multiplier and bound of the relaxation,
+    and which it is.
+    """
     value = [totals[d] / size[d] for d in range(len(size))]
     none = [0.0] * len(size)
     best, multiplier = greedy_cache(value, size, capacity, none, 0.0)

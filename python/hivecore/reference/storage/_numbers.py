@@ -1,4 +1,4 @@
-"""What all twins of the storage kernel share: the share of misses, and sums from left to right."""
+"""Shared by the twins of the storage kernel: the fraction of misses, and sums from the left."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ Floats = Sequence[float]
 
 
 def miss_share(cached: float, size: float) -> float:
-    """1 - h: what share of the reads goes to the remote storage; below 1e-12 it is none."""
+    """Return 1 - h, the fraction of reads from remote storage; below 1e-12 it is 0."""
     share = 1.0 - cached / size
     return share if share >= FULL else 0.0
 
@@ -19,7 +19,7 @@ def rate_of(rate: float, remote_io: float, missed: float) -> float:
 
 
 def total(amounts: Iterable[float]) -> float:
-    """From left to right like the kernel; since Python 3.12 `sum` makes up for rounding."""
+    """Return the sum from the left, like the kernel; `sum` compensates since Python 3.12."""
     result = 0.0
     for amount in amounts:
         result += amount

@@ -1,4 +1,4 @@
-"""Remote IO divided among jobs, for a given cache."""
+"""Divides remote IO among jobs, for a given cache."""
 
 from collections.abc import Iterable
 from math import inf
@@ -7,7 +7,7 @@ from hivecore.reference.storage._numbers import Floats, total
 
 
 def fill(demand: Floats, order: Iterable[int], budget: float) -> tuple[list[float], int]:
-    """Serve the jobs in this order; the first that gets less than it asks for, or -1."""
+    """Serve the jobs in order; also return the first that gets less than its demand, or -1."""
     granted, left, cut = list(demand), budget, -1
     if total(demand) <= budget:
         return granted, cut
@@ -20,10 +20,11 @@ def fill(demand: Floats, order: Iterable[int], budget: float) -> tuple[list[floa
 
 
 def water_level(cost: Floats, cap: Floats, slope: Floats, budget: float) -> float:
-    """The level at which `sum(cost * min(cap, level * slope))` meets the budget, else infinite.
+    """Return the level at which `sum(cost * min(cap, level * slope))` meets the budget, or
+    infinity.
 
-    The sum is concave in the level, so Newton's steps come from below and never pass the root. Of
-    the gap and the slope one at least halves in each step.
+    The sum is concave in the level, so Newton's steps approach the root from below. Each step
+    halves the gap or the slope.
     """
     if total(cost[j] * cap[j] for j in range(len(cost))) <= budget:
         return inf
@@ -53,7 +54,9 @@ def ration(
     mode: str, demand: Floats, missed: Floats, cap: Floats, slope: Floats,
     order: Iterable[int], budget: float,
 ) -> tuple[list[float], float]:  # fmt: skip
-    """What each job gets, and the number that proves it (see `StorageCertificate.io_level`)."""
+    """Return what each job gets, and the number that proves it (see
+    `StorageCertificate.io_level`).
+    """
     n = len(demand)
     if mode == "priority":
         granted, cut = fill(demand, order, budget)

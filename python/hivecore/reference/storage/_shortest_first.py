@@ -8,10 +8,10 @@ from hivecore.reference.storage._numbers import GPU_SLACK, Floats, miss_share, r
 
 
 class ShortestFirst:
-    """Each step takes the job that would end first with what is left, and gives it all it needs.
+    """Repeatedly takes the job that would end first with what is left, and gives it all it needs.
 
-    What is left only shrinks, so a key that was computed earlier is never too large: only the
-    smallest has to be computed again before it is taken.
+    Resources only shrink, so an old key is never too large: only the smallest key must be
+    recomputed before its job is taken.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class ShortestFirst:
         self.cache_left, self.io_left = cache, bandwidth
 
     def key(self, j: int) -> float:
-        """Seconds that the rest of the job takes, over 1000."""
+        """Return the remaining seconds of the job, divided by 1000."""
         d = self.dataset[j]
         cached = min(self.size[d], self.cache[d] + self.cache_left)
         speed = rate_of(self.rate[j], self.io_left, miss_share(cached, self.size[d]))
@@ -44,7 +44,7 @@ class ShortestFirst:
         self.io_left -= io
 
     def run(self, running: list[bool], gpus: Floats, gpu_capacity: float) -> list[int]:
-        """The order in which jobs were taken; those whose GPUs are not free stop running."""
+        """Return the order in which jobs were taken; those without free GPUs stop running."""
         heap = [(self.key(j), j) for j in range(len(running)) if running[j]]
         heapq.heapify(heap)
         order, slack = [], GPU_SLACK * gpu_capacity
@@ -68,7 +68,7 @@ def pace(
     cache: Floats, order: Iterable[int], dataset: Sequence[int], rate: Floats, remaining: Floats,
     size: Floats, bandwidth: float,
 ) -> float:  # fmt: skip
-    """How fast jobs end, all together: the sum of rate / remaining, remote IO in policy order."""
+    """Return the sum of rate / remaining over all jobs, with remote IO in policy order."""
     left, result = bandwidth, 0.0
     for j in order:
         missed = miss_share(cache[dataset[j]], size[dataset[j]])

@@ -1,4 +1,4 @@
-"""Cache and remote IO as resources: the performance model and every allocation, one job at a time.
+"""Allocates cache and remote IO: the performance model and every objective, one job at a time.
 
 Twin of the kernel of `hivecore.storage`; all sums run from left to right in the order of ids.
 """
@@ -51,12 +51,12 @@ def throughput(rate: float, remote_io: float, cache: float, dataset: float) -> f
 
 
 def remote_io_demand(rate: float, cache: float, dataset: float) -> float:
-    """What the job reads remotely at full speed."""
+    """Return what the job reads remotely at full speed."""
     return rate * miss_share(cache, dataset)
 
 
 def cache_for_rate(rate: float, remote_io: float, dataset: float) -> float:
-    """The cache with which the remote IO suffices for the rate."""
+    """Return the cache with which the remote IO suffices for the rate."""
     return 0.0 if rate <= remote_io else dataset * (1.0 - remote_io / rate)
 
 
@@ -91,10 +91,10 @@ def solve_storage(
     io_mode: str,
     eps: float,
 ) -> _Solution:
-    """Allocate cache and remote IO; the arguments are those of the kernel, and checked already.
+    """Allocate cache and remote IO; the arguments are the kernel's, already checked.
 
-    `objective` "given" takes `current` for the cache. Of the answer, what the objective does not
-    have is empty; so is the order if it is that of arrival.
+    With `objective` "given", `current` is the cache. Results that the objective does not have are
+    empty, and so is the order if it is that of arrival.
     """
     n, m = len(rate), len(size)
     weight = weight or [1.0] * n
@@ -114,7 +114,7 @@ def solve_storage(
     fills = objective in ("max_min", "finish_time")
     if fills or io_mode == "maxmin_rate":
         reference = reference_rates(dataset, rate, runs, gpus, size, cache, bandwidth, gpu_capacity)
-        # Without remote IO most references are 0; the full rates compare jobs then.
+        # Without remote IO most references are 0; then compare jobs by full rates.
         slope = [weight[j] * (reference[j] or rate[j]) for j in range(n)]
     if objective == "finish_time":
         # (elapsed + left / T) / alone = 1 / level, solved for T

@@ -1,13 +1,13 @@
-"""Token buckets that share one total rate, tick by tick.
+"""Token buckets that share a total rate, tick by tick.
 
-Every nanosecond each job's bucket gains `rate` nano-bytes, and the spare bucket gains what no job
-was promised. What a full bucket cannot hold goes to the spare bucket, which holds the part of the
-total burst that no job has. With lending, a job takes from the spare bucket what its own lacks.
+Each nanosecond, a job's bucket gains `rate` nano-bytes, and the spare bucket gains the unassigned
+rate. What does not fit into a full bucket goes to the spare bucket, which holds the unassigned part
+of the total burst. With lending, a job takes from the spare bucket what its own lacks.
 
-All tokens together are never more than `burst`, and grow by no more than `rate` per second: hence
-all jobs together are granted at most rate * t + burst bytes in any t seconds.
+All tokens together never exceed `burst` and grow by at most `rate` per second, so all jobs together
+get at most rate * t + burst bytes in any t seconds.
 
-Amounts are whole nano-bytes here; Python's integers do the rest.
+Amounts are whole nano-bytes, as Python integers.
 """
 
 from collections.abc import Iterable
@@ -68,31 +68,31 @@ class RemoteIOLimiter:
     def set_rate(
         self, job: int, rate_bytes: int, burst_bytes: int | None = None, *, now_ns: int
     ) -> None:
-        found = self._need(job)
-        burst_bytes = found.burst if burst_bytes is None else burst_bytes
+        bucket = self._need(job)
+        burst_bytes = bucket.burst if burst_bytes is None else burst_bytes
         self._advance(now_ns)
-        found.rate, found.burst = rate_bytes, burst_bytes
-        both = found.tokens + self._spare
-        found.tokens = min(found.tokens, burst_bytes * _GIGA)
-        self._spare = min(both - found.tokens, self.free_burst_bytes * _GIGA)
-        found.tokens = both - self._spare
+        bucket.rate, bucket.burst = rate_bytes, burst_bytes
+        both = bucket.tokens + self._spare
+        bucket.tokens = min(bucket.tokens, burst_bytes * _GIGA)
+        self._spare = min(both - bucket.tokens, self.free_burst_bytes * _GIGA)
+        bucket.tokens = both - self._spare
 
     def job_rate(self, job: int) -> tuple[int, int]:
         return self._need(job).rate, self._jobs[job].burst
 
     def take(self, job: int, bytes: int, now_ns: int) -> int:
-        found = self._need(job)
+        bucket = self._need(job)
         self._advance(now_ns)
         wanted = bytes * _GIGA
-        own = min(wanted, found.tokens)
+        own = min(wanted, bucket.tokens)
         borrowed = wanted - own
         if borrowed == 0 or (self.lend and borrowed <= self._spare):
-            found.tokens -= own
+            bucket.tokens -= own
             self._spare -= borrowed
             return 0
-        if found.rate == 0 or -(-borrowed // _GIGA) // found.rate >= _NEVER // _GIGA:
+        if bucket.rate == 0 or -(-borrowed // _GIGA) // bucket.rate >= _NEVER // _GIGA:
             return _NEVER
-        return -(-borrowed // found.rate)
+        return -(-borrowed // bucket.rate)
 
     def take_many(
         self, jobs: Iterable[int], bytes: Iterable[int], now_ns: int
@@ -103,9 +103,9 @@ class RemoteIOLimiter:
         return np.array([self.take(job, size, now_ns) for job, size in requests], dtype=np.int64)
 
     def tokens(self, job: int, now_ns: int) -> int:
-        found = self._need(job)
+        bucket = self._need(job)
         self._advance(now_ns)
-        return found.tokens // _GIGA
+        return bucket.tokens // _GIGA
 
     def spare(self, now_ns: int) -> int:
         self._advance(now_ns)
@@ -114,12 +114,12 @@ class RemoteIOLimiter:
     def check(self) -> None:
         if self.free_rate_bytes < 0 or not 0 <= self._spare <= self.free_burst_bytes * _GIGA:
             raise InvariantError("more is promised than there is, or the spare bucket overflows")
-        for job, found in self._jobs.items():
-            if not 0 <= found.tokens <= found.burst * _GIGA:
+        for job, bucket in self._jobs.items():
+            if not 0 <= bucket.tokens <= bucket.burst * _GIGA:
                 raise InvariantError(f"job {job}: impossible tokens")
 
     def _advance(self, now_ns: int) -> None:
-        """Fill all buckets; what has no place in its own goes to the spare one."""
+        """Fill all buckets; overflow goes to the spare bucket."""
         passed = max(now_ns - self.now_ns, 0)
         self.now_ns += passed
         self._spare += self.free_rate_bytes * passed

@@ -1,13 +1,13 @@
-"""Where a gang goes in a network, exactly (section 7.1 of the specification).
+"""Places a gang in a network, exactly (section 7.1 of the specification).
 
-A domain is a part of the network, of a level: 0 is all of it, then come the layers from wide to
-narrow, the last level are the nodes. What a choice of nodes costs is a list of numbers that are
-compared one after the other, each a sum over the domains that are touched; so the best choice of a
-domain for so many pods is the best one of its children for the parts. Of domains that are as good,
-the one wins whose wider domains are fuller, so that an idle part of the network stays idle.
+A domain is a part of the network at a level: 0 is the whole network, then come the layers from wide
+to narrow, and finally the nodes. The cost of a choice is a list of numbers, compared one after the
+other, each a sum over the touched domains. So the best choice of a domain for some pods combines
+the best choices of its children. Among equal domains, the one in fuller wider domains wins, so that
+an idle part of the network stays idle.
 
-A gang may have others beside its pods that take something else. What a domain gets is then a pair
-of numbers, and so is what a node has room for.
+A gang may have a second role, here *others*, with another request. Then a domain gets a pair of
+numbers, and so does a node's room.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import NamedTuple
 __all__ = ["Domain", "Wish", "build", "place"]
 
 _Cost = tuple[int, ...]
-#: Pods, and others.
+#: (pods, others)
 _Pair = tuple[int, int]
 
 
@@ -28,14 +28,14 @@ class Domain(NamedTuple):
     node: int = -1
 
     def nodes(self) -> list[int]:
-        """Those below it, in order."""
+        """Return the nodes below, in order."""
         if not self.children:
             return [self.node]
         return [node for child in self.children for node in child.nodes()]
 
 
 class Wish(NamedTuple):
-    """What a gang asks for."""
+    """A gang's request."""
 
     pods: int
     widest: int = 0
@@ -57,7 +57,7 @@ class Wish(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """The least cost of so many, with the order of equals, and (node, pods, others)."""
+    """The least cost of some pods, the order among equals, and (node, pods, others)."""
 
     cost: _Cost
     order: tuple[int, ...]
@@ -65,7 +65,7 @@ class _Best(NamedTuple):
 
 
 def build(labels: Sequence[Sequence[str]]) -> Domain:
-    """The network of nodes with a label for each layer, from wide to narrow."""
+    """Build the network of nodes that have a label for each layer, from wide to narrow."""
 
     def part(level: int, nodes: list[int]) -> Domain:
         if level > len(labels[0]):
@@ -82,27 +82,28 @@ def build(labels: Sequence[Sequence[str]]) -> Domain:
 def place(
     network: Domain, slots: Sequence[int], wish: Wish
 ) -> tuple[int, list[tuple[int, int, int]]] | None:
-    """The level of the domain that holds all, and (node, pods, others); ``None``: none can.
+    """Return the level of the domain that holds all, and (node, pods, others); ``None`` if
+    impossible.
 
-    The narrowest level comes first. Then count, each from wide to narrow: the domains that are
-    touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
-    over. After the existing pods in the domain that holds all come those around it, from narrow to
-    wide, and so after its slots those of the domains around it (fewest first). Then the most pods
-    in the first domain that has a multiple or a limit, or the most others, then the most pods, on
-    the first node. ``slots`` are by node, of pods and of others together.
+    The narrowest level comes first. Then count, each from wide to narrow: touched domains below it,
+    existing pods in them (most first), the cost of the nodes, the remaining slots. Existing pods in
+    the domain that holds all are followed by those in the domains around it, from narrow to wide;
+    likewise its slots (fewest first). Then: most pods in the first domain with a multiple or a
+    limit, or most others, then most pods, on the first node. ``slots`` are by node, for pods and
+    others together.
     """
     deepest = _depth(network)
     narrowest = deepest if wish.narrowest is None else wish.narrowest
     for level in range(narrowest, wish.widest - 1, -1):
-        found = []
+        candidates = []
         for domain, around in _of_level(network, level):
             best = _best(domain, slots, wish, level, deepest).get((wish.pods, wish.others))
             if best is not None:
                 cost = _sum(best.cost, _touched(domain, slots, wish, level, deepest))
                 cost = _with_those_around(cost, around, slots, wish, deepest - level + 1)
-                found.append(best._replace(cost=cost))
-        if found:
-            winner = min(found, key=lambda one: one.cost)  # the first of equals
+                candidates.append(best._replace(cost=cost))
+        if candidates:
+            winner = min(candidates, key=lambda candidate: candidate.cost)  # the first of equals
             return level, list(winner.pods)
     return None
 
@@ -116,17 +117,19 @@ def _depth(domain: Domain) -> int:
 def _of_level(
     domain: Domain, level: int, around: tuple[Domain, ...] = ()
 ) -> list[tuple[Domain, tuple[Domain, ...]]]:
-    """Each domain of a level, with those around it from narrow to wide, but for the network."""
+    """Return each domain of a level with those around it, from narrow to wide,
+    without the network.
+    """
     if domain.level == level:
         return [(domain, around)]
     wider = (domain, *around) if domain.level else ()
-    return [one for child in domain.children for one in _of_level(child, level, wider)]
+    return [entry for child in domain.children for entry in _of_level(child, level, wider)]
 
 
 def _with_those_around(
     cost: _Cost, around: Sequence[Domain], slots: Sequence[int], wish: Wish, width: int
 ) -> _Cost:
-    """The cost with what domains around the touched ones have, each in its place."""
+    """Add what domains around the touched ones have to the cost, each at its position."""
     nodes = [domain.nodes() for domain in around]
     near = [-sum(wish.existing.get(node, 0) for node in of) for of in nodes]
     left = [sum(slots[node] for node in of) for of in nodes]
@@ -134,7 +137,7 @@ def _with_those_around(
 
 
 def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int) -> _Cost:
-    """What it costs to touch a domain below, or at, the level that holds all."""
+    """Return the cost of touching a domain at or below the level that holds all."""
     nodes = domain.nodes()
     width = deepest - held + 1
     counts, existing, left = [0] * width, [0] * width, [0] * width
@@ -146,15 +149,16 @@ def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepes
     return (*counts, *existing, cost, *left)
 
 
-def _sum(one: _Cost, other: _Cost) -> _Cost:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+def _sum(first: _Cost, other: _Cost) -> _Cost:
+    return tuple(a + b for a, b in zip(first, other, strict=True))
 
 
 def _best(
     domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int
 ) -> dict[_Pair, _Best]:
-    """By number of pods and others, the best way to have exactly so many inside; that the domain
-    itself is touched does not count.
+    """Return (pods, others) -> the best way to have exactly so many inside.
+
+    The cost of touching the domain itself is not included.
     """
     nothing = (0,) * (3 * (deepest - held + 1) + 1)
     if not domain.children:
@@ -163,33 +167,35 @@ def _best(
             for pods, others in _rooms(domain.node, slots, wish)
         }
         return _allowed(own, domain, wish)
-    found = {(0, 0): _Best(nothing, (), ())}
+    best = {(0, 0): _Best(nothing, (), ())}
     for child in domain.children:
         touch = _touched(child, slots, wish, held, deepest)
         inside = _best(child, slots, wish, held, deepest)
         has_multiple = _is_bound(child, wish)
         untouched = _untouched(child, wish)
-        more = {pair: one._replace(order=one.order + untouched) for pair, one in found.items()}
-        for before, one in found.items():
+        more = {
+            pair: option._replace(order=option.order + untouched) for pair, option in best.items()
+        }
+        for before, option in best.items():
             for part, other in inside.items():
                 pair = before[0] + part[0], before[1] + part[1]
                 if pair[0] <= wish.pods and pair[1] <= wish.others:
                     order = (-part[0], *other.order) if has_multiple else other.order
                     both = _Best(
-                        _sum(_sum(one.cost, other.cost), touch),
-                        one.order + order,
-                        one.pods + other.pods,
+                        _sum(_sum(option.cost, other.cost), touch),
+                        option.order + order,
+                        option.pods + other.pods,
                     )
                     known = more.get(pair)
                     if known is None or both[:2] < known[:2]:
                         more[pair] = both
-        found = more
-    del found[0, 0]
-    return _allowed(found, domain, wish)
+        best = more
+    del best[0, 0]
+    return _allowed(best, domain, wish)
 
 
 def _rooms(node: int, slots: Sequence[int], wish: Wish) -> list[_Pair]:
-    """What a node may get, and not nothing."""
+    """Return what a node may get, except nothing."""
     rooms = [(pods, 0) for pods in range(slots[node] + 1)]
     return [
         (pods, others)
@@ -199,7 +205,7 @@ def _rooms(node: int, slots: Sequence[int], wish: Wish) -> list[_Pair]:
 
 
 def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
-    """The order of a domain without pods."""
+    """Return the order of a domain without pods."""
     has_multiple = _is_bound(domain, wish)
     below = tuple(zero for child in domain.children for zero in _untouched(child, wish))
     if not domain.children:
@@ -208,18 +214,22 @@ def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
 
 
 def _limit(domain: Domain, wish: Wish) -> int:
-    """How many pods a domain may get."""
+    """Return the most pods of a domain."""
     inside = [most for level, most in wish.limits.items() if level <= domain.level]
     return min([wish.pods, *inside])
 
 
 def _is_bound(domain: Domain, wish: Wish) -> bool:
-    """Whether a domain that is no node does not get any number of pods."""
+    """Whether a domain above nodes is restricted in its number of pods."""
     has_rule = wish.multiples.get(domain.level, 1) > 1 or _limit(domain, wish) < wish.pods
     return has_rule and bool(domain.children)
 
 
-def _allowed(found: dict[_Pair, _Best], domain: Domain, wish: Wish) -> dict[_Pair, _Best]:
-    """The numbers that a domain may get."""
+def _allowed(options: dict[_Pair, _Best], domain: Domain, wish: Wish) -> dict[_Pair, _Best]:
+    """Return the numbers that a domain may get."""
     multiple, most = wish.multiples.get(domain.level, 1), _limit(domain, wish)
-    return {pair: one for pair, one in found.items() if pair[0] % multiple == 0 and pair[0] <= most}
+    return {
+        pair: option
+        for pair, option in options.items()
+        if pair[0] % multiple == 0 and pair[0] <= most
+    }
