@@ -13,7 +13,7 @@ from hivecore.scheduler import Data, Job, Role, Scheduler, Sharing, Start, Stora
 
 NODES = Chain(levels=["gpu", "switch", "node"], fanouts=[4, 2], roots=2)
 OWNED = {"vision": {"H100": {"node": 1}}, "speech": {"H100": {"node": 1}}}
-NICS = DeviceRequest("any", gpus=4, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+NICS = DeviceRequest("any", gpus=4, nics=1, joint=("gpu", "nic"), same_pcie=True)
 READS, COMPUTES = (3.0, 1.0, 0.5), (0.5, 3.0, 1.0)  # seconds of an iteration
 
 JOBS = [

@@ -12,7 +12,7 @@ from hivecore.topology import NetworkTopology
 
 RACKS = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)}
 MACHINE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
-WITH_NIC = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+WITH_NIC = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "nic"), same_pcie=True)
 
 
 def main() -> None:

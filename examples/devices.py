@@ -13,11 +13,11 @@ PODS = [
     DeviceRequest("notebook", gpus=1, core=20, memory=10 * GIB),
     DeviceRequest("serving", gpus=1, core=50, memory_percent=50),
     *(
-        DeviceRequest(f"sweep-{i}", gpus=4, nics=1, joint=("gpu", "rdma"), priority=-1)
+        DeviceRequest(f"sweep-{i}", gpus=4, nics=1, joint=("gpu", "nic"), priority=-1)
         for i in range(3)
     ),
-    DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True),
-    DeviceRequest("bert", gpus=8, nics=4, joint=("gpu", "rdma"), same_pcie=True),
+    DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "nic"), same_pcie=True),
+    DeviceRequest("bert", gpus=8, nics=4, joint=("gpu", "nic"), same_pcie=True),
     DeviceRequest("huge", gpus=16),
 ]
 

@@ -139,7 +139,7 @@ def devices() -> Picture:
     """One machine, and where two GPUs with a NIC on their switch go."""
     cluster = DeviceCluster({"n0": _MACHINE})
     cluster.recover("others", "n0", _IN_USE)
-    request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "nic"), same_pcie=True)
     chosen = {(one.type, one.minor) for one in cluster.schedule(request).placement}
     greedy, served = _gpus_first(request)
     assert not served and chosen == {("gpu", 4), ("gpu", 5), ("rdma", 2)}

@@ -179,13 +179,3 @@ def as_dict(value: object, name: str) -> Mapping[Any, Any]:
     if len({as_text(pair[0], name) for pair in pairs}) != len(pairs):
         raise ValueError(f"{name} names something twice")
     return dict(pairs)
-
-
-def as_amounts(value: object, name: str, low: int, high: int) -> tuple[tuple[str, int], ...]:
-    """The integers by their names, as pairs in the order of these."""
-    if type(value) is tuple and not value:
-        return value
-    given = as_dict(value, name).items()
-    return tuple(
-        sorted((as_name(key, name), as_int(n, f"{name}[{key!r}]", low, high)) for key, n in given)
-    )

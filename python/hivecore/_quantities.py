@@ -4,9 +4,17 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from hivecore._arguments import as_int, show
+from hivecore._arguments import as_dict, as_int, as_name, show
 
-__all__ = ["read_exactly", "read_quantity", "write_binary", "write_decimal", "write_exactly"]
+__all__ = [
+    "as_amounts",
+    "as_units",
+    "read_exactly",
+    "read_quantity",
+    "write_binary",
+    "write_decimal",
+    "write_exactly",
+]
 
 _FORM = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]*|[eE][-+]?[0-9]{1,2})")
 _LONGEST = 64
@@ -66,6 +74,27 @@ def read_exactly(value: Any, name: str) -> Fraction:
     except TypeError:
         message = f"{name} must be a quantity, such as 100 or '80Gi', not {show(value)}"
         raise TypeError(message) from None
+
+
+def as_units(value: Any, name: str, low: int, high: int) -> int:
+    """The integer, as `as_int` reads it, or that of a quantity in a string.
+
+    >>> from hivecore._quantities import as_units
+    >>> as_units("80Gi", "memory", 0, 2**48) == as_units(80 << 30, "memory", 0, 2**48)
+    True
+    """
+    number = read_quantity(value, name) if isinstance(value, str) else value
+    return as_int(number, name, low, high)
+
+
+def as_amounts(value: object, name: str, low: int, high: int) -> tuple[tuple[str, int], ...]:
+    """The integers by their names, as pairs in the order of these; a string is a quantity."""
+    if type(value) is tuple and not value:
+        return value
+    given = as_dict(value, name).items()
+    return tuple(
+        sorted((as_name(key, name), as_units(n, f"{name}[{key!r}]", low, high)) for key, n in given)
+    )
 
 
 def _number(text: str) -> Fraction | None:

@@ -26,7 +26,6 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from hivecore._arguments import (
-    as_amounts,
     as_bool,
     as_choice,
     as_dict,
@@ -37,6 +36,7 @@ from hivecore._arguments import (
     as_text,
     as_tuple,
 )
+from hivecore._quantities import as_amounts
 
 __all__ = [
     "FOLLOWS",

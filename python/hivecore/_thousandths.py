@@ -10,6 +10,7 @@ from math import ulp
 from typing import Any, TypeAlias
 
 from hivecore._arguments import as_dict, as_int, as_name
+from hivecore._quantities import read_exactly
 
 __all__ = [
     "THOUSAND",
@@ -28,8 +29,8 @@ __all__ = [
 Amount: TypeAlias = int | Decimal
 Amounts = tuple[tuple[str, Amount], ...]
 AmountsLike = (
-    Mapping[str, int | float | Decimal | Fraction]
-    | Iterable[tuple[str, int | float | Decimal | Fraction]]
+    Mapping[str, int | float | str | Decimal | Fraction]
+    | Iterable[tuple[str, int | float | str | Decimal | Fraction]]
 )
 
 THOUSAND = 1000
@@ -78,7 +79,12 @@ def as_fractions(value: object, name: str, low: int, high: int) -> Amounts:
 
 
 def as_fraction(value: Any, name: str, low: int, high: int) -> Amount:
-    """The amount, or a TypeError or ValueError that names the argument; see `as_fractions`."""
+    """The amount, or a TypeError or ValueError that names the argument; see `as_fractions`.
+
+    A string is a quantity, such as "80Gi".
+    """
+    if isinstance(value, str):
+        value = read_exactly(value, name)
     if not isinstance(value, (float, Decimal, Fraction)):
         return as_int(value, name, low, high)
     try:

@@ -118,7 +118,7 @@ CASES = {
         ["gpu 2", "gpu 3"],
         ["gpu 0", "gpu 1"],
     ),
-    "a GPU on a switch that nobody uses": (
+    "a GPU on an idle switch": (
         MACHINE,
         gpus(0, 2, 4, 6),
         DeviceRequest("p", gpus=1, gpu_wishes={"exclusive": "pcie"}),
@@ -133,7 +133,7 @@ CASES = {
         None,
     ),
 }
-PAGE = Path(__file__).parents[2] / "docs" / "subjects" / "devices.md"
+PAGE = Path(__file__).parents[2] / "docs" / "figures" / "devices.md"
 
 
 def words(devices):

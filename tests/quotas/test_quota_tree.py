@@ -24,7 +24,7 @@ AMOUNTS = [
     ({"x": 0.0001}, ValueError),
     ({"x": math.nan}, ValueError),
     ({"x": math.inf}, ValueError),
-    ({"x": "1"}, TypeError),
+    ({"x": b"1"}, TypeError),
     ({"x": None}, TypeError),
     ({3: 1}, TypeError),
     ({"": 1}, ValueError),

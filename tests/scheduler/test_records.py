@@ -15,7 +15,7 @@ import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest, LabelExpression
-from hivecore.scheduler import Action, Role, action_of_plain, plain_record, record_of_plain
+from hivecore.scheduler import Action, Job, Role, action_of_plain, plain_record, record_of_plain
 
 KINDS = sorted(RECORDS, key=lambda kind: kind.__name__)
 every_record = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -99,3 +99,29 @@ def test_what_is_missing_or_unknown_is_named(kind, data):
             record_of_plain(kind, rest, "record")
         except ValueError as error:
             assert name in str(error) or "offsets" in str(error)
+
+
+def test_a_job_of_one_pod_may_be_written_with_gpus():
+    short = Job("q", "a", gpus=8, priority=2)
+    assert (
+        short == Job("q", "a", [Role("pod", 1, gpus=8)], priority=2) == Job("q", "a", 8, priority=2)
+    )
+    assert plain_record(short) == plain_record(Job("q", "a", 8, priority=2))
+    assert pickle.loads(pickle.dumps(short)) == short == short.replace(priority=2)
+    assert short.replace(roles=4).gpus == 4
+    assert type(copy.copy(short)) is Job
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields", "error", "says"),
+    [
+        (("q", "a", 4), {"gpus": 8}, ValueError, "^gpus=8: roles say it already"),
+        (("q", "a"), {"roles": [Role("w")], "gpus": 1}, ValueError, "^gpus=1: roles"),
+        (("q", "a"), {"gpus": -1}, ValueError, "^gpus=-1"),
+        (("q", "a"), {"gpus": "8"}, TypeError, "^gpus must be"),
+        (("q", "a"), {}, TypeError, "roles"),
+    ],
+)
+def test_gpus_of_a_job_are_refused_by_name(arguments, fields, error, says):
+    with pytest.raises(error, match=says):
+        Job(*arguments, **fields)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_tuple
-from hivecore._record import Record, any_value, force_setattr, one_of, within
+from hivecore._arguments import as_choice, as_tuple
+from hivecore._record import Record, any_value, force_setattr, within
 from hivecore.devices._pairs import (
     Amounts,
     AmountsLike,
@@ -23,6 +23,7 @@ __all__ = [
     "OfType",
     "VirtualFunction",
     "VirtualFunctionGroup",
+    "as_type",
     "share_of_memory",
 ]
 
@@ -90,10 +91,15 @@ class VirtualFunctionGroup(Record, frozen=True):
         self._check()
 
 
+def as_type(value: Any, name: str, types: tuple[str, ...] = TYPES) -> str:
+    """A type of devices: a "nic" is what Koordinator's objects, and so records, call "rdma"."""
+    return "rdma" if isinstance(value, str) and value == "nic" else as_choice(value, name, types)
+
+
 class OfType(Record, frozen=True):
     """A record of a type of device, of which the names of the amounts depend."""
 
-    type: Annotated[str, one_of(TYPES)]
+    type: Annotated[str, as_type]
 
     if TYPE_CHECKING:
         amounts: Amounts
@@ -113,12 +119,13 @@ class Numbered(OfType, frozen=True):
 class Device(Numbered, frozen=True, kw_only=True):
     """A GPU, NIC, FPGA, or the host itself, as one record of a node's inventory.
 
-    :param type: "gpu", "rdma" (a NIC), "fpga" or "host" (the node's processors and memory, as a
-        device of which there is one).
+    :param type: "gpu", "nic" (read as "rdma"), "fpga" or "host" (the node's processors and memory,
+        as a device of which there is one).
     :param minor: its number, 0 to 2**31 - 1, unique for the type on the node.
     :param amounts: its amounts, by name. gpu: "core" in percent (100: all of it), "memory" in
         bytes, "memory_ratio" in percent, "npu_core", "npu_cpu", "npu_dvpp"; rdma and fpga: "share"
-        in percent; host: "cpu" in thousandths, "memory" in bytes. Each 0 to 2**48.
+        in percent; host: "cpu" in thousandths, "memory" in bytes. Each 0 to 2**48,
+        memory also as "80Gi".
     :param healthy: an unhealthy device keeps its owners, and gets no new ones.
     :param socket: its processor socket; ``None``: not known.
     :param numa: the NUMA node, unique on the machine; ``None``: not known.

@@ -64,7 +64,7 @@ class DeviceCluster(DevicePlacer):
     >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
     >>> node = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
     >>> cluster = DeviceCluster({"n0": node, "n1": node})
-    >>> request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    >>> request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "nic"), same_pcie=True)
     >>> decision = cluster.schedule(request)
     >>> [(one.type, one.minor) for one in decision.placement]
     [('gpu', 0), ('gpu', 1), ('rdma', 0)]
@@ -116,7 +116,7 @@ class DeviceCluster(DevicePlacer):
         >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
         >>> node = NodeDevices.uniform(gpus=8, nics=2)
         >>> cluster = DeviceCluster({"n0": node, "n1": node})
-        >>> pod = DeviceRequest("pod", gpus=1, nics=1, joint=("gpu", "rdma"))
+        >>> pod = DeviceRequest("pod", gpus=1, nics=1, joint=("gpu", "nic"))
         >>> cluster.commit(cluster.schedule(pod))
         >>> cluster.capacity(pod, 8)
         array([1, 2], dtype=int32)

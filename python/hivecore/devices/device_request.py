@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from msgspec import StructMeta
 
 from hivecore._arguments import as_choice, as_int, as_mapping, as_tuple, tuple_of
+from hivecore._quantities import as_units
 from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, within
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
     AmountsLike,
 )
-from hivecore.devices.device import MOST_DEVICES, TYPES, OfType
+from hivecore.devices.device import MOST_DEVICES, TYPES, OfType, as_type
 from hivecore.devices.gpu_links import LinksWish
 from hivecore.devices.label_expression import Selector, SelectorLike, as_selector
 
@@ -33,7 +34,7 @@ class _Counted(OfType, frozen=True):
 class DeviceNeed(_Counted, frozen=True, kw_only=True):
     """Devices of one type.
 
-    :param type: "gpu", "rdma", "fpga" or "host".
+    :param type: "gpu", "nic" (read as "rdma"), "fpga" or "host".
     :param count: how many; each gives the same.
     :param amounts: what each of them gives, by name, see `Device`; some of it at least. Of a GPU
         either "memory" or "memory_ratio", 100 at most, not both.
@@ -156,7 +157,7 @@ def _as_needs(value: Any, name: str) -> tuple[DeviceNeed, ...]:
 
 
 def _as_joint(value: Any, name: str) -> tuple[str, ...]:
-    types = tuple([as_choice(type, name, TYPES[:3]) for type in as_tuple(value, name)])
+    types = tuple([as_type(type, name, TYPES[:3]) for type in as_tuple(value, name)])
     if len(set(types)) != len(types):
         raise ValueError(f"{name}={types}: a type stands there twice")
     return types
@@ -168,14 +169,14 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
     :param name: the owner.
     :param gpus: number of GPUs; whole ones, unless a share is given.
     :param core: percent of each GPU's compute.
-    :param memory: bytes of each GPU.
+    :param memory: bytes of each GPU, also as "20Gi".
     :param memory_percent: percent of each GPU's memory.
     :param nics: number of NICs, or "all".
     :param nic_percent: of each NIC.
     :param fpgas: number of FPGAs, or "all".
     :param fpga_percent: of each FPGA.
     :param cpu_milli: thousandths of a processor.
-    :param host_memory: bytes of the node's memory.
+    :param host_memory: bytes of the node's memory, also as "64Gi".
     :param gpu_wishes: further arguments of the GPUs' `DeviceNeed`, such as
         ``{"scope": "pcie"}``; ``nic_wishes`` and ``fpga_wishes`` alike.
     :param needs: `DeviceNeed` of types that no other argument asks for.
@@ -198,7 +199,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.devices import DeviceRequest
-    >>> request = DeviceRequest("train", gpus=4, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    >>> request = DeviceRequest("train", gpus=4, nics=1, joint=("gpu", "nic"), same_pcie=True)
     >>> [(need.type, need.count, need.amounts) for need in request.needs]
     [('gpu', 4, (('core', 100), ('memory_ratio', 100))), ('rdma', 1, (('share', 100),))]
     """
@@ -222,14 +223,14 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
             gpus: int = 0,
             *,
             core: int | None = None,
-            memory: int | None = None,
+            memory: int | str | None = None,
             memory_percent: int | None = None,
             nics: int | Literal["all"] = 0,
             nic_percent: int = 100,
             fpgas: int | Literal["all"] = 0,
             fpga_percent: int = 100,
             cpu_milli: int = 0,
-            host_memory: int = 0,
+            host_memory: int | str = 0,
             gpu_wishes: Any = (),
             nic_wishes: Any = (),
             fpga_wishes: Any = (),
@@ -258,6 +259,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
 
     def need(self, type: str) -> DeviceNeed | None:
         """What it needs of one type; ``None``: nothing."""
+        type = as_type(type, "type")
         for need in self.needs:
             if need.type == type:
                 return need
@@ -314,7 +316,7 @@ _put_query = _Remembering.__dict__["_query"].__set__
 
 
 def _gpu_amounts(
-    core: int | None, memory: int | None, memory_percent: int | None
+    core: int | None, memory: int | str | None, memory_percent: int | None
 ) -> dict[str, int]:
     if core is None and memory is None and memory_percent is None:
         return {"core": 100, "memory_ratio": 100}
@@ -324,7 +326,7 @@ def _gpu_amounts(
     if core is not None:
         amounts["core"] = as_int(core, "core", 0, 100)
     if memory is not None:
-        amounts["memory"] = as_int(memory, "memory", 0, MOST)
+        amounts["memory"] = as_units(memory, "memory", 0, MOST)
     if memory_percent is not None:
         amounts["memory_ratio"] = as_int(memory_percent, "memory_percent", 1, 100)
     return amounts
@@ -351,14 +353,14 @@ def _needs_of(
     gpus: int = 0,
     *,
     core: int | None = None,
-    memory: int | None = None,
+    memory: int | str | None = None,
     memory_percent: int | None = None,
     nics: int | Literal["all"] = 0,
     nic_percent: int = 100,
     fpgas: int | Literal["all"] = 0,
     fpga_percent: int = 100,
     cpu_milli: int = 0,
-    host_memory: int = 0,
+    host_memory: int | str = 0,
     gpu_wishes: Any = (),
     nic_wishes: Any = (),
     fpga_wishes: Any = (),
@@ -375,7 +377,7 @@ def _needs_of(
     needs += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
     host = {
         "cpu": as_int(cpu_milli, "cpu_milli", 0, MOST),
-        "memory": as_int(host_memory, "host_memory", 0, MOST),
+        "memory": as_units(host_memory, "host_memory", 0, MOST),
     }
     if any(host.values()):
         needs.append(DeviceNeed("host", 1, host))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hivecore._arguments import as_int, tuple_of
+from hivecore._quantities import as_units
 from hivecore._record import Record
 from hivecore.devices._pairs import MOST
 from hivecore.devices.device import (
@@ -11,6 +12,7 @@ from hivecore.devices.device import (
     TYPES,
     Device,
     VirtualFunctionGroup,
+    as_type,
     share_of_memory,
 )
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -92,6 +94,7 @@ class NodeDevices(Record, frozen=True):
 
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
+        type = as_type(type, "type")
         return tuple(device for device in self.devices if device.type == type)
 
     @classmethod
@@ -99,8 +102,8 @@ class NodeDevices(Record, frozen=True):
         cls,
         gpus: int = 0,
         *,
-        gpu_memory: int = 80 << 30,
-        gpu_reserved: int = 0,
+        gpu_memory: int | str = 80 << 30,
+        gpu_reserved: int | str = 0,
         nics: int = 0,
         functions: int = 0,
         sockets: int = 1,
@@ -110,7 +113,7 @@ class NodeDevices(Record, frozen=True):
         """A machine whose devices are spread evenly over its sockets and PCIe switches.
 
         :param gpus: number of GPUs, 0 to 256.
-        :param gpu_memory: bytes of each.
+        :param gpu_memory: bytes of each, also as "80Gi".
         :param gpu_reserved: bytes of each that its driver keeps, less than ``gpu_memory``: no pod
             gets them, and percentages are of the rest.
         :param nics: number of NICs, 0 to 256.
@@ -134,8 +137,8 @@ class NodeDevices(Record, frozen=True):
             socket = switch * sockets // switches
             return {"pcie": str(switch), "numa": socket, "socket": socket}
 
-        most = as_int(gpu_memory, "gpu_memory", 0, MOST)
-        kept = as_int(gpu_reserved, "gpu_reserved", 0, max(0, most - 1))
+        most = as_units(gpu_memory, "gpu_memory", 0, MOST)
+        kept = as_units(gpu_reserved, "gpu_reserved", 0, max(0, most - 1))
         amounts = {"core": 100, "memory": most - kept, "memory_ratio": 100}
         devices = [Device("gpu", i, amounts, **place(i, gpus)) for i in range(gpus)]
         for i in range(nics):

@@ -8,6 +8,7 @@ import numpy as np
 
 from hivecore import _interleaving
 from hivecore._arguments import as_choice, as_float, as_int
+from hivecore._quantities import as_units
 from hivecore.interleaving.durations import (
     MAX_DURATION,
     ORDERS,
@@ -62,7 +63,7 @@ class Candidates:
         priorities: Any = None,
         max_slowdown: float | None = None,
         memory: Any = None,
-        gpu_memory: int | None = None,
+        gpu_memory: int | str | None = None,
     ) -> Self:
         """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one.
 
@@ -75,7 +76,9 @@ class Candidates:
         largest = slots if max_group is None else as_int(max_group, "max_group", 1, slots)
         if (memory is None) != (gpu_memory is None):
             raise ValueError("memory and gpu_memory go together")
-        room = MAX_MEMORY if gpu_memory is None else as_int(gpu_memory, "gpu_memory", 0, MAX_MEMORY)
+        room = (
+            MAX_MEMORY if gpu_memory is None else as_units(gpu_memory, "gpu_memory", 0, MAX_MEMORY)
+        )
         need = _integers(np.zeros(jobs, int) if memory is None else memory, "memory", jobs, 0, room)
         return cls(
             durations=rows,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hivecore._arguments import as_float, as_int
+from hivecore._quantities import as_units
 from hivecore._record import Record
 from hivecore._stateful import Branching, counted, shown
 from hivecore._turns import in_turn
@@ -86,7 +87,7 @@ class Grouper(Branching):
         model: Model = "barrier",
         interference: Any = None,
         max_slowdown: float | None = None,
-        gpu_memory: int | None = None,
+        gpu_memory: int | str | None = None,
     ) -> None:
         self._resources = as_int(resources, "resources", 2, 8)
         self._capacity = as_int(capacity, "capacity", 1, 2**62)
@@ -146,7 +147,7 @@ class Grouper(Branching):
         gpus: int,
         priority: float = 0.0,
         *,
-        memory: int = 0,
+        memory: int | str = 0,
     ) -> None:
         """Add a job.
 
@@ -154,13 +155,14 @@ class Grouper(Branching):
         :param durations: (k,) stage durations.
         :param gpus: at most the capacity.
         :param priority: the lowest is the most urgent; ties: the earlier job.
-        :param memory: what it needs on each GPU.
+        :param memory: what it needs on each GPU, also as "10Gi".
         :raises ValueError: the name is taken, or a number is not allowed.
         :raises TypeError: an argument is no number, or the name is not hashable.
         """
         if job in self._jobs:
             raise ValueError(f"job {job!r} was added before")
-        if self._terms["gpu_memory"] is None and as_int(memory, "memory", 0, MAX_MEMORY):
+        memory = as_units(memory, "memory", 0, MAX_MEMORY)
+        if memory and self._terms["gpu_memory"] is None:
             raise ValueError("memory is known, but gpu_memory was not given")
         as_int(gpus, "gpus", 1, self._capacity)
         number = _as_priority(priority)

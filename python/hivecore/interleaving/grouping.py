@@ -69,7 +69,7 @@ def group_jobs(
     priorities: Any = None,
     max_slowdown: float | None = None,
     memory: Any = None,
-    gpu_memory: int | None = None,
+    gpu_memory: int | str | None = None,
     start: Sequence[Sequence[int]] | None = None,
     optional: Any = None,
     node_limit: int = NODE_LIMIT,
@@ -100,7 +100,7 @@ def group_jobs(
     :param max_slowdown: no round takes longer than this factor times the stages of the most urgent
         job of the group.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
-        of a group fit together. Integers in any unit, up to 2^59.
+        of a group fit together. Integers in any unit, up to 2^59, ``gpu_memory`` also as "80Gi".
     :param start: groups of rows to begin with, each of equal GPUs; not for "exact". They merge, but
         only "local" and "auto" split them; limits apply to merges, not to them.
     :param optional: bool[n], rows that "exact" may leave without a group.

@@ -28,7 +28,7 @@ def _inventory(
     links: Sequence[Sequence[int]],
     numa: Sequence[int | str | None],
     nics: Sequence[str],
-    gpu_memory: int,
+    gpu_memory: int | str,
     model: str,
 ) -> NodeDevices:
     """Return the inventory of GPUs and NICs.
@@ -67,11 +67,13 @@ def _switches(paths: Sequence[Sequence[str]]) -> list[str | None]:
     return [str(number) if first.count(number) > 1 else None for number in first]
 
 
-def read_nvidia_topology(text: str, *, gpu_memory: int = 80 << 30, model: str = "") -> NodeDevices:
+def read_nvidia_topology(
+    text: str, *, gpu_memory: int | str = 80 << 30, model: str = ""
+) -> NodeDevices:
     """Return the GPUs and NICs in the output of ``nvidia-smi topo -m``.
 
     :param text: the output, with or without legend and escape codes.
-    :param gpu_memory: bytes of each GPU.
+    :param gpu_memory: bytes of each GPU, or a text such as "80Gi".
     :param model: of the GPUs.
     :raises ValueError: it is not such a matrix; the message names the line.
 
@@ -154,7 +156,7 @@ def devices_of_levels(
     links: Sequence[Sequence[int]] | Mapping[tuple[int, int], int] = (),
     numa: Iterable[int | None] = (),
     *,
-    gpu_memory: int = 80 << 30,
+    gpu_memory: int | str = 80 << 30,
     model: str = "",
 ) -> NodeDevices:
     """Return the GPUs of a machine from NVML's answers for pairs of them.
@@ -208,11 +210,13 @@ def _pairs(value: Any, name: str) -> dict[tuple[int, int], Any]:
     return pairs
 
 
-def read_rocm_topology(text: str, *, gpu_memory: int = 64 << 30, model: str = "") -> NodeDevices:
+def read_rocm_topology(
+    text: str, *, gpu_memory: int | str = 64 << 30, model: str = ""
+) -> NodeDevices:
     """Return the GPUs in the output of ``rocm-smi --showtopo``.
 
     :param text: its tables; "Link Type between two GPUs" is required.
-    :param gpu_memory: bytes of each GPU.
+    :param gpu_memory: bytes of each GPU, or a text such as "80Gi".
     :param model: of the GPUs.
     :raises ValueError: a table is missing or invalid; the message names it.
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Self
 
-from hivecore._arguments import as_amounts, as_int, as_name, as_text
+from hivecore._arguments import as_int, as_name, as_text
+from hivecore._quantities import as_amounts
 from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError

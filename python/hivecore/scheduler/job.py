@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from copy import copy
+from inspect import Parameter, Signature
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from msgspec import StructMeta
 
 from hivecore._arguments import as_int, as_name, as_positive, as_tuple
 from hivecore._record import (
@@ -90,8 +93,8 @@ class Role(_Pods, frozen=True, kw_only=True):
     :param devices: devices of each pod; its name does not matter. ``None``: ``gpus`` whole GPUs.
         Quotas and a topology count a share of a GPU as the larger part of core and memory, in
         thousandths; see `Scheduler.gpu_memory` for requests in bytes.
-    :param resources: other resources of each pod, 0 to 2**40 each. Quotas count those that they
-        limit, a topology those that it knows.
+    :param resources: other resources of each pod, 0 to 2**40 each, also as "80Gi". Quotas count
+        those that they limit, a topology those that it knows.
     :param claims: templates of each pod's claims, as records or as Kubernetes writes them; the
         claims of pod 0 are named "job/role/0/template". Quotas count their devices as
         "CLASS.deviceclass.resource.k8s.io/devices": the most of all alternatives, and 32 if all
@@ -318,7 +321,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
 
     >>> from hivecore.scheduler import Job, Role
     >>> job = Job("bert", "vision", [Role("worker", 4, gpus=8)], priority=5)
-    >>> job.gpus, Job("small", "vision", 2).roles[0].gpus
+    >>> job.gpus, Job("small", "vision", gpus=2).roles[0].gpus
     (32, 2)
     """
 
@@ -340,8 +343,9 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             self,
             name: str,
             tenant: str,
-            roles: Iterable[Role] | int,
+            roles: Iterable[Role] | int = (),
             *,
+            gpus: int | None = None,
             priority: int = 0,
             preemptible: bool = True,
             guaranteed: bool = True,

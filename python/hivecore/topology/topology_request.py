@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hivecore._arguments import as_amounts
+from hivecore._quantities import as_amounts
 from hivecore._record import Named, amounts, within
 from hivecore._thousandths import Amounts, AmountsLike, as_fractions
 
