@@ -295,6 +295,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     :param tenant: the tenant of its queue and cells.
     :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs
         for a single pod.
+    :param gpus: in place of ``roles``: the GPUs of a single pod.
     :param priority: -1000 to 1000, higher is more important; cells know 0 to 1000.
     :param preemptible: whether it may be evicted.
     :param guaranteed: it uses what its tenant is guaranteed. Otherwise it is opportunistic: it uses
