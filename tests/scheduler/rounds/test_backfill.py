@@ -21,6 +21,7 @@ from scheduler.lives import (
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
+from hivecore.topology import NetworkTopology
 
 PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
 
@@ -272,3 +273,32 @@ def test_pods_above_the_least_end_with_their_job():
     scheduler.amend("next", 1.0, priority=1)
     scheduler.decide(1.0)
     assert scheduler.promised("next") == 100.0
+
+
+def test_a_pod_that_would_grow_where_another_job_is_promised_its_start_waits():
+    network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i > 0}"} for i in range(4)})
+    for node in network.nodes:
+        network.set_free(node, {"gpu": 4})
+    scheduler = Scheduler(topology=network, backfill=1, preemption=False)
+    grows = [Role("w", 1, gpus=4, max_pods=2)]
+    near, pair = Where(must="rack"), [Role("w", 2, gpus=4)]
+    blocks = [Job(f"b{i}", "a", 4, where=Where(nodes=[f"n{i}"]), run_time=1.0) for i in (0, 3)]
+    ends = Job("ends", "a", 4, where=Where(nodes=["n2"]), run_time=9.0)
+    train = Job("train", "a", grows, where=near, run_time=99.0)
+    head = Job("head", "a", pair, where=near, run_time=1.0)
+    decided(scheduler, *blocks, ends, train, head)
+    for i in (0, 3):
+        scheduler.finish(f"b{i}", 1.0)
+    assert scheduler.promised("head") == 9.0
+    assert said(scheduler.decide(1.0)) == []  # the pod would be on n3, not on n0, which is idle
+    scheduler.finish("ends", 9.0)
+    assert said(scheduler.decide(9.0)) == [("Start", "head")]
+
+
+def test_a_pod_above_the_least_takes_no_promise_from_a_job():
+    scheduler = limited(8, backfill=1, preemption=False)
+    train = Job("train", "a", [Role("w", 2, gpus=2, min_pods=1, max_pods=2)], run_time=50.0)
+    decided(scheduler, Job("one", "a", 6, run_time=10.0), train)
+    decided(scheduler, Job("head", "a", 6, run_time=9.0), now=1.0)
+    assert scheduler.promised("head") == 10.0
+    assert said(decided(scheduler, Job("late", "a", 1, run_time=99.0), now=2.0)) == []

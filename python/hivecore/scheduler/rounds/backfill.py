@@ -63,10 +63,11 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
         return ""
     trial = unit.trial()
     with state.stages.trial():
-        begins = unit is live.units[0] or unit is live.lent
-        if begins:
+        if (unit is live.units[0] or unit is live.lent) and not live.extra_of:
             _leave_idle_cells(state.stages, live)
-        started = state.stages.start(trial) if begins else start_beside(state.stages, live, trial)
+            started = state.stages.start(trial)
+        else:
+            started = start_beside(state.stages, state.jobs[unit.job], trial)
         if not isinstance(started, Started):
             return ""
         return _broken(state, promises, (state.end_of(live), trial))

@@ -92,7 +92,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         refused = refused_beside(state, refused, hindered_by)
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
-        if state.backfill and unit is live.units[0]:
+        if state.backfill and unit is live.units[0] and not live.extra_of:
             promise(state, live)
         return
     stopping = tell_to_leave(state, victims, live)
