@@ -116,6 +116,12 @@ def test_no_job_starts_later_than_promised(parts, backfill):
             roles = rng.choice(["one", "two", "four", "gang", "pairs", "leader"])
             job = make_job(f"j{i}", "a", roles, run_time=float(rng.randint(1, 30)))
             jobs.append((time, enforced(scheduler, job)))
+            if i % 7 == 6:  # it starts together with the job before
+                names = job.name, f"j{i - 1}"
+                jobs[-2:] = [
+                    (time, one.replace(together=[other]))
+                    for (_, one), other in zip(jobs[-2:], names, strict=True)
+                ]
         promises = {}
 
         def look(scheduler, now, promises=promises):
@@ -302,3 +308,43 @@ def test_a_pod_above_the_least_takes_no_promise_from_a_job():
     decided(scheduler, Job("head", "a", 6, run_time=9.0), now=1.0)
     assert scheduler.promised("head") == 10.0
     assert said(decided(scheduler, Job("late", "a", 1, run_time=99.0), now=2.0)) == []
+
+
+def pair_of(*gpus, **more):
+    names = [f"p{i}" for i in range(len(gpus))]
+    return [
+        Job(name, "a", size, together=[one for one in names if one != name], **more)
+        for name, size in zip(names, gpus, strict=True)
+    ]
+
+
+def test_jobs_that_start_together_are_promised_one_start():
+    scheduler = limited(8, backfill=1, preemption=False)
+    decided(scheduler, *(Job(f"r{end}", "a", 4, run_time=end) for end in (10.0, 5.0)))
+    decided(scheduler, *pair_of(4, 4, run_time=1.0), now=1.0)
+    assert [scheduler.promised(name) for name in ("p0", "p1")] == [10.0, 10.0]
+    scheduler.finish("r5.0", 5.0)
+    late = [Job("late", "a", 4, run_time=99.0), Job("short", "a", 2, run_time=5.0)]
+    assert said(decided(scheduler, *late, now=5.0)) == [("Start", "short")]
+    scheduler.finish("short", 10.0)
+    scheduler.finish("r10.0", 10.0)
+    assert said(scheduler.decide(10.0)) == [("Start", "p0"), ("Start", "p1")]
+    scheduler.check()
+
+
+def test_jobs_that_never_fit_together_are_promised_nothing():
+    scheduler = limited(8, backfill=1, preemption=False)
+    decided(scheduler, Job("runs", "a", 4, run_time=9.0))
+    decided(scheduler, *pair_of(5, 5, run_time=1.0), now=1.0)
+    assert [scheduler.promised(name) for name in ("p0", "p1")] == [None, None]
+    assert said(decided(scheduler, Job("late", "a", 4, run_time=99.0), now=1.0)) == [
+        ("Start", "late")
+    ]
+
+
+def test_jobs_that_wait_for_another_job_to_start_are_promised_nothing():
+    scheduler = limited(8, backfill=1, preemption=False)
+    first, second = pair_of(4, 4, run_time=1.0)
+    decided(scheduler, Job("runs", "a", 4, run_time=9.0), Job("large", "a", 8))
+    decided(scheduler, first.replace(after=["large"]), second, now=1.0)
+    assert scheduler.promised("p0") is None

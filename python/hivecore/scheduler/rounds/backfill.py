@@ -82,31 +82,35 @@ def _renew(state: State) -> None:
     else:
         known = promises
     for _, name in known:
-        others = [entry for entry in promises if entry[1] != name]
-        time = _earliest(state, state.jobs[name], others)
+        lives = [state.jobs[name], *state.companions(state.jobs[name])]
+        names = {live.job.name for live in lives}
+        others = [entry for entry in promises if entry[1] not in names]
+        time = _earliest(state, lives, others)
         if time is not None:
-            promises = sorted([*others, (time, name)])
+            promises = sorted([*others, *((time, companion) for companion in names)])
     state.log.set(state, "promised", {name: time for time, name in promises})
 
 
 def promise(state: State, live: Live) -> None:
-    """Promise a start to a refused job, unless enough jobs of its queue that are as important have
-    one.
+    """Promise a start to a refused job and to the jobs that start together with it, unless enough
+    jobs of its queue that are as important have one.
     """
-    name = live.job.name
-    if name in state.promised:
+    lives = [live, *state.companions(live)]
+    names = {member.job.name for member in lives}
+    waits = any(member.state == "reserved" or {*state.missing(member)} - names for member in lives)
+    if live.job.name in state.promised or waits:
         return
     queue = queue_of(state, live.job)
-    promised = state.promised.copy()
+    promised = {other: time for other, time in state.promised.items() if other not in names}
     others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
         least = min(others, key=lambda other: state.jobs[other].job.priority)
         if state.jobs[least].job.priority >= live.job.priority:
             return
         del promised[least]
-    time = _earliest(state, live, [(time, other) for other, time in promised.items()])
+    time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
     if time is not None:
-        promised[name] = time
+        promised |= dict.fromkeys(sorted(names), time)
     state.log.set(state, "promised", promised)
 
 
@@ -124,30 +128,39 @@ def _ends(state: State) -> list[tuple[float, str]]:
     )
 
 
-def _earliest(state: State, live: Live, promises: list[_Promise]) -> float | None:
-    """When a job can start without breaking promises; ``None`` if that is unknown."""
-    unit, ends = live.units[0], [end for end in _ends(state) if end[1] != live.job.name]
+def _earliest(state: State, lives: Sequence[Live], promises: list[_Promise]) -> float | None:
+    """When jobs can start together without breaking promises; ``None`` if that is unknown."""
+    names = {live.job.name for live in lives}
+    ends = [end for end in _ends(state) if end[1] not in names]
+    alone = (_earliest_alone(state, live, ends) for live in lives)
+    firsts = [time for time in alone if time is not None]
+    if len(firsts) < len(lives):
+        return None
+    first = max(firsts)
+    if len(lives) == 1 and not promises:
+        return first
+    times = {state.now, *(time for time, _ in ends)}
+    times |= {_end(time, state.jobs[name].job) for time, name in promises}
+    for time in islice(sorted(time for time in times if first <= time < inf), _MOST_TIMES):
+        if not _broken(state, sorted([*promises, *((time, name) for name in names)])):
+            return time
+    return None
+
+
+def _earliest_alone(state: State, live: Live, ends: Sequence[tuple[float, str]]) -> float | None:
+    """When a job can start, without promises."""
 
     def end(stages: Stages, names: Sequence[str]) -> None:
         for name in names:
             leave(stages, state.jobs[name])
 
-    search, first = Fewest(unit, end, state.jobs), state.now
+    search = Fewest(live.units[0], end, state.jobs)
     with state.stages.trial():
         _leave_idle_cells(state.stages, live)
-        if not search.starts_without(state.stages, ()):
-            gone = search.first(state.stages, [name for _, name in ends])
-            if not gone:
-                return None
-            first = ends[len(gone) - 1][0]
-    if not promises:
-        return first
-    times = {state.now, *(time for time, _ in ends)}
-    times |= {_end(time, state.jobs[name].job) for time, name in promises}
-    for time in islice(sorted(time for time in times if first <= time < inf), _MOST_TIMES):
-        if not _broken(state, sorted([*promises, (time, live.job.name)])):
-            return time
-    return None
+        if search.starts_without(state.stages, ()):
+            return state.now
+        gone = search.first(state.stages, [name for _, name in ends])
+        return ends[len(gone) - 1][0] if gone else None
 
 
 def _leave_idle_cells(stages: Stages, live: Live) -> None:

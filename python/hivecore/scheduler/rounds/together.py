@@ -14,6 +14,7 @@ from hivecore.errors import InvariantError
 from hivecore.scheduler.ledger.lines import set_apart, take_off, wait, wait_apart
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.rounds.backfill import promise
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
 from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.search.victims import where_placed
@@ -53,6 +54,8 @@ def offer(state: State, unit: Unit) -> None:
             if other.state == "pending" and len(state.companions(other)) == len(others):
                 _take(state, other)
                 wait(state, other, other.units[0], _for_companion(other, result))
+        if state.backfill:
+            promise(state, live)
         return
     for other in others:
         _take(state, other)
