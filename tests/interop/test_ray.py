@@ -72,6 +72,24 @@ def test_a_tenant_gets_its_promise_from_one_that_borrowed():
     assert ray.step() == {"sweep": ["n0", "n1", "n2", "n3"]}
 
 
+@pytest.mark.parametrize("call", ["create", "remove"])
+def test_after_an_error_of_ray_the_next_step_goes_on(call):
+    ray = FakeRay()
+    ray.submit("sweep", "a", 4)
+    ray.step()
+    ray.submit("train", "b", 2)
+
+    def fail(*_):
+        raise RuntimeError("no answer")
+
+    works = getattr(ray.gangs, f"_{call}")
+    setattr(ray.gangs, f"_{call}", fail)
+    with pytest.raises(RuntimeError, match="no answer"):
+        ray.step()
+    setattr(ray.gangs, f"_{call}", works)
+    assert ray.step() == {"sweep": None, "train": ["n0", "n1"]}
+
+
 def test_the_more_important_job_starts_first():
     ray = FakeRay()
     for name, priority in (("first", 0), ("second", 1)):

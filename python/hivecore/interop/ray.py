@@ -83,9 +83,10 @@ class Gangs:
         self._nodes: set[str] = set()
         self._groups: dict[str, tuple[Start, Any]] = {}  # by job
         self._short: set[str] = set()  # jobs for which too little is free
+        self._due: list[Action] = []  # decided, and not carried out yet
 
     def submit(self, job: Job, now: float) -> None:
-        """A job comes.
+        """Queue a job.
 
         :raises ValueError: pods of it might come or leave alone, or have no whole GPUs of their
             own; or as of `Scheduler.submit`.
@@ -102,16 +103,17 @@ class Gangs:
         self.scheduler.submit(job, now)
 
     def end(self, name: str, now: float) -> None:
-        """A job has ended, or is not wanted any more.
+        """Remove a job that has ended or is not wanted any more.
 
         :raises KeyError: there is no such job.
         """
         self.scheduler.cancel(name, now)
         self._short.discard(name)
+        self._due = [action for action in self._due if action.job != name]
         self._leave(name)
 
     def group(self, name: str) -> Any:
-        """The placement group of a job, as it was made; ``None``: it does not run."""
+        """Return what ``create`` returned for a job; ``None``: it does not run."""
         return self._groups.get(name, (None, None))[1]
 
     @property
@@ -131,12 +133,14 @@ class Gangs:
         """Let the scheduler decide, and remove and create groups.
 
         :param nodes: what ``ray.nodes()`` returns. Jobs on a node that is gone get other nodes.
-        :returns: what was decided.
+        :returns: what was decided. If Ray raises an error, the next step goes on from there.
         """
         self._compare({row["Labels"].get(self._label): row for row in nodes if row["Alive"]}, now)
         actions = self.scheduler.decide(now)
-        for action in actions:
-            self._carry_out(action)
+        self._due += actions
+        while self._due:
+            self._carry_out(self._due[0])
+            del self._due[0]
         return actions
 
     def _compare(self, rows: Mapping[str | None, Mapping[str, Any]], now: float) -> None:
@@ -173,7 +177,8 @@ class Gangs:
 
     def _leave(self, name: str) -> None:
         if name in self._groups:
-            self._remove(self._groups.pop(name)[1])
+            self._remove(self._groups[name][1])
+            del self._groups[name]
 
 
 def _is_for_nodes(wait: Wait) -> bool:

@@ -287,7 +287,25 @@ class _OfTenant(Record, frozen=True):
     roles: Annotated[tuple[Role, ...], _roles]
 
 
-class Job(_OfTenant, frozen=True, kw_only=True):
+class _JobMaker(StructMeta):
+    """Lets a job be written with `gpus` in place of `roles`; it is the same job."""
+
+    def __call__(cls, *args: Any, gpus: int | None = None, **fields: Any) -> Any:
+        if gpus is not None:
+            if len(args) > 2 or "roles" in fields:
+                raise ValueError(f"gpus={gpus!r}: cannot be combined with roles")
+            fields["roles"] = (Role("pod", gpus=gpus),)
+        return super().__call__(*args, **fields)
+
+    @property
+    def __signature__(cls) -> Signature:
+        fields: Signature = super().__signature__
+        name, tenant, roles, *others = fields.parameters.values()
+        gpus = Parameter("gpus", Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
+        return Signature([name, tenant, roles, gpus, *others])
+
+
+class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
     """Pods that start together or not at all, and what they request of each stage.
 
     :param name: unique among the scheduler's jobs, such as "train", or "namespace/train" as in
