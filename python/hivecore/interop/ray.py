@@ -109,7 +109,7 @@ class Gangs:
         """
         self.scheduler.cancel(name, now)
         self._short.discard(name)
-        self._due = [action for action in self._due if action.job != name]
+        self._due = [action for action in self._due if getattr(action, "job", "") != name]
         self._leave(name)
 
     def group(self, name: str) -> Any:
