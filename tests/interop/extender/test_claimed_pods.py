@@ -7,7 +7,10 @@ from interop.extender.pods_and_kubelets import koordinator_pod
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.interop.extender import claimed_pods
+from hivecore.interop.extender.annotations import JOB, PLACE
 from hivecore.interop.extender.claimed_pods import ClaimedPods
+from hivecore.interop.extender.requests import read_request
+from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
 from hivecore.scheduler import Scheduler
 
 
@@ -31,16 +34,29 @@ def reads(monkeypatch):
 
 def test_a_pod_is_read_once_while_it_says_the_same(pods, reads):
     pod = koordinator_pod("p", "a", 2)
+    del pod["metadata"]["annotations"]  # it has none, as API servers say it
     again = copy.deepcopy(pod)
     again["metadata"]["resourceVersion"] = "17"
     again["status"] = {"phase": "Pending"}
     assert pods.request_of(pod) == pods.request_of(again)
     assert reads == ["p"]
     again["spec"]["nodeName"] = "n"
+    again["metadata"]["annotations"] = {JOB: "pods:p", PLACE: "worker/0", DEVICE_ALLOCATED: "{}"}
+    assert pods.request_of(pod) == pods.request_of(again) == read_request(again)
+    assert reads == ["p"]
+    again["metadata"]["labels"]["app"] = "other"
     pods.request_of(again)
     assert len(reads) == 2
     pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = "b"  # the very object
     assert pods.request_of(pod).tenant == "b"
+
+
+def test_a_pod_that_is_new_with_the_annotations_of_a_bound_one_is_read_by_itself(pods, reads):
+    pod = koordinator_pod("p", "a", 2)
+    pods.request_of(pod)
+    pod["metadata"]["annotations"] = {PLACE: "worker/0"}
+    pods.request_of(pod)
+    assert reads == ["p", "p"]
 
 
 def test_a_pod_that_cannot_be_read_is_refused_each_time(pods):

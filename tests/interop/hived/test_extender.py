@@ -12,7 +12,8 @@ from interop.hostile import broken
 from profiles import examples
 
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.hived import Extender, HivedScheduler
+from hivecore.interop.hived import Extender, HivedScheduler, RequestError
+from hivecore.interop.hived.serving.annotations import read_spec
 
 TREE = {"NODE": (4, "GPU"), "RACK": (2, "NODE")}
 CONFIG = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}, "B": {"RACK.NODE": 1}})
@@ -176,6 +177,28 @@ def test_specs_are_yaml_with_fields_of_hiveds_types(extender):
         "n2"
     ]
     assert get(extender, f"{GROUPS}007")["status"]["priority"] == -1
+
+
+TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8)
+ODD = st.sampled_from(["true", "~", "", "<<", "a: b", "# x", "007", "&a", "*a", "!x", "=", "?"])
+KEYS = ODD | TEXTS | st.sampled_from(["priority", "lazyPreemptionEnable"])
+PARTS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS | ODD
+
+
+@given(
+    st.dictionaries(
+        KEYS, st.recursive(PARTS, lambda one: st.lists(one) | st.dictionaries(KEYS, one))
+    ),
+    st.sampled_from([None, (",", ":")]),
+)
+def test_specs_in_json_mean_what_they_mean_as_yaml(spec, separators):
+    text = json.dumps(spec, separators=separators)
+    assert read_spec(text) == read_spec(f"# as YAML\n{text}")
+
+
+def test_a_spec_in_json_has_each_key_once():
+    with pytest.raises(RequestError, match="virtualCluster"):
+        read_spec('{"virtualCluster": "A", "virtualCluster": "B"}')
 
 
 def test_inspection_shows_groups_and_cells(extender):

@@ -12,12 +12,13 @@ from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.scheduler import PlacedPod, Scheduler
 
-__all__ = ["JOB", "PLACE", "annotations_of", "read_devices", "read_place"]
+__all__ = ["JOB", "PLACE", "annotations_of", "read_devices", "read_place", "without_place"]
 
 JOB = "hivecore.io/job"
 """The annotation with the job that a pod is of."""
 PLACE = "hivecore.io/place"
 """The annotation with its role and its number there: "worker/3"."""
+_WRITTEN = frozenset({JOB, PLACE, ISOLATION, DEVICE_ALLOCATED})
 _MOST_GPU = 2**20
 _PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")
 
@@ -36,6 +37,11 @@ def annotations_of(member: Member, place: PlacedPod, scheduler: Scheduler) -> di
         node = devices.inventory(devices.node_of(owner))
         notes[DEVICE_ALLOCATED] = write_allocation(devices.allocations(owner), node)
     return notes
+
+
+def without_place(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a pod without those that `annotations_of` writes."""
+    return {key: note for key, note in notes.items() if key not in _WRITTEN}
 
 
 def read_devices(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:

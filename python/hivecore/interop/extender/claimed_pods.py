@@ -6,10 +6,12 @@ from typing import Any
 
 from msgspec.json import encode
 
+from hivecore.interop.extender.annotations import without_place
 from hivecore.interop.extender.claims import Claims, ClaimWrite
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import Request, read_request
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
@@ -59,7 +61,11 @@ class ClaimedPods:
         said = _said(pod)
         if said in self._read:
             return self._read[said]
-        request = read_request(pod, self.claims is not None)
+        before = _said(_unbound(pod)) if node_of(Field(pod)) else b""
+        if before in self._read:  # it is bound since, as it was to be
+            request = self._read[before]
+        else:
+            request = read_request(pod, self.claims is not None)
         if said:
             if len(self._read) >= _MOST_READ:
                 del self._read[next(iter(self._read))]
@@ -211,6 +217,16 @@ class ClaimedPods:
     def _wake(self, job: str) -> None:
         if job in self._gangs:
             self.woken[job] = None
+
+
+def _unbound(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod without its node and the annotations that it was bound with."""
+    meta, spec = ({**mapping_in(pod, key)} for key in ("metadata", "spec"))
+    spec.pop("nodeName", None)
+    meta["annotations"] = without_place(mapping_in(meta, "annotations"))
+    if not meta["annotations"]:
+        del meta["annotations"]
+    return {**pod, "metadata": meta, "spec": spec}
 
 
 def _said(pod: Mapping[str, Any]) -> bytes:

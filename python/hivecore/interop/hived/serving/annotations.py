@@ -8,6 +8,7 @@ which is YAML too, and read as either.
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,9 @@ _NUMBERS = {
 _FLAGS = {"gangReleaseEnable", "lazyPreemptionEnable", "ignoreK8sSuggestedNodes"}
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLAG = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_read_texts = json.JSONDecoder(
+    object_pairs_hook=as_object, parse_int=str, parse_float=str, parse_constant=str
+).decode
 _DEEP = 12
 _SHORT = 4096
 _WRITTEN_OUT = 10_000
@@ -70,6 +74,10 @@ def _read_again(text: str) -> Mapping[str, Any]:
 
 
 def _read(text: str, annotation: str) -> Mapping[str, Any]:
+    if text[:1] == "{" and text.isascii() and text.isprintable() and "\\" not in text:
+        # JSON of this kind reads as YAML does, and is read faster.
+        with suppress(ValueError, RecursionError):
+            return _mapping(_typed(_read_texts(text), "", 0), annotation)
     problems = Problems()
     found = read_yaml(text, problems, _WRITTEN_OUT)
     try:
@@ -87,6 +95,8 @@ def _mapping(value: Any, annotation: str) -> Mapping[str, Any]:
 
 def _typed(value: Any, field: str, depth: int) -> Any:
     """Texts as numbers and flags where the field is one; what is no such text stays one."""
+    if isinstance(value, bool):
+        value = "true" if value else "false"  # as it is written
     if isinstance(value, str):
         if field in _NUMBERS and _INTEGER.fullmatch(value):
             return int(value)
