@@ -246,17 +246,17 @@ def test_alike_jobs_that_wait_are_not_tried_one_by_one():
         calls = 0
 
         def schedule(self, *args, **kwargs):
-            Counting.asked += 1
+            Counting.calls += 1
             return super().schedule(*args, **kwargs)
 
     scheduler = Scheduler(quotas=Counting([Quota("a", max={"gpu": 8})], total={"gpu": 8}))
     for i in range(500):
         decided(scheduler, Job(f"j{i}", "a", 8), now=i)
-    assert Counting.asked < 1100
-    before = Counting.asked
+    assert Counting.calls < 1100
+    before = Counting.calls
     scheduler.finish("j0", now=500)
     assert summary(scheduler.decide(500)) == [("start", "j1")]
-    assert Counting.asked - before < 6
+    assert Counting.calls - before < 6
 
 
 def test_a_wait_is_repeated_only_for_another_reason():
