@@ -99,7 +99,7 @@ _forms: dict[type, _Form] = {}
 def _form_of(kind: type) -> _Form:
     fixed = _FIXED.get(kind, {})
     left_out = {*fixed, *getattr(kind, "_hidden", ())}
-    known = {name: of for name, of in fields_of(kind).items() if name not in left_out}
+    known = {name: field for name, field in fields_of(kind).items() if name not in left_out}
     written, read = [], {}
     for name in dict.fromkeys((*_FIRST.get(kind, ()), *known)):
         hint, default = known[name]

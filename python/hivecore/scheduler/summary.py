@@ -54,12 +54,12 @@ def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[Tena
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for live in jobs:
-        of = counts[live.job.tenant]
+        count = counts[live.job.tenant]
         if not live.extra_of:
-            of[live.state] += 1
+            count[live.state] += 1
         if live.runs and holds(live.job.name):
-            of["gpus"] += sum(unit.gpus for unit in live.placed)
+            count["gpus"] += sum(unit.gpus for unit in live.placed)
     return tuple(
-        TenantSummary(tenant, *[of[name] for name in _COUNTS])
-        for tenant, of in sorted(counts.items())
+        TenantSummary(tenant, *[count[name] for name in _COUNTS])
+        for tenant, count in sorted(counts.items())
     )

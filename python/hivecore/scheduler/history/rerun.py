@@ -69,26 +69,26 @@ class LoggedRun:
     def _note(self, record: LogRecord) -> None:
         """Keep an event that does not follow from decisions."""
         event, fields = record.event, record.fields
-        what: Any = None
+        subject: Any = None
         if event in ("submit", "adopt"):
             event = "submit"
-            what = self.recorder.key(fields["job"]["name"])
+            subject = self.recorder.key(fields["job"]["name"])
         elif event == "cancel":
-            what = self.recorder.key(fields["job"])
-            runs = self.recorder.jobs[what].runs
+            subject = self.recorder.key(fields["job"])
+            runs = self.recorder.jobs[subject].runs
             if runs and runs[-1].line == record.number:
                 return  # the end of a run
         elif event in _CHANGES:
-            what = event_of_plain({"event": event, **fields})
+            subject = event_of_plain({"event": event, **fields})
         elif event == "amend":
             changes = event_of_plain({"event": event, **fields}).arguments[1:]
-            what = self.recorder.key(fields["job"]), dict(changes)
+            subject = self.recorder.key(fields["job"]), dict(changes)
         elif event == "decide":
-            what = fields.get("most")
+            subject = fields.get("most")
         elif event != "advance":
             self.skipped += event in _NOT_FOR_OTHERS
             return
-        self.events.append((record.now, record.number, event, what))
+        self.events.append((record.now, record.number, event, subject))
 
 
 def rerun(log: LoggedRun, scheduler: Scheduler) -> tuple[Recorder, int]:
@@ -124,42 +124,42 @@ class _Rerun:
         is_new = False
         while self.queue and (now := self.queue[0][0]) <= self.log.end:
             while self.queue and self.queue[0][0] == now:
-                _, number, _, kind, what = heappop(self.queue)
+                _, number, _, kind, subject = heappop(self.queue)
                 if kind == "decide":
-                    self.decide(now, what)
+                    self.decide(now, subject)
                     is_new = False
                 else:
-                    is_new |= self.happen(kind, what, now, number)
+                    is_new |= self.happen(kind, subject, now, number)
             if is_new and self.log.prompt:
                 self.decide(now)
                 is_new = False
         return self.recorder, self.skipped
 
-    def push(self, now: float, number: int, kind: str, what: Any) -> None:
+    def push(self, now: float, number: int, kind: str, subject: Any) -> None:
         self.pushed += 1
-        heappush(self.queue, (now, number, self.pushed, kind, what))
+        heappush(self.queue, (now, number, self.pushed, kind, subject))
 
-    def happen(self, kind: str, what: Any, now: float, number: int) -> bool:
+    def happen(self, kind: str, subject: Any, now: float, number: int) -> bool:
         """Pass an event to the scheduler. Returns whether it applied."""
         if kind == "shrunk":
             with suppress(KeyError, ValueError):  # it has stopped already
-                self.scheduler.stopped(what[0], now, what[1])
+                self.scheduler.stopped(subject[0], now, subject[1])
             return True
         if kind == "submit":
-            self.submit(what, now)
+            self.submit(subject, now)
         elif kind == "advance":
             self.scheduler.advance(now)
         elif kind in _CHANGES:
-            return self.change(what, now, number)
+            return self.change(subject, now, number)
         elif kind == "amend":
-            return self.amend(what[0], what[1], now)
+            return self.amend(subject[0], subject[1], now)
         elif kind == "cancel":
-            if what not in self.scheduler:
+            if subject not in self.scheduler:
                 return False
-            self.scheduler.cancel(what, now)
-            self.see(what, now, "cancel", number)
+            self.scheduler.cancel(subject, now)
+            self.see(subject, now, "cancel", number)
         else:
-            key, run, how = what
+            key, run, how = subject
             if self.running.get(key) is not run:
                 return False  # it has ended in another way
             getattr(self.scheduler, "stopped" if how == "preempt" else how)(key, now)
@@ -264,7 +264,7 @@ def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
     """
     pairs = zip(runs, logged, strict=False)
     if len(runs) == len(logged) and all(
-        mine.start == other.start and mine.end in (None, other.end) for mine, other in pairs
+        run.start == other.start and run.end in (None, other.end) for run, other in pairs
     ):
         return _ended(logged[-1]), logged[-1].line
     left = sum(_ended(run) - run.start for run in logged)

@@ -115,6 +115,6 @@ def _check_waiting(
         _require(known is None or known is unit.kind, f"kind {unit.kind.number} is there twice")
 
 
-def _require(holds: bool, what: str) -> None:
+def _require(holds: bool, fault: str) -> None:
     if not holds:
-        raise InvariantError(what)
+        raise InvariantError(fault)

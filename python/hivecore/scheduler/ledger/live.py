@@ -152,7 +152,7 @@ class Live:
         others = tuple(pod for pod in gone if pod not in spares)
         by_name = {f"{job.name}/lost": others} if others else {}
         by_name |= {f"{job.name}/lost/{pod.role}/{pod.number}": (pod,) for pod in spares}
-        lost = [Unit(name, job.name, kinds.part(job, of), of) for name, of in by_name.items()]
+        lost = [Unit(name, job.name, kinds.part(job, pods), pods) for name, pods in by_name.items()]
         for unit in lost:
             unit.has_quota = True
         self.units = [first, *lost, *self.units[1:]]

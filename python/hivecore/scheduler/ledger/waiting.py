@@ -214,7 +214,7 @@ class Waiting:
         for number, line in self._lines.items():
             twin = branch._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys
-        branch.by_key = {key: of.copy() for key, of in self.by_key.items()}
+        branch.by_key = {key: numbers.copy() for key, numbers in self.by_key.items()}
         branch.touched = self.touched.copy()
         return branch
 
@@ -238,8 +238,8 @@ class Waiting:
             for name in names:
                 self.add(kinds[number], str(name))
             if refusal is not None:
-                known = [(str(what), str(which)) for what, which in keys]
+                known = [(str(origin), str(detail)) for origin, detail in keys]
                 self.park(kinds[number], Refusal(*map(str, refusal)), known)
-        self.touched = {(str(what), str(which)): None for what, which in state["touched"]}
+        self.touched = {(str(origin), str(detail)): None for origin, detail in state["touched"]}
         if self._lacks is not None and state.get("lacks") is not None:
             self._lacks.restore(state["lacks"])

@@ -121,7 +121,7 @@ def _run_on(path: LogPath, state: bytes) -> tuple[Scheduler, Line]:
     """Replay the lines that are newer than a state. Also returns the last line."""
     scheduler = Scheduler.from_bytes(state)
     rerun, outbox, since = _Rerun(scheduler), scheduler._outbox, scheduler.logged
-    number, said = -1, 0
+    number, last_action = -1, 0
     for last in read_lines(path):
         number = last.number
         if number > since:
@@ -129,11 +129,11 @@ def _run_on(path: LogPath, state: bytes) -> tuple[Scheduler, Line]:
             continue
         fields = last.record.fields
         if last.record.event == "begin":
-            said = fields.get("last_action", 0)
+            last_action = fields.get("last_action", 0)
         elif last.record.event == "decide":
-            said += len(fields["actions"])
+            last_action += len(fields["actions"])
         if number == since:
-            outbox.last = said - len(outbox.pending)
+            outbox.last = last_action - len(outbox.pending)
     if number < since:
         raise CorruptStateError(f"state: is of event {since}, and the log ends with {number}")
     return scheduler, last
@@ -211,11 +211,13 @@ class _Rerun:
         return job
 
 
-def _compare(said: list[Any], logged: list[Any]) -> None:
+def _compare(actions: list[Any], logged: list[Any]) -> None:
     """Check that the decisions are the logged ones."""
-    if said == logged:
+    if actions == logged:
         return
-    for mine, other in zip(said, logged, strict=False):
-        if mine != other:
-            raise CorruptStateError(f"the scheduler decides {mine}, the log has {other}")
-    raise CorruptStateError(f"the scheduler decides {len(said)} actions, the log has {len(logged)}")
+    for action, other in zip(actions, logged, strict=False):
+        if action != other:
+            raise CorruptStateError(f"the scheduler decides {action}, the log has {other}")
+    raise CorruptStateError(
+        f"the scheduler decides {len(actions)} actions, the log has {len(logged)}"
+    )

@@ -61,11 +61,11 @@ class Counting:
     def refuted(self, gone: Collection[str]) -> bool:
         """Whether moving just these jobs is surely not enough."""
         for at, dimension in enumerate(self._room.dimensions):
-            mine, again, sizes = self._needs(at, gone)
+            target, again, sizes = self._needs(at, gone)
             changed = self._changed(at, gone)
             for g in sizes:
                 slots, best = self._slots(at, g, changed)
-                if _times([*mine, *again], g) > slots or _times(mine, g) > best:
+                if _times([*target, *again], g) > slots or _times(target, g) > best:
                     return True
             if at not in self._sizes:
                 idle = dimension.idle.items()
@@ -74,7 +74,7 @@ class Counting:
             for _, before, now in changed:
                 rooms[before] -= 1
                 rooms[now] += 1
-            if not _may_pack([*mine, *again], rooms):
+            if not _may_pack([*target, *again], rooms):
                 return True
         return False
 
@@ -83,9 +83,9 @@ class Counting:
         count.
         """
         room, on = self._room, self._room.on[at]
-        mine = [] if self._target is None else room.needs(at, [self._target])
+        target = [] if self._target is None else room.needs(at, [self._target])
         again = [need for name in gone for node in room.nodes[name] for need in on[node][name][1]]
-        return mine, again, {gcd(room.units[at], *mine) or 1, *mine, *again}
+        return target, again, {gcd(room.units[at], *target) or 1, *target, *again}
 
     def _changed(self, at: int, gone: Collection[str]) -> list[tuple[str, int, int]]:
         """Nodes that jobs leave, each with its idle amount before and after."""
@@ -120,14 +120,14 @@ class Counting:
         """A lower bound for the cost of further jobs that must move; inf if none are enough."""
         least: float = 0
         for at in range(len(self._room.dimensions)):
-            mine, again, sizes = self._needs(at, self._forced)
+            target, again, sizes = self._needs(at, self._forced)
             changed = self._changed(at, self._forced)
             for g in sizes:
-                lack = _times([*mine, *again], g) - self._slots(at, g, changed)[0]
+                lack = _times([*target, *again], g) - self._slots(at, g, changed)[0]
                 if lack > 0:
                     least = max(least, self._cheapest(at, g, lack, None))
-                if mine and self._within:
-                    least = max(least, self._cheapest_within(at, g, _times(mine, g)))
+                if target and self._within:
+                    least = max(least, self._cheapest_within(at, g, _times(target, g)))
         return least
 
     def _cheapest_within(self, at: int, g: int, wanted: int) -> float:
@@ -162,8 +162,10 @@ class Counting:
         jobs = []
         for name, (held, needs) in self._room.on[at][node].items():
             if held and name not in self._forced:
-                mine = self._room.nodes[name]
-                parts = len(mine) if nodes is None else sum(other in nodes for other in mine)
+                occupied = self._room.nodes[name]
+                parts = (
+                    len(occupied) if nodes is None else sum(other in nodes for other in occupied)
+                )
                 again = 0 if nodes is not None else _times(needs, g)
                 jobs.append((self._costs[name] * _PARTS // parts, held, again))
         idle = self._room.idle(at, node, self._forced)

@@ -59,7 +59,7 @@ def start_beside(
     nodes: tuple[str, ...] = (),
 ) -> Started | Refused:
     """Start a unit near the other pods of its job."""
-    running = (pod for of in live.all_placed for pod in of.placed)
+    running = (pod for unit in live.all_placed for pod in unit.placed)
     others = tuple(running) if placed is None else placed
     allowed = stages.nodes_beside(live.job, others, nodes) if others else nodes
     if allowed is None:

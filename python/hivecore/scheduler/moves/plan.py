@@ -170,7 +170,8 @@ class _Planning:
         self.bad = frozenset(self.stages.unhealthy())
         sizes = {name: self.jobs[name].job.gpus for name in costs}
         self.candidates = {
-            name: Candidate((of, sizes[name]), sizes[name]) for name, of in costs.items()
+            name: Candidate((job_cost, sizes[name]), sizes[name])
+            for name, job_cost in costs.items()
         }
 
     def cost(self, names: _Names) -> int:
@@ -261,11 +262,13 @@ class _Solving:
     :param below: an exclusive upper bound for the cost.
     """
 
-    def __init__(self, of: _Planning, problem: Problem, tries: int, below: float = inf) -> None:
-        self.planning, self.problem, self.tries = of, problem, tries
-        self.counting = Counting(of.room, problem, of.costs)
-        self.least = of.cost(problem.forced) + self.counting.least_extra()
-        self.trial = Trial(of.stages, of.jobs, problem)
+    def __init__(
+        self, planning: _Planning, problem: Problem, tries: int, below: float = inf
+    ) -> None:
+        self.planning, self.problem, self.tries = planning, problem, tries
+        self.counting = Counting(planning.room, problem, planning.costs)
+        self.least = planning.cost(problem.forced) + self.counting.least_extra()
+        self.trial = Trial(planning.stages, planning.jobs, problem)
         self.best, self.reason = below, ""
         self.steps: Steps | None = None
         self.seen: set[_Names] = set()

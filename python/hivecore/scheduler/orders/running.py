@@ -152,13 +152,15 @@ def _changes(entries: Iterable[_Entry], before: _Before) -> _Changes:
         old = next((members for members in groups if members not in stayed), ())
         stayed.add(old)
         now = list(held)
-        of = {live.job.name: live.job.stages for live in entry}
+        stages = {live.job.name: live.job.stages for live in entry}
         for live in entry:
             name = live.job.name
             if name in old and name in held:
                 continue
             others = tuple(other for other in (held if name in held else now) if other != name)
-            offsets = _offsets((of[name], *[of[other] for other in others])) if others else ()
+            offsets = (
+                _offsets((stages[name], *[stages[other] for other in others])) if others else ()
+            )
             if name in held:
                 changes.moves.append(Move(name, placed, before[name][0], others, offsets))
             else:

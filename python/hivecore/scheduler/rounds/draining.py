@@ -39,5 +39,5 @@ def _moved(state: State, live: Live) -> bool:
     """Move a whole job at once if it fits elsewhere; false if not."""
     name = live.job.name
     shares = len(state.stages.members(name)) > 1
-    may = live.state == "running" and not live.extra_of and not shares
-    return may and move_whole(state, live)
+    may_move = live.state == "running" and not live.extra_of and not shares
+    return may_move and move_whole(state, live)

@@ -81,9 +81,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         has_started(state, live, unit, Started(()), joined)
         return
     victims: Victims = {}
-    may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
-    may = may and not has_to_keep_promises(state, live)
-    if known is None and may:
+    may_evict = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
+    may_evict = may_evict and not has_to_keep_promises(state, live)
+    if known is None and may_evict:
         hindered_by: tuple[Key, ...] = ()
         if might_help(state, unit, refused):
             victims, hindered_by = find_victims(state, unit, refused)

@@ -49,8 +49,8 @@ def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
     if stage == "cells":
         needs_others = needs_other_nodes(state.stages, unit.kind.job, refused.refusal)
         return needs_others or state.stages.is_lending()
-    may = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
-    return may and might_help(state, unit, refused)
+    may_admit = stage == "quotas" and state.stages.may_be_admitted(unit, refused.refusal)
+    return may_admit and might_help(state, unit, refused)
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:

@@ -42,22 +42,22 @@ class Fewest:
         """
         needed: list[str] = []
         rest = iter(names)
-        some = [*islice(rest, guess)]
+        batch = [*islice(rest, guess)]
         with ExitStack() as undone:
-            while some and not self._starts_unless_kept(stages, some, undone):
-                needed += some
-                some = [*islice(rest, len(needed) + 1)]
-            if not some:
+            while batch and not self._starts_unless_kept(stages, batch, undone):
+                needed += batch
+                batch = [*islice(rest, len(needed) + 1)]
+            if not batch:
                 return []
-            while len(some) > 1:
-                half = some[: len(some) // 2]
+            while len(batch) > 1:
+                half = batch[: len(batch) // 2]
                 if self._starts_unless_kept(stages, half, undone):
-                    some = half
+                    batch = half
                 else:
                     needed += half
-                    some = some[len(half) :]
-            self.starts_without(stages, some)
-        return [*needed, *some]
+                    batch = batch[len(half) :]
+            self.starts_without(stages, batch)
+        return [*needed, *batch]
 
     def on_its_nodes(self, stages: Stages, names: Sequence[str]) -> Sequence[str]:
         """The jobs on the nodes of the last placement, if evicting these is enough; else all given

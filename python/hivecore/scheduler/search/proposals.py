@@ -81,10 +81,10 @@ class Proposals:
         self._places = [place - closed for place in within] or [nodes - closed]
         self._zero: _Cost = (0.0,) * len(next(iter(candidates.values()), Candidate(())).cost)
         # average cost of a whole budget
-        load = sum(of.load for of in candidates.values())
-        cost = sum(of.cost[0] for of in candidates.values() if of.load)
+        load = sum(candidate.load for candidate in candidates.values())
+        cost = sum(candidate.cost[0] for candidate in candidates.values() if candidate.load)
         self._unit = cost / load if load else 0.0
-        self._has_budgets = any(of.budget for of in candidates.values())
+        self._has_budgets = any(candidate.budget for candidate in candidates.values())
         self._first_steps: dict[tuple[int, int, float], dict[str, _Step | None]] = {}
         self._known_bounds: dict[tuple[int, int], dict[str, _Step]] = {}
         self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
@@ -104,10 +104,10 @@ class Proposals:
     def _all(self) -> Iterator[tuple[_Cost, tuple[str, ...]]]:
         names = self._left
         for count in range(len(names) + 1):
-            for some in combinations(names, count):
-                if self.may_do(some):
-                    costs = [self._candidates[name].cost for name in some]
-                    yield tuple(map(sum, zip(self._zero, *costs, strict=True))), some
+            for victims in combinations(names, count):
+                if self.may_do(victims):
+                    costs = [self._candidates[name].cost for name in victims]
+                    yield tuple(map(sum, zip(self._zero, *costs, strict=True))), victims
 
     # --- enough room?
 
@@ -413,7 +413,7 @@ class Proposals:
             _, load, budget, _ = self._candidates[name]
             if budget:
                 loads.setdefault(budget, []).append(load)
-        over = {budget for budget, of in loads.items() if sum(of) - max(of) >= 1.0}
+        over = {budget for budget, shares in loads.items() if sum(shares) - max(shares) >= 1.0}
         excess = [name for name in more if self._candidates[name].budget in over]
         return max(excess, key=lambda name: (self._candidates[name].load, name), default=None)
 

@@ -65,7 +65,7 @@ class Room:
             self.nodes[name] = tuple(nodes)
         #: by dimension, the common divisor of the needs of all pods that may be evicted
         self.units = [
-            gcd(*(needs[at] for of in known.values() for needs in of.values()))
+            gcd(*(needs[at] for by_role in known.values() for needs in by_role.values()))
             for at in range(len(self.dimensions))
         ]
 

@@ -320,8 +320,8 @@ class _Search:
         live = self.jobs.get(name)
         if live is None or name in self.needed or name in self.above:
             return False
-        may = live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
-        return may and not self.limits.is_protected(live)
+        may_evict = live.runs and live.job.preemptible and not live.for_job and self._may_lose(live)
+        return may_evict and not self.limits.is_protected(live)
 
     def _may_lose(self, live: "Live") -> bool:
         """Whether the waiting job's quota may take a job from this one's quota."""

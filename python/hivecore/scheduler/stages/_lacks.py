@@ -117,7 +117,9 @@ class Lacks:
         names = tree.quotas
         self._quotas = {name: row for row, name in enumerate(names)}
         self._managed = {name: dict(tree.quota(name).max) for name in names}
-        self._dimensions = sorted({dimension for of in self._managed.values() for dimension in of})
+        self._dimensions = sorted(
+            {dimension for limits in self._managed.values() for dimension in limits}
+        )
         self._tables = {limit: _Table(len(self._dimensions), self._log) for limit in LIMITS}
         self._entitled = _Table(len(self._dimensions), self._log)
         self._urgent: dict[str, dict[int, _Urgent]] = {}
@@ -278,7 +280,10 @@ class Lacks:
         """Record the over-used quotas, as a kind is refused beside them."""
         now, before = self._excess(), self._overused
         noted = {
-            name: {of: min(amount, before[name].get(of, 0)) for of, amount in excess.items()}
+            name: {
+                dimension: min(amount, before[name].get(dimension, 0))
+                for dimension, amount in excess.items()
+            }
             for name, excess in now.items()
             if name in before
         }
@@ -289,9 +294,9 @@ class Lacks:
         now, before = self._excess(), self._overused
         self._log.set(self, "_overused", now)
         return any(
-            amount > before.get(name, {}).get(of, 0)
+            amount > before.get(name, {}).get(dimension, 0)
             for name, excess in now.items()
-            for of, amount in excess.items()
+            for dimension, amount in excess.items()
         )
 
     def _refresh(self) -> None:

@@ -46,15 +46,15 @@ def regroup(
         weight="gain",
         max_slowdown=max_slowdown,
     )
-    fresh = [tuple(names[number] for number in of) for of in grouping.groups]
+    fresh = [tuple(names[number] for number in numbers) for numbers in grouping.groups]
     changes: list[Regrouping] = []
     for old, new in _parts(groups, fresh):
         placed = _placed(old, new) if len(new) <= len(old) else []
         moved = sum(name not in change.group.jobs for change in placed for name in change.jobs)
-        if not moved or not all(_is_allowed(of, stages, max_slowdown) for of in new):
+        if not moved or not all(_is_allowed(jobs, stages, max_slowdown) for jobs in new):
             continue
         before = sum(progress(list(group.jobs.values())) for group in old)
-        after = sum(progress([stages[name] for name in of]) for of in new)
+        after = sum(progress([stages[name] for name in jobs]) for jobs in new)
         if after - before > moved * restart_share + ROUNDING:
             changes += [change for change in placed if set(change.jobs) != set(change.group.jobs)]
     return changes
@@ -89,9 +89,9 @@ def _parts(
 def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
     """Assign each new group to the GPUs where most of its jobs run; empty groups come first."""
     pairs = sorted(
-        (-sum(name in group.jobs for name in of), group.number, place)
+        (-sum(name in group.jobs for name in jobs), group.number, place)
         for group in old
-        for place, of in enumerate(new)
+        for place, jobs in enumerate(new)
     )
     by_number = {group.number: group for group in old}
     changed: dict[int, Regrouping] = {}

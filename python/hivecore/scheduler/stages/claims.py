@@ -89,11 +89,11 @@ class ClaimStage(Stage):
         return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))
 
     def _impossible(self, kind: Kind, nodes: tuple[str, ...]) -> str:
-        claims = [of for of in _claims_of(Unit("any", "any", kind, kind.pods)) if of]
+        claims = [own for own in _claims_of(Unit("any", "any", kind, kind.pods)) if own]
         idle, known = self._emptied(), self._among(nodes)
         if _nodes_for(idle, claims, known):
             return ""
-        alone = all(_nodes_for(idle, [of], known) for of in claims)
+        alone = all(_nodes_for(idle, [own], known) for own in claims)
         if alone and idle.has_common_pools:
             return ""  # nodes were chosen one after the other, which proves nothing
         return self._why(idle, _templates_of(kind), known)

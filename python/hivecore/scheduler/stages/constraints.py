@@ -130,7 +130,7 @@ def _crowded(job: Job, role: Role, stages: Sequence[Stage], enforcing: Sequence[
     assert choosing is not None
     if choosing not in enforcing:
         return f"{choosing.name} place its pods, and do not limit how many a node gets"
-    placed = [of for of in job.roles if _choosing(of, stages) is choosing]
+    placed = [other for other in job.roles if _choosing(other, stages) is choosing]
     if len(placed) > 1 and choosing.limits_one_role:
         return f"{choosing.name} limit the pods of a node only where they place a single role"
     return ""

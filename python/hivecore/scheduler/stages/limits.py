@@ -47,7 +47,9 @@ class Limits:
                 needs = None if devices is None else request, () if claims is None else own
                 requests[row][needs] = None
         pods = Counter(self._rows)
-        first, others = (self._room(list(of), pods[row]) for row, of in enumerate(requests))
+        first, others = (
+            self._room(list(needs_of_row), pods[row]) for row, needs_of_row in enumerate(requests)
+        )
         #: int[nodes]; with two requests int[k, nodes]: for the first, beside 0 to k - 1 pods of the
         #: second
         self.most = first

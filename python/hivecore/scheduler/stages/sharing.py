@@ -200,13 +200,13 @@ class SharingStage(Stage):
             group = self._groups.get(number)
             if group is None or group.place < 0 or group.is_on(self._unhealthy):
                 continue
-            those = asking.get(group.alike)
-            if those:
+            likes = asking.get(group.alike)
+            if likes:
                 table = self._open[group.alike][len(group.jobs) - 1]
-                stages = [kind.job.stages for kind in those]
+                stages = [kind.job.stages for kind in likes]
                 gains = table.gains_of(group, stages, self.terms.max_slowdown)
                 for at in np.flatnonzero(gains >= self.terms.min_gain - ROUNDING):
-                    yield those[at].number
+                    yield likes[at].number
 
     def join(self, unit: Unit) -> Joined | None:
         """Let a job join the best group; None if there is none."""
@@ -374,7 +374,9 @@ class SharingStage(Stage):
         terms = self.terms
         return {
             "terms": {name: getattr(terms, name) for name in Sharing.__struct_fields__},
-            "groups": [[list(of.jobs), of.is_leaving] for _, of in sorted(self._groups.items())],
+            "groups": [
+                [list(group.jobs), group.is_leaving] for _, group in sorted(self._groups.items())
+            ],
             "fresh": [next(iter(self._groups[number].jobs)) for number in sorted(self._fresh)],
         }
 

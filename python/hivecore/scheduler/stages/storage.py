@@ -39,7 +39,10 @@ def _up_to_a_million(value: Any, name: str) -> float:
 
 def _sizes(value: Any, name: str) -> tuple[tuple[str, float], ...]:
     sizes = as_dict(value, name).items()
-    pairs = [(as_name(of, name), _within(size, f"{name}[{of!r}]", 1e-9)) for of, size in sizes]
+    pairs = [
+        (as_name(dataset, name), _within(size, f"{name}[{dataset!r}]", 1e-9))
+        for dataset, size in sizes
+    ]
     return tuple(sorted(pairs))
 
 
@@ -442,6 +445,6 @@ class StorageStage(Stage):
         cache[codes] += np.clip(left - (np.cumsum(wanted) - wanted), 0.0, wanted)
 
 
-def _by_name(names: list[str], amounts: Floats, which: npt.NDArray[np.bool_]) -> dict[str, float]:
-    rows = np.flatnonzero(which)
+def _by_name(names: list[str], amounts: Floats, mask: npt.NDArray[np.bool_]) -> dict[str, float]:
+    rows = np.flatnonzero(mask)
     return dict(zip([names[row] for row in rows], amounts[rows].tolist(), strict=True))

@@ -255,9 +255,9 @@ class TopologyStage(PlacingStage):
     def rebook(self, change: Rebooking) -> None:
         """Allocate for the new pods, also on unhealthy nodes."""
         unit, now, other, _ = change
-        for of in (unit, other):
-            if of is not None:
-                self.vacate(of, of.is_placed)
+        for each in (unit, other):
+            if each is not None:
+                self.vacate(each, each.is_placed)
         now.is_placed = self.commit_as_placed(now, self.part.recover) is not None
 
     def commit_as_placed(
