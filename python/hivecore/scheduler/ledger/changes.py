@@ -96,5 +96,4 @@ def hold_nothing(state: State) -> None:
 
 
 def _on(units: Iterable[Unit], node: str) -> list[Unit]:
-    """The units with a pod on a node."""
     return [unit for unit in units if any(pod.node == node for pod in unit.placed)]

@@ -58,7 +58,6 @@ def ends_alone(state: State, live: Live) -> bool:
 
 
 def _end_waiting(state: State, live: Live) -> None:
-    """Withdraw a waiting job."""
     if live.state == "reserved":
         abandon(state, live)
         state.stages.withdraw(live.units[0])

@@ -42,7 +42,6 @@ def expect_extra(state: State, live: Live, pod: Pod) -> Live:
 
 
 def _extra_of(state: State, live: Live, pod: Pod) -> Live:
-    """Make the job that stands for an extra pod."""
     job = job_of(live.job, pod)
     kind = state.kinds.part(job, [pod])
     extra = Live(job, [Unit(job.name, job.name, kind, (pod,), live.job.name)])

@@ -194,7 +194,6 @@ def _joined(pieces: Iterable[bytes]) -> bytes:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The pieces of `_joined`."""
     pieces, at = [], 0
     while at < len(data):
         (length,) = _LENGTH.unpack_from(data, at)
@@ -206,7 +205,6 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _plain_live(live: Live) -> dict[str, Any]:
-    """A job and its state as plain data."""
     reclaimed = [True] if live.is_reclaimed else []
     return {
         "job": live.extra_of or live.job,

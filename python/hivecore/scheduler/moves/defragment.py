@@ -160,7 +160,6 @@ class _Pass:
                     yield _Try((name,), (kind,))
 
     def _stays(self, live: Live) -> Sequence[PlacedPod]:
-        """The pods of a job that must not move."""
         return () if live.job.name in self.costs else placed_pods(live)
 
     def _sets(self, names: Sequence[str]) -> Iterator[_Names]:

@@ -85,7 +85,6 @@ def adopt(state: State, job: Job, kind: Kind, placed: _Placed, since: float) -> 
 
 
 def _adopt_extra(state: State, live: Live, pod: Pod, placed: _Placed) -> None:
-    """Add a running extra pod."""
     name = f"{live.job.name}/{pod.role}/{pod.number}"
     extra = live.extras.get(name) or expect_extra(state, live, pod)
     take_off(state, extra.units[0])

@@ -71,7 +71,6 @@ class Relief:
         self._forget_pods()
 
     def _forget_pods(self) -> None:
-        """Discard all pods, so that they are read again."""
         #: nodes of each dimension
         self._names: list[list[str]] = [[*dimension.idle] for dimension in self._dimensions]
         self._node_numbers = {
@@ -141,7 +140,6 @@ class Relief:
         self.changed.clear()
 
     def _read_pods(self) -> None:
-        """Count idle resources, and read the pods of changed jobs."""
         dimensions = self._dimensions = self._stages.dimensions()
         if self._stages.by_stages or [[*dimension.idle] for dimension in dimensions] != self._names:
             self._forget_pods()

@@ -140,7 +140,6 @@ class Fewest:
 
     @contextmanager
     def _without(self, stages: Stages, names: Sequence[str]) -> Iterator[None]:
-        """A trial in which these jobs are evicted."""
         with stages.trial():
             self._leave(stages, names)
             yield

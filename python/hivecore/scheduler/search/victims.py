@@ -441,7 +441,6 @@ class _Search:
         return [unit.request for unit in self.jobs[name].placed]
 
     def _is_allowed(self, names: Collection[str]) -> bool:
-        """Whether these jobs may be evicted together."""
         return self.limits.keep(names) and self._is_fair(names)
 
     def _is_fair(self, names: Iterable[str]) -> bool:
@@ -516,7 +515,6 @@ class _Search:
         return victims
 
     def _weak(self) -> list[str]:
-        """Opportunistic candidates."""
         return [name for name, why in self._candidates.items() if why == "opportunistic"]
 
     def _first_of(self, proposals: Iterable[Sequence[str]]) -> Victims:
@@ -611,7 +609,6 @@ class _Search:
 
 
 def _only(victims: Victims, names: Iterable[str]) -> Victims:
-    """The victims with these names, in order."""
     kept = set(names)
     return {name: why for name, why in victims.items() if name in kept}
 

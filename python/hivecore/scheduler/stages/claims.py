@@ -191,7 +191,6 @@ class ClaimStage(Stage):
     def _allocate(
         self, offer: Offer, claims: list[_Templates], by_node: dict[str, list[int]]
     ) -> Refused | None:
-        """Allocate the claims of pods on their nodes."""
         for node, pods in by_node.items():
             offer.refused_pod = pods[-1]
             if node not in self.known:
@@ -350,7 +349,6 @@ class ClaimStage(Stage):
 
 
 def _templates_of(kind: Kind) -> list[_Templates]:
-    """The templates of each pod."""
     return [role.claims for role, pods in kind.sizes for _ in range(pods)]
 
 

@@ -137,7 +137,6 @@ def _crowded(job: Job, role: Role, stages: Sequence[Stage], enforcing: Sequence[
 
 
 def _choosing(role: Role, stages: Iterable[Stage]) -> Stage | None:
-    """The stage that chooses the nodes of a role's pods."""
     return next((stage for stage in stages if stage.chooses_node(role)), None)
 
 

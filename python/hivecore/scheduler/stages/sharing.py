@@ -265,7 +265,6 @@ class SharingStage(Stage):
             self._open[group.alike][len(group.jobs) - 1].remove(group)
 
     def _open_again(self, group: Group) -> None:
-        """Let jobs join a group, if it has room."""
         self._fresh[group.number] = None
         is_full = len(group.jobs) >= self.terms.max_group
         if group.is_leaving or is_full or not group.jobs:

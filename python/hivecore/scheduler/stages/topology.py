@@ -108,7 +108,6 @@ class TopologyStage(PlacingStage):
         return model and model.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:
-        """The request of any unit of a kind."""
         where = kind.job.where
         by_amounts: dict[Amounts, int] = {}
         for role, pods in kind.sizes:
@@ -388,5 +387,4 @@ def _with_limits(kind: Kind, refusal: Refusal) -> Refusal:
 
 
 def _held(unit: Unit, node: str) -> str:
-    """The owner of what is reserved on a node for a unit."""
     return f"{unit.name}//{node}"
