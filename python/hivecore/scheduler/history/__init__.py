@@ -1,3 +1,3 @@
-"""Reads from a decision log what was at some time, and what another configuration would do."""
+"""Past states, explanations and comparisons, read from a decision log."""
 
 __all__: list[str] = []

@@ -1,12 +1,11 @@
 """Lower bounds for the cost of moves, and a quick test that a set of moves is not enough.
 
-`hivecore.scheduler.stages._counting` says what is counted. Pods of size g and more need a number of
-slots of g units each. If the idle slots are too few, other jobs must move. For each node, the
-cheapest way to gain one slot, two slots, ... is computed exactly, less the slots that its jobs need
-elsewhere. A job on several nodes contributes an equal part of its cost to each. The sum over the
-cheapest gains of all nodes is a lower bound, since any set of moves pays at least that on each
-node. The gains of a node are made convex, which only lowers them, so that they can be taken one by
-one.
+Counting is in slots of g units, see `hivecore.scheduler.stages._counting`. If jobs need more slots
+than are idle, other jobs must move. For each node, the least cost of gaining one slot, two slots,
+... is computed exactly; slots that the moved jobs need elsewhere do not count as gained. A job on
+several nodes contributes an equal part of its cost to each. The cheapest gains over all nodes that
+add up to the missing slots cost no more than any set of moves: a lower bound. The costs of a node
+are made convex, which only lowers them, so that gains can be taken one by one.
 """
 
 from collections import Counter

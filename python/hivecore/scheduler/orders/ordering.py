@@ -1,4 +1,4 @@
-"""An order of jobs; `Walk` runs the first jobs that fit."""
+"""An order of jobs; `hivecore.scheduler.orders.running` runs the first jobs that fit."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
