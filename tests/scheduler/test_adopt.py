@@ -63,7 +63,7 @@ def test_a_job_on_resources_of_another_is_refused_and_nothing_changes(parts):
     assert scheduler.to_bytes() == before
 
 
-def test_what_is_wrong_with_pods_is_named_and_nothing_changes():
+def test_wrong_pods_are_named_and_change_nothing():
     scheduler = make_scheduler(COMPOSITIONS["all with cells"])
     gang = Job("gang", "a", [Role("w", 3, gpus=2, min_pods=2)], where=Where(within="rack"))
     first, second = pod("w", 0, "n0", 0, 1), pod("w", 1, "n0", 2, 3)

@@ -203,7 +203,7 @@ def test_a_pod_that_has_joined_its_job_goes_alone():
     scheduler.check()
 
 
-def test_what_others_were_to_leave_for_waits_again_when_it_was_on_a_node_that_goes():
+def test_a_reserved_job_waits_again_when_its_node_is_removed():
     scheduler = networked()
     decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
     decided(scheduler, Job("train", "a", [Role("w", 2, gpus=4)]), now=1.0)
@@ -457,7 +457,7 @@ def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
     assert scheduler.quotas.runtime("b") == {"gpu": 4}
 
 
-def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
+def test_requests_of_joining_pods_may_let_other_jobs_start(monkeypatch):
     """This moves what the quotas above may use, as these do not count what exceeds a maximum."""
     monkeypatch.setattr("scheduler.lives.quota_tree", lambda limit: quota_tree(limit, parity=True))
     scheduler = make_scheduler(COMPOSITIONS["all with cells and sharing"], immediate=True)
@@ -480,7 +480,7 @@ def test_what_joining_pods_ask_for_may_be_what_others_waited_for(monkeypatch):
     assert not any(isinstance(action, Start) for action in again.decide(7.0))
 
 
-def test_what_a_reserved_job_asked_for_is_to_be_had_when_it_is_cancelled():
+def test_the_request_of_a_cancelled_reserved_job_is_free():
     scheduler = make_scheduler(("quotas", "devices"))
     for i, name in enumerate(("a1", "b1", "a2", "b2")):
         decided(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
@@ -730,7 +730,7 @@ def changed(path):
     return scheduler
 
 
-def test_all_changes_are_in_the_log_and_run_again(tmp_path):
+def test_all_changes_are_logged_and_replayed(tmp_path):
     scheduler = changed(tmp_path / "log")
     scheduler.close()
     events = [record.event for record in read_log(tmp_path / "log")]

@@ -138,7 +138,7 @@ def test_pods_above_the_least_grow_elsewhere():
     scheduler.check()
 
 
-def test_what_is_held_there_is_let_go_and_victims_stop_as_they_would():
+def test_a_drain_releases_held_resources_and_victims_stop_as_before():
     scheduler = make_scheduler(nodes=1, gpus=2)
     run(scheduler, Job("weak", "t", 2, guaranteed=False))
     assert summary(run(scheduler, Job("firm", "t", 2))) == [("Preempt", "weak")]

@@ -49,7 +49,7 @@ class ElasticHistory(FailingHistory):
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
-def test_all_adds_up_however_jobs_grow_and_shrink(parts):
+def test_histories_of_elastic_jobs_are_consistent(parts):
     for seed in seeds(6):
         history = ElasticHistory(parts, seed)
         try:
@@ -101,7 +101,7 @@ def test_a_job_grows_in_its_rack_as_far_as_that_goes():
     assert numbers(scheduler) == [0, 1, 2, 3, 4, 5]
 
 
-def test_it_shrinks_to_its_least_for_a_guaranteed_job_the_newest_pods_first():
+def test_an_elastic_job_shrinks_for_a_guaranteed_job_the_newest_pods_first():
     scheduler = by_quota(immediate=True)
     start(scheduler, elastic(gpus=1, where=Where()))
     assert numbers(scheduler) == [*range(8)]
@@ -119,7 +119,7 @@ def test_it_shrinks_to_its_least_for_a_guaranteed_job_the_newest_pods_first():
     assert [action.job for action in start(scheduler)] == ["train", "large", "train"]
 
 
-def test_what_is_held_for_a_job_gets_free_pod_by_pod():
+def test_held_resources_become_free_pod_by_pod():
     scheduler = Scheduler(topology=network())
     start(scheduler, elastic())
     shrinks = start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
@@ -184,7 +184,7 @@ def test_a_pod_above_the_least_takes_the_number_of_one_that_fails():
     assert taken.job == "train" and scheduler.status("train").lost == ()
 
 
-def test_one_that_fails_grows_again_by_itself():
+def test_a_failed_extra_pod_grows_again():
     scheduler = Scheduler(topology=network())
     start(scheduler, elastic())
     scheduler.fail("train", now=1.0, pod="w/2")
@@ -231,7 +231,7 @@ def test_errors_name_the_argument(what, call):
     wanted=st.tuples(st.integers(1, 3), st.integers(1, 3)),
 )
 @examples(150)
-def test_as_few_pods_leave_as_can(free, jobs, wanted):
+def test_the_fewest_possible_pods_leave(free, jobs, wanted):
     nodes = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(len(free))}
     topology = NetworkTopology(["rack"], nodes)
     for node, gpus in zip(nodes, free, strict=True):

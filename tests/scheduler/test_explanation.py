@@ -28,7 +28,7 @@ from hivecore.scheduler import FreeNodes, Job, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
 
 
-def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
+def test_refusals_of_all_stages_are_named_in_order():
     scheduler = Scheduler(quotas=quota_tree(), cells=cell_cluster())
     decided(scheduler, Job("one", "b", [Role("w", 1, 4)]), Job("two", "b", [Role("w", 1, 4)]))
     explanation = scheduler.explain("two")
@@ -189,7 +189,7 @@ def machines_of(nodes):
     return DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=4)))
 
 
-def test_of_ends_that_would_do_the_one_that_costs_least_is_named():
+def test_the_cheapest_sufficient_end_is_named():
     ages = [(100, "a", 2, "n0"), (100, "b", 2, "n0"), (70, "c", 4, "n1")]
     scheduler = running_jobs(["n0", "n1"], ages)
     decided(scheduler, Job("waits", "t", 4), now=100.0)
@@ -236,7 +236,7 @@ def test_an_old_job_behind_many_younger_ones_is_found():
     assert [change.jobs for change in changes] == [("old",)]
 
 
-def test_each_stage_that_would_refuse_is_heard():
+def test_an_explanation_has_the_refusals_of_all_stages():
     quotas = QuotaTree([Quota("t", max={"gpu": 4})], total={"gpu": 4})
     place = NetworkTopology(["rack"], {"n0": {"rack": "r"}})
     place.set_free("n0", {"gpu": 4})

@@ -7,7 +7,7 @@ from scheduler.lives import COMPOSITIONS
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
-def test_all_adds_up_in_whatever_happens(parts):
+def test_long_histories_are_consistent(parts):
     for seed in seeds(6):
         history = History(parts, seed)
         try:

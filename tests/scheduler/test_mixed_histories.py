@@ -120,7 +120,7 @@ class MixedHistory(SpreadElasticHistory):
 
 
 @pytest.mark.parametrize("parts", [part for part in sorted(COMPOSITIONS) if part != "queues"])
-def test_whatever_meets_all_adds_up_and_the_log_repeats_it(parts, tmp_path):
+def test_mixed_histories_are_consistent_and_replayed(parts, tmp_path):
     for seed in seeds(4):
         path = tmp_path / str(seed)
         history = MixedHistory(parts, seed, path)

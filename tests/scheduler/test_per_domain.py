@@ -136,7 +136,7 @@ def test_pods_that_run_already_have_to_keep_it():
 
 
 @pytest.mark.parametrize("wish", [{"per_domain": {"rack": 1}}, {"balance": "rack"}])
-def test_what_does_not_go_together_is_named(wish):
+def test_incompatible_arguments_are_named(wish):
     where, (field,) = Where(**wish), wish
     for more, name in (
         ({"roles": [Role("w", 2, min_pods=1)]}, "min_pods"),

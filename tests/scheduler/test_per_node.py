@@ -226,7 +226,7 @@ NIC = DeviceRequest("any", gpus=0, nics=1)
         ),
     ],
 )
-def test_what_no_part_keeps_is_refused(parts, roles, reason):
+def test_limits_that_no_part_enforces_are_refused(parts, roles, reason):
     scheduler = make_scheduler(COMPOSITIONS[parts])
     with pytest.raises(ValueError, match=rf"roles\['w'\].per_node=1: ({reason})"):
         scheduler.submit(Job("j", "a", roles), 0.0)

@@ -230,7 +230,7 @@ def test_cells_choose_the_gpus_and_devices_the_nics_beside_them():
     }
 
 
-def test_what_devices_refuse_placement_is_asked_for_again_without_the_node():
+def test_placement_decides_again_without_a_node_that_devices_refuse():
     devices = machines()
     for node in NODES[:3]:
         devices.set_health(node, False, type="rdma")
@@ -461,7 +461,7 @@ def test_a_gang_waits_that_unhealthy_devices_keep_from_starting():
 
 
 @pytest.mark.parametrize("call, error, message", WRONG)
-def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
+def test_wrong_arguments_are_named_and_change_nothing(call, error, message):
     scheduler = limited()
     decided(scheduler, Job("runs", "a", 8), Job("waits", "a", 8), now=5)
     before = scheduler.to_bytes()
@@ -651,7 +651,7 @@ def test_an_urgent_job_is_tried_again_when_others_run_in_its_quota():
 
 
 @pytest.mark.parametrize("most", [8, 16])
-def test_whatever_refuses_opportunistic_work_leaves_first(most):
+def test_opportunistic_jobs_are_evicted_first_whichever_part_refuses(most):
     def started(*others, **wishes):
         tree = QuotaTree([Quota("q", max={"gpu": most})], total={"gpu": 16})
         scheduler = Scheduler(quotas=tree, topology=flat_network("n0", gpu=8), immediate=True)

@@ -67,7 +67,7 @@ def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(tmp_path):
 
 
 @posix
-def test_of_two_that_begin_a_log_at_once_one_gets_it(tmp_path, monkeypatch):
+def test_only_one_of_two_schedulers_begins_a_log(tmp_path, monkeypatch):
     path = tmp_path / "log"
     take, other = files._take, []
 
@@ -134,7 +134,7 @@ class lab_log:
 
 
 @posix
-def test_of_many_threads_that_recover_one_log_one_gets_it(tmp_path):
+def test_only_one_of_many_threads_recovers_a_log(tmp_path):
     path = tmp_path / "log"
     with lab_log(path) as scheduler:
         started(scheduler, "a")
@@ -178,7 +178,7 @@ def test_a_lock_is_taken_on_the_file_that_has_the_name(tmp_path, monkeypatch):
 
 
 @posix
-def test_what_is_no_regular_file_is_no_log(tmp_path):
+def test_only_a_regular_file_may_be_a_log(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for path in (fifo, "/dev/null"):
@@ -320,7 +320,7 @@ def test_decisions_that_the_log_does_not_take_are_returned_by_the_next_call(
     assert again.last_action == 3
 
 
-def test_what_was_decided_and_not_returned_is_saved_and_copied(tmp_path, monkeypatch):
+def test_decisions_that_were_not_returned_are_saved_and_copied(tmp_path, monkeypatch):
     path = tmp_path / "log"
     scheduler = lab(log=path)
     disk = Full(monkeypatch, 0)
@@ -639,7 +639,7 @@ def test_a_log_whose_beginning_is_torn_begins_again(tmp_path):
         assert jobs_of(path) == {"a": "running"}
 
 
-def test_what_is_no_torn_beginning_is_not_overwritten(tmp_path):
+def test_only_a_torn_beginning_is_overwritten(tmp_path):
     path = tmp_path / "log"
     line = begin(path)
     damaged = line.replace(b'"state":"', b'"state":"x', 1)

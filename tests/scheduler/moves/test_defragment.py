@@ -101,7 +101,7 @@ def test_two_shares_are_on_one_card_afterwards():
     scheduler.check()
 
 
-def test_it_is_logged_replayed_and_recovered(tmp_path):
+def test_defragmentation_is_logged_replayed_and_recovered(tmp_path):
     quotas = QuotaTree([Quota("a", max={"gpu": 16}, min={"gpu": 16})], total={"gpu": 16})
     nodes = dict.fromkeys(NODES, NodeDevices.uniform(gpus=GPUS))
     scheduler = Scheduler(quotas=quotas, devices=DeviceCluster(nodes), log=tmp_path / "log")
@@ -236,7 +236,7 @@ def ratios(parts, seeds):
 
 
 @pytest.mark.parametrize("parts", ["topology", "devices", "topology and devices"])
-def test_it_is_never_a_loss_and_mostly_the_best(parts):
+def test_moves_never_lose_and_are_mostly_the_best(parts):
     gains = [*ratios(parts, range(40))]
     assert all(-1e-6 <= mine <= best + 1e-6 for mine, best in gains)
     assert any(best > 0 for _, best in gains)

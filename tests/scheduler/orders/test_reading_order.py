@@ -58,7 +58,7 @@ def test_the_shortest_job_is_the_one_that_storage_lets_end_first():
     assert blind == {"hungry": 600.0, "modest": 900.0}
 
 
-def test_what_was_read_counts():
+def test_read_data_counts():
     scheduler = scheduler_of(reader("first", 100.0, 60.0), reader("second", 100.0, 50.0, "text"))
     assert scheduler.reading_order() == ["second", "first"]
     scheduler.decide(0.0)
@@ -82,7 +82,7 @@ def test_asking_for_an_order_changes_nothing():
     jobs=st.lists(st.tuples(st.integers(1, 60), st.integers(1, 50)), max_size=6),
     bandwidth=st.integers(1, 100),
 )
-def test_each_is_the_shortest_of_those_left_with_the_remote_io_left(jobs, bandwidth):
+def test_each_job_in_order_is_the_shortest_with_the_remaining_remote_io(jobs, bandwidth):
     by_name = {
         f"j{i}": reader(f"j{i}", float(rate), float(gb)) for i, (rate, gb) in enumerate(jobs)
     }
@@ -171,7 +171,7 @@ def test_a_job_that_reads_nothing_now_keeps_its_share_of_gpus():
 
 
 @pytest.mark.parametrize("objective", ["greedy", "sjf"])
-def test_what_was_observed_is_saved(objective):
+def test_observations_are_saved(objective):
     jobs = reader("first", 50.0, 100.0), reader("second", 50.0, 60.0, "text")
     scheduler = scheduler_of(*jobs, bandwidth_mbps=50.0, objective=objective)
     scheduler.observe(0.0, read_gb={"first": 90.0})

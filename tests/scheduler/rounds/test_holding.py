@@ -245,7 +245,7 @@ def test_no_job_joins_a_reserved_job():
 @pytest.mark.parametrize(
     "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
 )
-def test_it_waits_again_if_a_part_has_changed_without_touch(parts):
+def test_a_reserved_job_waits_again_if_a_part_changed_without_touch(parts):
     scheduler = reserved(parts)
     part = scheduler.devices or scheduler.topology
     for pod in scheduler.status("train").pods:

@@ -51,7 +51,7 @@ def test_a_job_beyond_its_tenants_cells_runs_on_idle_ones_and_waits_for_its_own(
     scheduler.check()
 
 
-def test_it_does_not_wait_while_it_runs_though_another_one_is_in_its_way_now():
+def test_a_running_job_ignores_later_obstacles():
     chains = {name: Chain(["gpu", "node"], [4], 1, nodes=[f"n{name}"]) for name in "cd"}
     cells = CellCluster(ClusterSpec(chains, {"a": {"c": {"node": 1}}, "b": {"d": {"node": 1}}}))
     scheduler = lending(cells=cells, immediate=False)
@@ -62,7 +62,7 @@ def test_it_does_not_wait_while_it_runs_though_another_one_is_in_its_way_now():
     assert start.job == "weak" and scheduler.state("second") == "lent"
 
 
-def test_it_is_promoted_when_its_turn_has_come_and_stays_where_it_is_if_it_can():
+def test_a_lent_job_is_promoted_in_place_if_possible():
     scheduler = lending()
     running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
     scheduler.finish("first", 5.0)
@@ -112,7 +112,7 @@ def test_an_equal_job_may_get_the_cells_meanwhile():
 
 
 @pytest.mark.parametrize("event", ["finish", "cancel"])
-def test_it_may_end_there_and_leaves_nothing_behind(event):
+def test_a_lent_job_may_end_and_leaves_nothing_behind(event):
     scheduler = lending()
     running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
     getattr(scheduler, event)("second", 1.0)
@@ -122,7 +122,7 @@ def test_it_may_end_there_and_leaves_nothing_behind(event):
     scheduler.check()
 
 
-def test_it_may_fail_there_and_waits_again_for_both():
+def test_a_lent_job_may_fail_and_waits_for_both_kinds_of_cells():
     scheduler = lending()
     running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
     scheduler.fail("second", 1.0)

@@ -84,7 +84,7 @@ def test_jobs_named_by_named_jobs_start_as_well():
     assert started(scheduler.decide(1.0)) == ["a", "b", "c"]
 
 
-def test_one_may_start_after_the_other():
+def test_companions_may_start_after_one_another():
     jobs = [
         Job("one", "a", 4, together=["two"], after=["two"]),
         Job("two", "a", 4, together=["one"]),
@@ -100,7 +100,7 @@ def test_jobs_that_wait_for_each_other_wait_forever():
     assert started(submit(limited(), *jobs)) == []
 
 
-def test_one_that_fails_starts_beside_the_other():
+def test_a_failed_companion_starts_beside_the_other():
     scheduler = limited()
     submit(scheduler, *pair())
     scheduler.fail("two", 1.0)
@@ -132,7 +132,7 @@ def test_no_job_is_evicted_for_them_where_victims_take_time_to_stop():
     assert {type(action) for action in actions} == {Wait}
 
 
-def test_one_that_can_never_run_is_rejected_and_does_not_count():
+def test_a_rejected_companion_does_not_count():
     actions = submit(limited(), *pair((4, 16)))
     assert [action.job for action in actions if isinstance(action, Reject)] == ["two"]
     assert started(actions) == ["one"]
@@ -205,7 +205,7 @@ def test_jobs_that_would_evict_others_without_need_come_last():
     assert started(submit(scheduler, *jobs, now=1.0)) == ["weak", "strong"]
 
 
-def test_of_many_the_most_important_come_first_or_last():
+def test_many_companions_are_tried_in_order_of_importance_and_in_reverse():
     scheduler = limited(8)
     jobs = [
         Job(name, "a", gpus, priority=gpus, together=[other])
@@ -260,7 +260,7 @@ def test_the_quota_of_pods_that_join_a_job_later_counts_when_the_others_are_trie
     assert started(submit(scheduler, first, two)) == ["two", "one", "one", "one"]
 
 
-def test_they_are_explained_logged_and_read_again(tmp_path):
+def test_companions_are_explained_logged_and_read_again(tmp_path):
     job = pair()[0]
     assert record_of_plain(Job, plain(job)) == job
     scheduler = limited()

@@ -854,7 +854,7 @@ def test_a_share_of_bytes_counts_as_a_whole_gpu_where_gpus_differ():
     assert summary(scheduler.decide(0.0)) == [("Start", "j0"), ("Wait", "j1")]
 
 
-def test_what_a_share_of_bytes_counts_for_stays_when_other_gpus_come():
+def test_the_weight_of_a_share_in_bytes_stays_when_other_gpus_are_added():
     scheduler = Scheduler(devices=sharing_machines(16 * GIB), **PARTS["quota"]())
     scheduler.submit(share("before", memory=4 * GIB), 0.0)
     other = sharing_machines(8 * GIB).inventory("n0")

@@ -158,7 +158,7 @@ def test_a_job_that_no_empty_node_serves_is_rejected_unless_nodes_may_come():
     assert reject.reason == "no nodes can serve the claims of all pods together"
 
 
-def test_what_the_cluster_learns_counts_after_touch():
+def test_changes_of_the_claims_cluster_count_after_touch():
     scheduler = Scheduler(claims=cluster(), growing=True)
     decided(scheduler, job("big", 5))
     more = slice_of("n9", [device(f"d{i}") for i in range(6)])
@@ -218,7 +218,7 @@ def test_a_job_that_slices_leave_without_a_node_is_rejected():
         ({"release": ["held"], "objects": [others("c", "n0", "d0")] * 2, "now": -1}, ValueError),
     ],
 )
-def test_what_cannot_be_changes_nothing(arguments, error):
+def test_impossible_updates_change_nothing(arguments, error):
     scheduler = Scheduler(claims=cluster())
     scheduler.update_claims(0.0, objects=[others("held", "n0", "d0")])
     before = scheduler.to_bytes()
@@ -999,7 +999,7 @@ def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, t
 
 @pytest.mark.parametrize("parts", ["claims", "network", "network and devices"])
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_of_many_candidates_only_those_of_a_node_are_evicted(parts, gpus):
+def test_only_candidates_of_one_node_are_evicted(parts, gpus):
     scheduler = Scheduler(claims=cluster(), immediate=True, **COMPOSED[parts]())
     role = {"gpus": gpus}
     decided(scheduler, *(job(f"w{i:02}", 1, role=role, guaranteed=False) for i in range(12)))

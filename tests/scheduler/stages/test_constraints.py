@@ -123,7 +123,7 @@ def test_every_field_that_constrains_is_honoured_by_a_part():
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_what_only_informs_is_ignored_where_no_part_reads_it(parts):
+def test_optional_fields_are_ignored_if_no_part_reads_them(parts):
     scheduler = Scheduler(**PARTS[parts]())
     job = Job(
         "j",
@@ -233,7 +233,7 @@ def test_a_file_in_which_quotas_limit_what_no_job_can_ask_for_is_refused():
 
 
 @pytest.mark.parametrize("shape", ["node", "rack", "four-racks"])
-def test_what_the_file_says_of_nodes_limits_roles(shape):
+def test_resources_of_nodes_in_a_file_limit_roles(shape):
     scheduler = SchedulerSpec.of_yaml(shape_text(shape)).scheduler()
     tenant = "vision" if shape == "four-racks" else "research"
     where = Where(nodes=["node0" if shape == "node" else "node00"])
@@ -329,7 +329,7 @@ def test_by_default_a_job_that_no_node_can_serve_is_rejected(parts):
     assert [type(item) for item in decided(scheduler, Job("j", "t", 8))] == [Reject]
 
 
-def test_what_no_node_will_ever_serve_is_rejected_in_a_cluster_that_grows():
+def test_a_growing_cluster_rejects_jobs_that_no_node_can_ever_serve():
     for parts, job in (
         ({"topology": network()}, Job("j", "t", 1, where=Where(must="row"))),
         ({"quotas": tree(gpu=8)}, Job("j", "t", 9)),

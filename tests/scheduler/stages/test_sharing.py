@@ -179,7 +179,7 @@ def test_a_group_has_so_many_jobs_at_most():
     assert third.offsets == interleave([TALKS, READS, COMPUTES]).offsets
 
 
-def test_of_equal_groups_the_one_that_began_first_is_joined_and_else_the_best():
+def test_the_best_group_is_joined_and_among_equals_the_oldest():
     scheduler = scheduler_of("topology")
     for name, stages in (("even", (2.0, 2.0, 2.0)), ("one", READS), ("two", READS)):
         scheduler.submit(Job(name, "a", 4, stages=stages), now=0.0)

@@ -88,7 +88,7 @@ def test_a_stage_has_all_that_the_protocol_names(make):
 
 
 @every_stage
-def test_to_schedule_changes_nothing_and_to_commit_does(make):
+def test_schedule_changes_nothing_and_commit_does(make):
     stage, first, second, _ = make()
     before = stage.to_bytes()
     assert stage.fits(first)
@@ -105,7 +105,7 @@ def test_to_schedule_changes_nothing_and_to_commit_does(make):
 
 
 @every_stage
-def test_what_waits_is_refused_with_a_code_and_a_reason(make):
+def test_a_waiting_request_has_a_code_and_a_reason(make):
     stage, first, second, _ = make()
     stage.commit(stage.schedule(first))
     decision = stage.schedule(second)

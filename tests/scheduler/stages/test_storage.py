@@ -46,7 +46,7 @@ def test_the_job_with_the_least_left_has_remote_io_first():
     assert remote_io(actions) == {"short": 70.0, "long": 30.0}
 
 
-def test_what_was_read_by_now_is_not_left():
+def test_read_data_is_not_left_to_read():
     scheduler, actions = with_jobs("sjf", reader("first", 60.0))
     assert remote_io(actions) == {"first": 100.0}
     scheduler.submit(reader("second", 20.0, "text"), 300.0)
@@ -185,7 +185,7 @@ def test_a_job_that_reads_less_now_saves_less_remote_io():
     assert caches(scheduler.decide(20.0)) == {"images": 0.0, "text": 100.0}
 
 
-def test_what_was_read_is_what_was_observed():
+def test_observed_progress_replaces_the_estimate():
     scheduler, _ = with_jobs("sjf", reader("first", 60.0))
     scheduler.observe(500.0, read_gb={"first": 10.0})  # and not 50, as allocated
     scheduler.submit(reader("second", 40.0, "text"), 500.0)
@@ -224,7 +224,7 @@ def test_whole_bytes_are_never_more_than_there_are():
         ({"cached_gb": 7}, TypeError, "cached_gb must be a mapping, not int"),
     ],
 )
-def test_what_cannot_have_been_observed_changes_nothing(observed, error, says):
+def test_impossible_observations_change_nothing(observed, error, says):
     scheduler, _ = two_readers()
     scheduler.submit(Job("computes", "a", 1), 0.0)
     before = scheduler.to_bytes()

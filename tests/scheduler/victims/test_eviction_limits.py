@@ -53,7 +53,7 @@ def test_a_job_that_has_run_too_short_leaves_as_soon_as_it_has_run_for_long_enou
     assert sorted(decide(scheduler, 60.0)) == [("Preempt", "b3"), ("Start", "mine")]
 
 
-def test_it_holds_against_a_guarantee_and_only_for_the_quota():
+def test_a_limit_holds_against_guarantees_and_only_for_its_quota():
     scheduler = make_scheduler(EvictionLimit("a", min_run_time=60))
     fill(scheduler)
     scheduler.submit(Job("mine", "a", 2), 1.0)
@@ -105,7 +105,7 @@ def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room()
 
 
 @pytest.mark.parametrize("part", ["quotas", "quotas and devices", "quotas and topology"])
-def test_of_many_jobs_those_leave_that_keep_to_the_budget(part):
+def test_evictions_among_many_jobs_keep_to_the_budget(part):
     """Two of the least important jobs are too many; the large job alone is enough."""
     tree = QuotaTree([Quota("q", max={"gpu": 16})], total={"gpu": 16})
     parts = {

@@ -59,7 +59,7 @@ def test_victims_are_searched_where_enough_would_be_left(parts, searched):
 
 
 @PARTS
-def test_what_gets_free_later_counts(parts, searched):
+def test_resources_that_become_free_later_count(parts, searched):
     scheduler = crowded(parts)
     decided(scheduler, Job("needs", "a", 2), now=1.0)
     assert searched == []
@@ -94,7 +94,7 @@ def test_shares_of_gpus_take_no_whole_ones(searched):
     assert searched == ["needs"]
 
 
-def test_what_a_victim_has_too_much_of_counts_in_the_same_round(searched):
+def test_surplus_resources_of_victims_count_in_the_same_round(searched):
     scheduler = make_scheduler(("topology",), immediate=True)
     stay = [Job(f"s{i}", "b", 4, preemptible=False) for i in range(3)]
     running(scheduler, *stay, Job("low", "a", 3), Job("weak", "b", 1, guaranteed=False))
@@ -150,7 +150,7 @@ def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
 
 
 @pytest.mark.parametrize("change", ["a pod fails", "a job moves", "its victims stop"])
-def test_what_jobs_would_leave_follows_them(change, searched):
+def test_the_count_of_evictable_resources_follows_jobs(change, searched):
     scheduler = make_scheduler(("topology",), immediate=False)
     running(scheduler, Job("f", "b", 2, preemptible=False, where=Where(nodes=["n3"])))
     roles = [Role("w", 2, gpus=2, min_pods=1)]

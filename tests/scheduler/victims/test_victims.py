@@ -29,7 +29,7 @@ def network(nodes):
 
 @pytest.mark.parametrize("immediate", [False, True])
 @pytest.mark.parametrize("part", ["devices", "topology"])
-def test_as_many_leave_as_are_needed(part, immediate):
+def test_only_needed_jobs_are_evicted(part, immediate):
     nodes = [f"n{i}" for i in range(16)]
     parts = {"devices": machines(nodes)} if part == "devices" else {part: network(nodes)}
     scheduler = Scheduler(**parts, immediate=immediate)
@@ -54,7 +54,7 @@ def test_jobs_that_lose_least_are_evicted():
     assert set(said(scheduler.decide(100.0), Preempt)) == {"young", "youngest"}
 
 
-def test_of_jobs_whose_pods_are_named_no_more_leave_than_have_to():
+def test_no_unnecessary_jobs_leave_if_quotas_name_pods():
     tree = QuotaTree([Quota("q", max={"gpu": 8})], total={"gpu": 8})
     scheduler = Scheduler(quotas=tree)
     for name in ("low", "lower"):
