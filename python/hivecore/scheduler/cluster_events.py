@@ -52,17 +52,15 @@ class ClusterEvents(SchedulerLedger):
         :raises TypeError: an argument is of a wrong type.
 
         The node is unhealthy from now on. The next `decide` moves jobs away: guaranteed jobs first,
-        then by priority, then by arrival. A job that fits elsewhere moves there at once with all of
-        its pods, before waiting jobs, and keeps its quota (`Move`). Otherwise it stops and returns
-        to its queue (`Stop`), as do jobs that share GPUs or run on idle cells. With
-        ``on_failure="pod"``, only the pods on the node stop, and start again near the others or as
-        spares; so do pods that joined later or are above `Role.min_pods`. Do not call ``stopped``
-        for any of them.
+        then by priority and arrival. A job that fits elsewhere moves there at once with all of its
+        pods, before waiting jobs, and keeps its quota (`Move`). Otherwise it stops and returns to
+        its queue (`Stop`), as do jobs that share GPUs or run on idle cells. With
+        ``on_failure="pod"`` only the pods on the node stop, and start again elsewhere, as do pods
+        that joined later. Do not call ``stopped`` for any of them.
 
-        A job that is not preemptible stays until it ends; victims stop as they would. Jobs that
-        stayed are considered again in each `decide`, and leave at the time ``by``. `set_node` with
-        ``healthy=True``, `add_node` or `remove_node` ends the drain; another `drain` replaces
-        ``by``.
+        A job that is not preemptible stays until it ends; victims stop as they would. Other jobs
+        that stayed leave at the time ``by``. `set_node` with ``healthy=True``, `add_node` or
+        `remove_node` ends the drain; another `drain` replaces ``by``.
 
         >>> from hivecore.scheduler import Job, Scheduler
         >>> from hivecore.topology import NetworkTopology

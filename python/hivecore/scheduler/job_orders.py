@@ -62,12 +62,11 @@ class JobOrders(JobEvents):
             `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        The jobs that `plan_moves` could move may move, with all of their pods. All moves of a
-        `decide` happen together: all jobs stop before any starts again. They come before the starts
-        that depend on them. Quotas count the jobs as before, guaranteed jobs keep guaranteed cells,
-        and no job is evicted. A moved job counts as started now. For each set that moves, at most
-        512 sets are tried, each with jobs of one node; a gain that needs jobs of two nodes to move
-        is not found.
+        All moves of a `decide` happen together: stop all these jobs, then start them, then carry
+        out the starts that follow. The jobs that `plan_moves` could move may move. Quotas count
+        them as before, guaranteed jobs keep guaranteed cells, and no job is evicted. A moved job
+        counts as started now. At most 512 sets are tried for each set that moves, each with jobs of
+        one node.
 
         >>> from hivecore.devices import DeviceCluster, NodeDevices
         >>> from hivecore.scheduler import Fragments, Job, Scheduler
@@ -114,16 +113,16 @@ class JobOrders(JobEvents):
             GPUs, see `Sharing`; idle cells are lent; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
-        The caller ranks jobs by attained or remaining service (Tiresias, SRTF), or groups them
-        (Muri), as often as it likes. Each `decide` runs each job in turn that fits beside the jobs
-        before it. A running job that no longer fits is preempted for earlier jobs. A job moves only
-        if otherwise it, or an earlier job, would not run.
+        For callers that rank jobs by attained or remaining service (Tiresias, SRTF), or group them
+        (Muri). Each `decide` runs each job in turn that fits beside the jobs before it, and
+        preempts running jobs that no longer fit. A job moves only if otherwise it, or an earlier
+        job, would not run.
 
-        A job that is not named does not run. Jobs that are not preemptible, wait for more pods, or
-        start together with others are left alone. A job starts with its fewest pods, and gets no
-        more until the order ends. Quotas still count. Unless victims stop at once, no job starts
-        until all have stopped. `decide` ignores ``most``. A second `decide` may start more jobs, as
-        cells and quotas depend on which jobs have left.
+        Jobs that are not named do not run; but running jobs that are not preemptible, wait for more
+        pods, or start together with others are not stopped. A job starts with its fewest pods until
+        the order ends. Quotas still count. Unless victims stop at once, no job starts until all
+        have stopped. `decide` ignores ``most``. A second `decide` may start more jobs, as cells and
+        quotas depend on which jobs have left.
 
         Cost: O(named jobs), here and in each `decide`, and the parts' cost of jobs that start, stop
         or move.

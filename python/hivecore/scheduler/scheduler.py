@@ -275,17 +275,14 @@ class Scheduler(JobOrders):
         :raises ValueError: the job does not wait in a queue, or an argument is out of range.
         :raises TypeError: an argument is of a wrong type.
 
-        Jobs stay that are not ``preemptible``, have to stop, share GPUs, or run on idle cells. A
-        moved job keeps its quota, and its new place is valid for cells, network and devices. After
-        the moves of `Fit` the job can start, unless a job in front of it takes the room. Each step
-        is feasible after the steps before it.
+        Jobs stay that are not ``preemptible``, have to stop, share GPUs, or run on idle cells.
+        Moved jobs keep their quotas. After the moves of `Fit` the job can start, unless a job in
+        front of it takes the room. Each step is feasible after the steps before it.
 
-        The lower bound counts GPUs, slots and other resources by node: no plan is cheaper. Sets
-        that are cheaper than the plan are tried up to ``most_tries``, which raises the bound.
-        Preferences of the network, devices other than GPUs and guarantees of cells may make plans
-        more expensive than the bound. Ties: the first plan; jobs that must move are tried first,
-        then jobs that make room for another, by cost, GPUs and name. Cost of a try: about two
-        branches, a decision for each job, and a pass over all pods.
+        No plan costs less than the lower bound, which counts resources on each node. Preferences of
+        the network, devices other than GPUs and guarantees of cells may make plans more expensive.
+        Ties: the plan found first. Cost of a try: about two branches, a decision for each job, and
+        a pass over all pods.
 
         >>> from hivecore.scheduler import FreeNodes, Job, Scheduler
         >>> from hivecore.topology import NetworkTopology

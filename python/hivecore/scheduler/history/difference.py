@@ -119,15 +119,13 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
     :raises ValueError: the scheduler has jobs, or its time is after the beginning of the log.
     :raises CorruptStateError: the log is damaged, see `replay`.
 
-    What users did happens at the logged times: jobs are submitted, waiting jobs are cancelled, and
-    nodes, quotas and cells change. What follows from decisions follows from the other scheduler's:
-    a job runs for as long as in the log, however late it starts, and ends as it did there; a
-    preempted job resumes with the rest. A job without an end in the log has none. Victims take as
-    long to stop as in the log, other jobs the mean of these times, or 30 seconds. If the log shows
-    decisions after each event, this scheduler decides after each event; else at the logged times.
-    Jobs that existed when the log began are submitted then. Failures of single pods that joined
-    later are left out. The same configuration gives the same starts if no event is skipped and no
-    idle cells are lent.
+    Jobs are submitted, waiting jobs are cancelled, and nodes, quotas and cells change at the logged
+    times. Everything else follows from the other scheduler's decisions: a job runs for as long as
+    in the log and ends as it did there; a preempted job resumes with the rest; a job without an end
+    in the log has none. Victims take as long to stop as in the log, other jobs the mean of these
+    times, or 30 seconds. Decisions follow each event if they do in the log; else they come at the
+    logged times. Failures of single pods that joined later are left out. The same configuration
+    gives the same starts if no event is skipped and no idle cells are lent.
 
     Cost: a `replay`, and the decisions of the other scheduler.
 
