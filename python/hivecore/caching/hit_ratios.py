@@ -1,4 +1,4 @@
-"""Hit ratios of cache policies in closed form."""
+"""Closed forms of cache policies' hit ratios."""
 
 import math
 
@@ -17,21 +17,22 @@ _PATTERNS = ("shuffle", "scan", "replacement")
 def expected_hit_ratio(
     policy: str, cache: float, dataset: float, pattern: str = "shuffle", exact: bool = False
 ) -> float:
-    """The expected steady-state hit ratio of a policy for one job that reads items of one size.
+    """Return the expected steady-state hit ratio of a policy for a job that reads items of equal
+    size.
 
     :param policy: a policy of `simulate`.
-    :param cache: what the cache holds, finite and at least 0, in the unit of ``dataset``.
+    :param cache: capacity in the unit of ``dataset``, finite and at least 0.
     :param dataset: what the job reads per epoch, finite and above 0.
     :param pattern: ``"shuffle"``: a new uniform permutation each epoch; ``"scan"``: the same order
-        each epoch; ``"replacement"``: every access draws from all items uniformly.
-    :param exact: for a dataset of exactly this many items instead of the limit of many; both
-        numbers are integers then, from 1 on, and the dataset is at most 100,000. Not known for
-        FIFO's and RANDOM's shuffles and RANDOM's scan.
+        each epoch; ``"replacement"``: independent uniform draws.
+    :param exact: for exactly this many items instead of the limit of many; both numbers are
+        positive integers then, and the dataset is at most 100,000. Not known for FIFO's and
+        RANDOM's shuffles and RANDOM's scan.
     :returns: between 0 and 1, within 1e-9 of the formula's value.
-    :raises ValueError: a value is out of range, or no closed form is known: for ``"shuffle"`` of
-        LFU, SIEVE and S3-FIFO (the first two still rise after tens of epochs), ``"scan"`` of
-        S3-FIFO, and ``"replacement"`` of MIN.
-    :raises TypeError: an argument is of the wrong type.
+    :raises ValueError: a value is out of range, or no closed form is known: for ``"shuffle"`` with
+        LFU, SIEVE and S3-FIFO (the first two still rise after tens of epochs), ``"scan"`` with
+        S3-FIFO, and ``"replacement"`` with MIN.
+    :raises TypeError: an argument has a wrong type.
 
     With k = cache / dataset below 1, shuffles:
 
@@ -105,13 +106,13 @@ def _shuffle(policy: str, cache: float, dataset: float, exact: bool) -> float | 
 
 
 def _lru_exactly(c: int, d: int) -> float:
-    """The mean over a and b of the probability that a random a-set and a random b-set of d - 1
-    items have a union of at most c - 1.
+    """Return the mean over a and b of the probability that a random a-set and a random b-set of d -
+    1 items have a union of at most c - 1.
 
-    When the b-set gets one more item, a union of c - 1 gets one with probability
-    (d - c) / (d - 1 - b). So the probability is 1 less the sum, over the smaller b, of that times
-    the probability of a union of just c - 1, which is one value of the hypergeometric
-    distribution. Each such term counts for all larger b below c: c - 1 - b times.
+    If the b-set gets one more item, a union of c - 1 grows with probability (d - c) / (d - 1 - b).
+    So the probability is 1 minus the sum, over smaller b, of this times the probability of a union
+    of exactly c - 1, a value of the hypergeometric distribution. Each such term counts for all
+    larger b below c: c - 1 - b times.
     """
     logs = np.array([math.lgamma(n + 1) for n in range(d)])  # of factorials
     beyond = 0.0
@@ -139,8 +140,8 @@ def _scan(policy: str, cache: float, dataset: float, exact: bool) -> float | Non
         return 0.0
     if exact:
         return None
-    # exp((h - 1) / k) - h falls from 0 on to its least value, which is negative, and rises to 0
-    # at h = 1: the lesser root lies below the least value.
+    # exp((h - 1) / k) - h falls from 0 to its (negative) minimum, and rises to 0 at h = 1: the
+    # smaller root is below the minimum.
     low, high = 0.0, 1 + k * math.log(k)
     for _ in range(100):
         middle = (low + high) / 2

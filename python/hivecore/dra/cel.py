@@ -46,9 +46,10 @@ class Selector:
     text: str
     """The expression."""
     attributes: frozenset[tuple[str, str]] | None
-    """Domain and name of each attribute on which the answer may depend, besides the driver and
-    ``allowMultipleAllocations``; ``None``: on any. A name without a domain on the device is of the
-    driver's domain."""
+    """Domain and name of each attribute that the answer may depend on, besides the driver and
+    ``allowMultipleAllocations``; ``None`` for any. A name without a domain belongs to the driver's
+    domain.
+    """
     capacities: frozenset[tuple[str, str]] | None
     """The same for capacities."""
 

@@ -1,6 +1,6 @@
 """Gangs: pods that start together or not at all.
 
-Where a scheduler places pod by pod, `Coscheduler` says which to try, to hold and to start.
+For schedulers that place pod by pod: `Coscheduler` says which pods to try, hold and start.
 """
 
 from hivecore.gangs.action import Action, BindInfo, GangStatus, PodState, PodStatus

@@ -1,4 +1,4 @@
-"""Whether all that is counted and indexed about gangs follows from their pods."""
+"""Checks that all counts and indices of gangs follow from their pods."""
 
 from hivecore.errors import InvariantError
 from hivecore.gangs._records import GangBook, GroupBook, PodBook
@@ -10,7 +10,7 @@ __all__ = ["audit"]
 
 
 def audit(rounds: Rounds) -> None:
-    """Raise `InvariantError` where something does not follow."""
+    """Raise `InvariantError` if something does not follow."""
     for name, pod in rounds.pods.items():
         _require(name == pod.name and pod.gang.pods.get(name) is pod, f"pod {name!r} is lost")
         _require(rounds.gangs.get(pod.gang.name) is pod.gang, f"gang of pod {name!r} is lost")
@@ -25,8 +25,8 @@ def audit(rounds: Rounds) -> None:
     naming: dict[str, dict[tuple[str, ...], GroupBook]] = {}
     for names, group in rounds.groups.items():
         _require(names == group.names, f"group {group.id!r} is known as {names}")
-        for one in names:
-            naming.setdefault(one, {})[names] = group
+        for named in names:
+            naming.setdefault(named, {})[names] = group
         _audit_group(rounds, group)
     _require(naming == rounds.naming, "groups are named by others than it says")
     _require(not rounds.has_changes(), "an event is not booked to its end")

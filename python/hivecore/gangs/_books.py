@@ -1,13 +1,13 @@
 """The pods of gangs, the gangs, and the groups of gangs that start together.
 
-Gangs that name the same gangs are one group; it has the gangs that name them as its members. A gang
-is *valid* if as many of its pods as needed hold a place, and *collected* if there are as many as
-needed. Each change of a pod moves the counts of its gang; a gang that turns valid or collected, or
-ceases to be, moves ``lacking`` or ``uncollected`` of the groups that name it. So whether a group
-may start, or be tried, is known without a look at its pods.
+Gangs that name the same gangs form a group, and are its members. A gang is *valid* if enough of its
+pods hold a place, and *collected* if it has enough pods. A change of a pod changes its gang's
+counts; when a gang becomes valid or collected, or no longer is, ``lacking`` or ``uncollected`` of
+the groups that name it change. So whether a group may start, or be tried, is known without looking
+at its pods.
 
-Invariants: a gang that is not defined has pods, and is a group of its own; a group has members;
-``idle`` are its pods that are pending or held up, ``waiting`` those that hold a place, by number.
+Invariants: an undefined gang has pods and is a group of its own; a group has members; ``idle`` are
+its pending and held-up pods, ``waiting`` those that hold a place, by number.
 """
 
 from collections import deque
@@ -22,8 +22,8 @@ from hivecore.gangs.gang_spec import GangSpec
 
 __all__ = ["Books"]
 
-_LISTED = IDLE | {"waiting"}  # what a group has a list of
-# What a pod in a state counts for: it has a place, is bound, has not ended.
+_LISTED = IDLE | {"waiting"}  # states of pods that a group lists
+# state -> (has a place, is bound, has not ended)
 _COUNTS: dict[str | None, tuple[int, int, int]] = {
     None: (0, 0, 0),
     **dict.fromkeys(NOT_PLACED, (0, 0, 1)),
@@ -44,36 +44,36 @@ class Books:
         self.graph: WaitGraph = WaitGraph(self.named)
         self.timers = Timers()
         self.numbered = 0
-        # Groups in which something has changed, to be looked at when the event is booked.
-        self.ready: dict[GroupBook, None] = {}  # every gang that they name is valid
-        self.satisfied: dict[GroupBook, None] = {}  # some of their pods may start alone now
-        self.collected: dict[GroupBook, None] = {}  # the last gang that they name is collected now
-        self.dropped: dict[GroupBook, None] = {}  # a gang that they name is not any more
+        # Groups to look at after the event, because
+        self.ready: dict[GroupBook, None] = {}  # all gangs that they name are valid
+        self.satisfied: dict[GroupBook, None] = {}  # some of their pods may start alone
+        self.collected: dict[GroupBook, None] = {}  # the last gang that they name is collected
+        self.dropped: dict[GroupBook, None] = {}  # a gang that they name no longer exists
         self.suspects: dict[GroupBook, None] = {}  # they may be on a cycle of waits
 
     @property
     def changes(self) -> tuple[dict[GroupBook, None], ...]:
-        """The groups to be looked at, by reason."""
+        """Return the groups to look at, by reason."""
         return self.ready, self.satisfied, self.collected, self.dropped, self.suspects
 
     def has_changes(self) -> bool:
-        """Whether there are groups to be looked at."""
+        """Whether there are groups to look at."""
         return bool(self.ready or self.satisfied or self.dropped or self.collected or self.suspects)
 
     def number(self) -> int:
-        """The next number."""
+        """Return the next number."""
         self.numbered += 1
         return self.numbered
 
     # --- times of idle pods
 
     def put_off(self, pod: PodBook, time: int) -> None:
-        """Let an idle pod be tried then, and not in a round of its group."""
+        """Try an idle pod at this time, outside rounds of its group."""
         pod.gang.group.alone += pod.time < 0
         self.timers.set(pod, time)
 
     def call_off(self, pod: PodBook) -> None:
-        """Let nothing happen to a pod by itself."""
+        """Cancel a pod's timer."""
         if pod.time >= 0:
             if pod.state in IDLE:
                 pod.gang.group.alone -= 1
@@ -82,11 +82,13 @@ class Books:
     # --- groups
 
     def mind(self, group: GroupBook) -> None:
-        """Note whether pods of a group are tried again for what others give up for a while."""
+        """Note whether pods of a group are retried for resources that others give
+        up temporarily.
+        """
         self.graph.mind(group, group.open or group.once or bool(group.waiting))
 
     def join(self, gang: GangBook, names: tuple[str, ...]) -> None:
-        """Put a gang, which is in no group, into the one with these names."""
+        """Put a gang without a group into the group with these names."""
         group = self.groups.get(names)
         if group is None:
             group = self.new_group(names, self.number())
@@ -110,7 +112,7 @@ class Books:
         group.short += not gang.valid
         group.live += gang.live
         named_by = self.naming[gang.name]
-        # Before, it was in no group, and counted for none.
+        # It was in no group, and counted for none.
         group.awaited += len(named_by) - 1
         for pod in gang.pods.values():
             self._into(group, pod)
@@ -121,7 +123,7 @@ class Books:
             self.satisfied[group] = None
 
     def leave(self, gang: GangBook) -> None:
-        """Take a gang out of its group, which goes with its last member."""
+        """Take a gang out of its group, which is removed with its last member."""
         group = gang.group
         for pod in gang.pods.values():
             self._out_of(group, pod)
@@ -152,7 +154,7 @@ class Books:
                 other.group.awaited -= 1
 
     def named(self, group: GroupBook) -> list[GroupBook]:
-        """The groups of the gangs that a group names; itself does not matter."""
+        """Return the groups of the gangs that a group names."""
         if not group.outside:
             return []
         gangs = [self.gangs[name] for name in group.names if name in self.gangs]
@@ -161,9 +163,10 @@ class Books:
     def reachable(
         self, group: GroupBook, known: Container[GroupBook] = ()
     ) -> list[GroupBook] | None:
-        """The groups that start with this one, itself included; ``None``: one may not start.
+        """Return the groups that start with this one, including itself; ``None`` if one may not
+        start.
 
-        :param known: groups that may start; they are left out.
+        :param known: groups that may start, which are left out.
         """
         if group.lacking:
             return None
@@ -182,13 +185,13 @@ class Books:
         return list(reached)
 
     def naming_it(self, group: GroupBook) -> list[GroupBook]:
-        """The groups that name a gang of this one."""
+        """Return the groups that name a gang of this one."""
         if not group.awaited:
             return []
-        return [one for name in group.members for one in self.naming[name].values()]
+        return [partner for name in group.members for partner in self.naming[name].values()]
 
     def dependents(self, group: GroupBook) -> set[GroupBook]:
-        """The groups that start only with this one, itself included."""
+        """Return the groups that only start with this one, including itself."""
         dependents = {group}
         ahead = [group]
         while ahead:
@@ -201,7 +204,7 @@ class Books:
     # --- gangs
 
     def gang(self, name: str) -> GangBook:
-        """The gang of this name; a new one is not defined."""
+        """Return the gang of this name; a new one is undefined."""
         gang = self.gangs.get(name)
         if gang is None:
             gang = self.gangs[name] = GangBook(name)
@@ -209,14 +212,14 @@ class Books:
         return gang
 
     def define(self, gang: GangBook, spec: GangSpec | None, source: str) -> None:
-        """Give a gang its definition, or take it away."""
+        """Set or remove a gang's definition."""
         names = (gang.name,) if spec is None else spec.groups
         if names != gang.group.names:
             members_bound = gang.group.members_bound
             self.leave(gang)
             gang.spec, gang.source = spec, source
             self.join(gang, names)
-            # Pods that are on their way to their nodes are members of what was released then.
+            # Pods that are being bound are members of what was released then.
             if gang.group.members_bound < 0 and gang.placed + gang.bound:
                 gang.group.members_bound = members_bound
         else:
@@ -233,7 +236,7 @@ class Books:
                 self.call_off(pod)
 
     def drop(self, gang: GangBook) -> None:
-        """Forget a gang without pods; no group counts on it any more."""
+        """Forget a gang without pods; no group counts on it."""
         gang.spec = None
         self.judge(gang)
         self.leave(gang)
@@ -245,8 +248,9 @@ class Books:
         return spec is not None and pod.gang.group.once and spec.match_policy == "once-satisfied"
 
     def judge(self, gang: GangBook) -> None:
-        """See whether a gang is valid and collected, and tell the groups that name it. O(roles)
-        and, when it changes, O(groups that name it).
+        """Update whether a gang is valid and collected, and the groups that name it.
+
+        O(roles), and O(groups that name it) if that changes.
         """
         valid, collected = self.verdict(gang)
         if valid != gang.valid:
@@ -261,7 +265,7 @@ class Books:
                     self.collected[group] = None
 
     def verdict(self, gang: GangBook) -> tuple[bool, bool]:
-        """Whether a gang's counts make it valid, and collected. O(roles)."""
+        """Return whether a gang's counts make it valid, and collected. O(roles)."""
         spec = gang.spec
         if spec is None:
             return False, False
@@ -285,7 +289,7 @@ class Books:
                 self.ready[group] = None
 
     def satisfy(self, group: GroupBook, once: bool) -> None:
-        """Note that a pod of the group is bound, or that it has no pods any more."""
+        """Note that a pod of the group is bound, or that the group has no more pods."""
         if once:
             group.once = True
             self.satisfied[group] = None
@@ -301,13 +305,13 @@ class Books:
     # --- pods
 
     def add(self, name: str, gang: GangBook, role: str, state: PodState) -> PodBook:
-        """Take up a pod."""
+        """Add a pod."""
         pod = self.pods[name] = gang.pods[name] = PodBook(name, gang, role, self.number())
         self.move(pod, state)
         return pod
 
     def remove(self, pod: PodBook) -> None:
-        """Forget a pod; its gang goes with its last pod, unless an object defines it."""
+        """Remove a pod; its gang is removed with the last pod, unless an object defines it."""
         gang = pod.gang
         self.call_off(pod)
         self.move(pod, None)
@@ -317,7 +321,7 @@ class Books:
             self.drop(gang)
 
     def move(self, pod: PodBook, state: PodState | None) -> None:
-        """Change the state of a pod, and all that counts it. ``None``: it is in no state."""
+        """Change a pod's state and all counts of it; ``None`` means no state."""
         gang, before = pod.gang, pod.state
         group = gang.group
         if before in _LISTED:
@@ -350,14 +354,14 @@ class Books:
             self.judge(gang)
 
     def enqueue(self, pod: PodBook) -> None:
-        """Note that a pod is about to be tried: what it lacked before is of no account."""
+        """Note that a pod is about to be tried; what it lacked no longer counts."""
         if not pod.queued:
             if pod.state == "held-up":
                 self.graph.lack_no_more(pod.gang.group, pod)
             pod.queued = True
 
     def dequeue(self, pod: PodBook) -> None:
-        """Note that it is not, or that its turn has come."""
+        """Note that a pod is not to be tried, or is tried now."""
         if pod.queued:
             pod.queued = False
             if pod.state == "held-up":

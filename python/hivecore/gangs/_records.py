@@ -11,7 +11,7 @@ __all__ = ["GangBook", "GroupBook", "PodBook", "counted"]
 
 @dataclass(eq=False, slots=True)
 class PodBook:
-    """A pod; ``time`` is when it loses its place or is tried again, -1: never."""
+    """A pod; ``time`` is when it loses its place or is retried, or -1."""
 
     name: str
     gang: "GangBook"
@@ -22,8 +22,8 @@ class PodBook:
     lacks: tuple[str, ...] = ()
     time: int = -1
     failures: int = 0
-    doomed: bool = False  # its group has failed while it was being tried
-    queued: bool = False  # it is in the queue of its group
+    doomed: bool = False  # its group failed while it was being tried
+    queued: bool = False  # in the queue of its group
 
 
 @dataclass(eq=False, slots=True)
@@ -32,12 +32,12 @@ class GangBook:
 
     name: str
     spec: GangSpec | None = None
-    source: str = ""  # "object", "pod", or "": it is not defined
+    source: str = ""  # "object", "pod", or "" if undefined
     pods: dict[str, PodBook] = field(default_factory=dict)
     live: int = 0
     placed: int = 0
     bound: int = 0
-    of_role: dict[str, list[int]] = field(default_factory=dict)  # the same three by role
+    of_role: dict[str, list[int]] = field(default_factory=dict)  # the same three counts by role
     valid: bool = False
     collected: bool = False
     group: "GroupBook" = field(init=False)
@@ -45,23 +45,23 @@ class GangBook:
 
 @dataclass(eq=False, slots=True)
 class GroupBook:
-    """Gangs that start together; ``time`` is when it is tried again, -1: not by itself."""
+    """Gangs that start together; ``time`` is when the group is retried, or -1."""
 
     names: tuple[str, ...]
     number: int
     id: str = field(init=False)
-    lacking: int = field(init=False)  # gangs that it names and that are not valid
+    lacking: int = field(init=False)  # named gangs that are not valid
     uncollected: int = field(init=False)
     members: dict[str, GangBook] = field(default_factory=dict)
     short: int = 0  # members that are not valid
-    awaited: int = 0  # how many times other groups name its members
+    awaited: int = 0  # how often other groups name its members
     live: int = 0
     once: bool = False
-    members_bound: int = -1  # at the first release; -1: there was none
+    members_bound: int = -1  # at the first release, or -1
     idle: dict[int, PodBook] = field(default_factory=dict)
-    alone: int = 0  # idle pods that have a time of their own
+    alone: int = 0  # idle pods with their own timer
     waiting: dict[int, PodBook] = field(default_factory=dict)
-    open: bool = False  # a round of tries is under way
+    open: bool = False  # whether a round is under way
     queue: deque[PodBook] = field(default_factory=deque)
     trying: PodBook | None = None
     failure: str = ""
@@ -74,12 +74,12 @@ class GroupBook:
 
     @property
     def outside(self) -> int:
-        """How many gangs it starts with that are not its members."""
+        """The number of gangs that start with it without being members."""
         return len(self.names) - len(self.members)
 
 
 def counted(spec: GangSpec, live: int, placed: int, bound: int) -> tuple[int, int]:
-    """How many places and how many pods count toward a minimum, by the gang's policy."""
+    """Return how many places and pods count towards a minimum, by the gang's policy."""
     policy = spec.match_policy
     if policy == "waiting-and-running":
         return placed + bound, live

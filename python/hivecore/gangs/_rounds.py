@@ -1,18 +1,18 @@
-"""The pods that are tried next, that may start, and that have to give their places back.
+"""Decides which pods are tried next, may start, or must give their places back.
 
 A group whose gangs are all collected is *open* for a round: its idle pods are tried one after the
-other, the first one standing for all. Any number of groups are open at once. The round ends when
-no pod is left to try, or when a pod of a strict gang finds no place. Then:
+other. Any number of groups are open at once. The round ends when no pod is left to try, or when a
+pod of a strict gang finds no place. Then:
 
-    every gang that the group names is valid    its pods were released when the last one turned so
+    every gang that the group names is valid    its pods were released when the last became valid
     all of its own gangs are valid              they wait for those of other groups
     a gang that is not valid is strict          all places are given back
-    none of these is                            they keep their places; the others are tried again
+    none of these                               they keep their places; the others are retried
 
 A pod of a gang with the policy "once-satisfied" whose group had a pod bound is in no round: it is
-tried at once, alone, and after a failure at a time of its own.
+tried alone and at once, and after a failure at its own time.
 
-What an event has changed stands in the books; `settle` looks at it once the event is booked.
+The books record what an event has changed; `settle` acts on it after the event.
 """
 
 from collections import deque
@@ -27,14 +27,14 @@ from hivecore.gangs.action import Action
 __all__ = ["Rounds"]
 
 _age = attrgetter("number")
-# So many gangs of a group are looked at to name one that is not ready.
+# At most so many gangs of a group are checked to name one that is not ready.
 _NAMED = 16
 
 
 class Rounds(Books):
-    """The rounds of all groups. What is to be done is put down in ``actions``.
+    """The rounds of all groups, which append to ``actions``.
 
-    :param backoff: how long a group waits after it has failed, doubled by each failure.
+    :param backoff: how long a group waits after a failure, doubled by each further failure.
     :param max_backoff: the longest such time.
     :param resolve: whether cycles of waits are broken.
     """
@@ -48,14 +48,14 @@ class Rounds(Books):
         self.actions: list[Action] = []
 
     def say(self, kind: str, pods: Iterable[PodBook], group: GroupBook, reason: str) -> None:
-        """Put an action down."""
+        """Append an action."""
         names = tuple([pod.name for pod in pods])
         self.actions.append(Action(kind, names, group.id, reason))  # type: ignore[arg-type]
 
     # --- tries
 
     def admit(self, pod: PodBook) -> None:
-        """Try an idle pod at once or later, and say which."""
+        """Try an idle pod now or later, and say which."""
         group = pod.gang.group
         if self.starts_alone(pod):
             self._try_alone(pod)
@@ -74,7 +74,7 @@ class Rounds(Books):
             pod.gang.group.queue.append(pod)
 
     def _open(self, group: GroupBook, pods: Iterable[PodBook]) -> None:
-        """Begin a round with these pods, in the order of their numbers."""
+        """Start a round with these pods, in the order of their numbers."""
         if group.uncollected or len(group.idle) == group.alone:
             return
         chosen = sorted(
@@ -101,7 +101,7 @@ class Rounds(Books):
         self.try_pod(pod, f"pods of group {group.id!r} were bound before: it starts alone")
 
     def _try_those_alone(self, group: GroupBook) -> None:
-        """Try the idle pods that start alone, apart from those that failed alone before."""
+        """Try the idle pods that start alone, except those that failed alone before."""
         pods = [
             pod for _, pod in sorted(group.idle.items()) if pod.time < 0 and self.starts_alone(pod)
         ]
@@ -157,7 +157,7 @@ class Rounds(Books):
             self.suspect(group)
 
     def again_later(self, group: GroupBook) -> None:
-        """Set the time of the next round, if there is a pod to be tried."""
+        """Set the time of the next round, if there is a pod to try."""
         if group.uncollected or len(group.idle) == group.alone:
             if not group.idle:
                 group.failures = 0
@@ -171,7 +171,7 @@ class Rounds(Books):
     # --- ends of waits
 
     def close(self, group: GroupBook, reason: str) -> None:
-        """Take back all places of a group that may not start, and try it again later."""
+        """Take back all places of a group that may not start, and retry it later."""
         group.open = False
         self.mind(group)
         group.failure = reason
@@ -185,7 +185,7 @@ class Rounds(Books):
             self.again_later(group)
 
     def reject(self, pods: list[PodBook], group: GroupBook, reason: str) -> None:
-        """Take back the places of pods that wait."""
+        """Take back the places of waiting pods."""
         if not pods:
             return
         freed: dict[str, None] = {}
@@ -200,7 +200,7 @@ class Rounds(Books):
         self.wake(freed, False)
 
     def lose(self, pod: PodBook, reason: str) -> None:
-        """A pod that had a place has none any more: its group fails if it is strict."""
+        """Handle a pod that has lost its place: a strict group fails."""
         group, spec = pod.gang.group, pod.gang.spec
         if self.starts_alone(pod):
             if pod.time < 0:
@@ -211,15 +211,15 @@ class Rounds(Books):
             self.again_later(group)
 
     def _again_alone(self, pod: PodBook) -> None:
-        """Set the time when a pod that starts alone is tried again."""
+        """Set the time to retry a pod that starts alone."""
         pod.failures += 1
         self.put_off(pod, self.now + self._pause(pod.failures))
 
     def wake(self, what: Iterable[str], hard: bool) -> None:
-        """Try the pods again that lack what is free now.
+        """Retry the pods that lack what is free now.
 
-        :param hard: whether it stays free. What a group gives back after a failure wakes no group
-            that has failed itself, or they would wake each other for ever.
+        :param hard: whether it stays free. What a failed group gives back does not wake groups that
+            have failed themselves, or they would wake each other forever.
         """
         wanting = self.graph.wanting(what, hard)
         if not wanting:
@@ -238,8 +238,9 @@ class Rounds(Books):
             self.go_on(group)
 
     def release(self, ready: Iterable[GroupBook]) -> None:
-        """Let the waiting pods of these groups start, and of all that start with them, if they may;
-        then of those that start only with these.
+        """Start the waiting pods of these groups and all that start with them, if they may.
+
+        Then do the same for groups that only start with these.
         """
         started: set[GroupBook] = set()
         ahead = deque(ready)
@@ -269,7 +270,7 @@ class Rounds(Books):
             self.say("release", pods, group, "every gang of the group has enough pods")
 
     def settle(self) -> None:
-        """Look at the groups in which an event has changed something."""
+        """Act on the groups that an event has changed."""
         while self.has_changes():
             if self.ready:
                 ready, self.ready = self.ready, {}
@@ -295,14 +296,15 @@ class Rounds(Books):
                     self._break_cycles(group)
 
     def suspect(self, group: GroupBook) -> None:
-        """The group is held up by more than before: it, or one that starts only with it, may be on
-        a cycle of waits now.
+        """Note that a group is held up by more than before.
+
+        It, or a group that only starts with it, may be on a cycle of waits now.
         """
         if self.graph.is_held_up(group):
             self.suspects[group] = None
 
     def suspect_below(self, group: GroupBook) -> None:
-        """The group starts with others than before."""
+        """Note that a group starts with other groups than before."""
         for below in self.graph.with_it(group):
             self.suspect(below)
 
@@ -321,7 +323,7 @@ class Rounds(Books):
     # --- words
 
     def reason(self, pod: PodBook) -> str:
-        """Why a pod is not tried, or does not start."""
+        """Return why a pod is not tried, or does not start."""
         group = pod.gang.group
         if pod.state in IDLE:
             if group.uncollected and not self.starts_alone(pod):
@@ -355,7 +357,7 @@ class Rounds(Books):
 
 
 def _in_order(groups: Collection[GroupBook]) -> Collection[GroupBook]:
-    """The older ones first."""
+    """Return older groups first."""
     return groups if len(groups) < 2 else sorted(groups, key=_age)
 
 

@@ -1,4 +1,4 @@
-"""The state of all groups as records; what follows from the rest is left out."""
+"""The state of all groups as records, without what follows from them."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -69,7 +69,9 @@ class _State(Record, frozen=True):
 
 
 def _fields(kind: type[Record], **other: str) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the fields of a record, read from a book; some are in other attributes."""
+    """Return a function that reads a record's fields from a book; some have other
+    attribute names.
+    """
     return attrgetter(*[other.get(name, name) for name in kind.__struct_fields__])
 
 
@@ -78,7 +80,7 @@ _of_pod = _fields(_Pod, gang="gang.name")
 
 
 def plain(rounds: Rounds) -> dict[str, Any]:
-    """Settings, gangs by name, groups and pods by number; each as the row of its fields."""
+    """Return settings, gangs by name, and groups and pods by number, each as a row of fields."""
     groups = []
     for group in sorted(rounds.groups.values(), key=lambda group: group.number):
         names, number, once, members_bound, is_open, queue, trying, *rest = _of_group(group)
@@ -96,9 +98,9 @@ def plain(rounds: Rounds) -> dict[str, Any]:
 
 
 def rebuilt(state: dict[str, Any]) -> Rounds:
-    """The groups of such data, which may be damaged.
+    """Return the groups from such data, which may be damaged.
 
-    :raises ValueError: they are.
+    :raises ValueError: it is damaged.
     """
     saved = convert(state, _State)
     settings = saved.settings

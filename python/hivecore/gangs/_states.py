@@ -1,4 +1,4 @@
-"""The states of a pod, by what they mean."""
+"""Groups of pod states."""
 
 __all__ = ["BOUND", "ENDED", "IDLE", "NOT_PLACED", "PLACED"]
 

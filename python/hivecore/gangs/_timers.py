@@ -1,7 +1,7 @@
-"""When pods and groups are due: a heap of times in which stale entries stay for a while.
+"""Timers of pods and groups: a heap that may contain stale entries.
 
-Invariant: a pod or group with a ``time`` of 0 or more is in the heap with it. An entry with another
-time is stale; the heap is rebuilt when more than half of it may be stale.
+Invariant: a pod or group with a ``time`` >= 0 is in the heap with it. An entry with another time is
+stale; the heap is rebuilt when more than half of it may be stale.
 """
 
 from heapq import heapify, heappop, heappush
@@ -12,7 +12,7 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """The pods and groups that are due at some time; ``time`` is -1 for the others."""
+    """The pods and groups that are due at some time; ``time`` is -1 for others."""
 
     __slots__ = ("_heap", "_pushed", "live")
 
@@ -22,14 +22,14 @@ class Timers:
         self.live = 0
 
     def set(self, thing: PodBook | GroupBook, time: int) -> None:
-        """Let it be due then, and at no other time."""
+        """Set the only time at which something is due."""
         self.live += thing.time < 0
         thing.time = time
         self._pushed += 1
         heappush(self._heap, (time, self._pushed, thing))
 
     def clear(self, thing: PodBook | GroupBook) -> None:
-        """Call it off."""
+        """Cancel a timer."""
         if thing.time >= 0:
             thing.time = -1
             self.live -= 1
@@ -38,18 +38,19 @@ class Timers:
                 heapify(self._heap)
 
     def next(self) -> int | None:
-        """When something is due next."""
+        """Return when something is due next."""
         heap = self._heap
         while heap and heap[0][2].time != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> list[PodBook | GroupBook]:
-        """What is due by now, each thing once, the earliest first; it stays in the heap's care
-        until its time is cleared or set again.
+        """Return what is due, each thing once, the earliest first.
+
+        It stays in the heap until its time is cleared or changed.
         """
-        found: dict[int, PodBook | GroupBook] = {}
+        due: dict[int, PodBook | GroupBook] = {}
         while (time := self.next()) is not None and time <= now:
             _, _, thing = heappop(self._heap)
-            found[id(thing)] = thing
-        return list(found.values())
+            due[id(thing)] = thing
+        return list(due.values())

@@ -1,14 +1,14 @@
-"""The wait-for graph between groups, by what some hold and others lack, and its cycles.
+"""The wait-for graph between groups, by what they hold and lack, and its cycles.
 
-A group that holds places gives them up when it starts, and it starts when no pod that it needs is
-held up. So it waits for another group if a held-up pod, its own or one of a group that it starts
-with, lacks what a waiting pod of the other one holds. It waits for itself if that pod is of a
-group that it starts with, and not if it is its own: another place may do. Every deadlock is a cycle
-in this graph. Groups that hold something and may wait for others are kept by what they hold, so
-that a search meets no others.
+A group gives up its places when it starts, which it does once no needed pod is held up. So it waits
+for another group if a held-up pod (its own, or of a group that it starts with) lacks what a waiting
+pod of the other group holds. It waits for itself if that pod is of a group that it starts with, but
+not if it is its own: another place may do. Every deadlock is a cycle in this graph. Groups that
+hold something and may wait for others are indexed by what they hold, so that a search meets no
+others.
 
-Invariants: ``_held[r][g]`` waiting pods of group g hold r, ``_holds[g][r]`` says the same;
-``_wanted[r][g]`` are the held-up pods of it that lack r, ``_lacking[g][r]`` says how many;
+Invariants: ``_held[r][g]`` is the number of waiting pods of group g that hold r, ``_holds[g][r]``
+the same; ``_wanted[r][g]`` are its held-up pods that lack r, ``_lacking[g][r]`` their number;
 ``_stuck[r]`` are the groups of ``_held[r]`` that lack something or start with others;
 ``_eager_for[r]`` are the eager groups of ``_wanted[r]``.
 """
@@ -24,7 +24,7 @@ from hivecore.gangs._records import GroupBook, PodBook
 __all__ = ["WaitGraph"]
 
 
-_age = attrgetter("number")  # of two groups the younger has the larger
+_age = attrgetter("number")  # of two groups, the younger has the larger number
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -37,7 +37,7 @@ _Groups = dict[str, dict["GroupBook", None]]
 class WaitGraph:
     """What waiting pods hold and held-up pods lack.
 
-    :param named: the groups of the gangs that a group names.
+    :param named: returns the groups of the gangs that a group names.
     """
 
     named: Callable[[GroupBook], Iterable[GroupBook]] = field(compare=False)
@@ -50,7 +50,7 @@ class WaitGraph:
     _eager_for: _Groups = field(default_factory=dict)
 
     def hold(self, group: GroupBook, pod: PodBook) -> None:
-        """A pod of this group waits with what it holds."""
+        """Note that a pod of this group waits with what it holds."""
         if not pod.holds:
             return
         mine = self._holds.setdefault(group, {})
@@ -62,7 +62,7 @@ class WaitGraph:
                 self._stuck.setdefault(what, {})[group] = None
 
     def give_up(self, group: GroupBook, pod: PodBook) -> None:
-        """It does not wait any more."""
+        """Note that it no longer waits."""
         if not pod.holds:
             return
         mine = self._holds[group]
@@ -78,7 +78,7 @@ class WaitGraph:
             del self._holds[group]
 
     def lack(self, group: GroupBook, pod: PodBook) -> None:
-        """A pod of this group is held up for want of what it lacks."""
+        """Note that a pod of this group is held up by what it lacks."""
         if not pod.lacks:
             return
         mine = self._lacking.setdefault(group, {})
@@ -90,7 +90,7 @@ class WaitGraph:
         self.sort(group)
 
     def lack_no_more(self, group: GroupBook, pod: PodBook) -> None:
-        """It is tried again, or gone."""
+        """Note that it is retried or gone."""
         if not pod.lacks:
             return
         mine = self._lacking[group]
@@ -106,7 +106,7 @@ class WaitGraph:
         self.sort(group)
 
     def sort(self, group: GroupBook) -> None:
-        """Note whether a group may be on a cycle, after that has changed."""
+        """Update whether a group may be on a cycle."""
         held = self._holds.get(group)
         if not held:
             return
@@ -118,11 +118,11 @@ class WaitGraph:
                 _discard(self._stuck, what, group)
 
     def may_wait(self, group: GroupBook) -> bool:
-        """Whether it lacks something, or starts with others that may."""
+        """Whether it lacks something, or starts with groups that may."""
         return group in self._lacking or bool(group.outside)
 
     def waits_for(self, group: GroupBook) -> list[GroupBook]:
-        """The groups that a group waits for, the oldest first; it must hold something."""
+        """Return the groups that a group waits for, the oldest first; it must hold something."""
         if group not in self._holds:
             return []
         visited = {group}
@@ -132,13 +132,11 @@ class WaitGraph:
         return sorted(holders, key=_age)
 
     def with_it(self, group: GroupBook) -> list[GroupBook]:
-        """A group and all that it starts with."""
+        """Return a group and all that it starts with."""
         return [group, *self._below(group, {group})]
 
     def mind(self, group: GroupBook, eager: bool) -> None:
-        """Note whether a group is eager: whether it may be of use to it what another one gives up
-        for a while.
-        """
+        """Note whether a group is eager: what another group gives up temporarily may help it."""
         if (group in self._eager) == eager:
             return
         if eager:
@@ -154,7 +152,9 @@ class WaitGraph:
     def wanting(
         self, what: Iterable[str], all_of_them: bool
     ) -> dict[GroupBook, dict[PodBook, None]]:
-        """The held-up pods that lack any of it, by group, of all groups or of the eager ones."""
+        """Return the held-up pods that lack any of these, by group, of all groups
+        or of eager ones.
+        """
         wanting: dict[GroupBook, dict[PodBook, None]] = {}
         for resource in what:
             pods = self._wanted.get(resource)
@@ -165,31 +165,31 @@ class WaitGraph:
         return wanting
 
     def is_wanted(self, what: Iterable[str]) -> bool:
-        """Whether a held-up pod lacks any of it."""
+        """Whether a held-up pod lacks any of these."""
         return not self._wanted.keys().isdisjoint(what)
 
     def is_held_up(self, group: GroupBook) -> bool:
-        """Whether its pods lack what a group holds that may wait, too."""
+        """Whether its pods lack what a group holds that may wait as well."""
         return any(what in self._stuck for what in self._lacking.get(group, ()))
 
     def cycle(self, group: GroupBook, ends: Container[GroupBook]) -> list[GroupBook]:
-        """The groups of a shortest cycle through one of those that start only with this one, by
-        way of what holds this one up; empty: there is none. O(graph).
+        """Return a shortest cycle through a group that only starts with this one, via what holds
+        this group up; empty if there is none. O(graph).
 
-        :param ends: all of those groups that hold something, itself included.
+        :param ends: all such groups that hold something, including this one.
         """
         visited = {group}
-        lacking: dict[str, GroupBook | None] = {}  # by which group of these; None: by several
+        lacking: dict[str, GroupBook | None] = {}  # the group that lacks it; None: several
         for lacker in [group, *self._below(group, visited)]:
             for what in self._lacking.get(lacker, ()):
                 lacking[what] = None if what in lacking else lacker
         holders: dict[GroupBook, None] = {}
-        alone: dict[GroupBook, None] = {}  # those that hold what only they lack
+        alone: dict[GroupBook, None] = {}  # groups that hold what only they lack
         for what, only in lacking.items():
             for holder in self._stuck.get(what, ()):
                 (alone if holder is only else holders)[holder] = None
-        # Such a group does not wait for itself, but two that start with each other wait for each
-        # other then. Whatever else it waits for is known already.
+        # Such a group does not wait for itself, but two that start with each other then wait for
+        # each other. All other waits are known already.
         own = sorted(
             [other for other in alone if other in ends and other not in holders],
             key=_age,
@@ -223,7 +223,7 @@ class WaitGraph:
     def _holders(
         self, held: dict[str, dict[GroupBook, _V]], groups: Iterable[GroupBook], seen: set[str]
     ) -> dict[GroupBook, None]:
-        """The groups that hold what these groups lack and what no group before lacks."""
+        """Return the groups that hold what these groups lack, without what earlier groups lack."""
         holders: dict[GroupBook, None] = {}
         for group in groups:
             for what in self._lacking.get(group, ()):
@@ -233,8 +233,8 @@ class WaitGraph:
         return holders
 
     def _below(self, group: GroupBook, visited: set[GroupBook]) -> list[GroupBook]:
-        """The groups that it starts with, and those that these start with, but for those visited
-        before; they are visited now.
+        """Return the groups that it starts with, transitively, without those visited; mark them
+        visited.
         """
         ahead, below = [group], []
         while ahead:

@@ -1,4 +1,4 @@
-"""Which pods of gangs are tried, hold, start or give back: events in, actions out."""
+"""Decides which pods of gangs are tried, hold, start or give back: events in, actions out."""
 
 from collections.abc import Callable, Container, Iterable
 from typing import Literal
@@ -22,34 +22,32 @@ _LIVE = NOT_PLACED | PLACED | BOUND
 
 
 class Coscheduler(GangLedger):
-    """Gangs start together or not at all, under a scheduler that places pod by pod.
+    """Starts gangs together or not at all, under a scheduler that places pod by pod.
 
-    The scheduler reports what happens, and carries out the actions. It tries the pods of an action
-    "try", and reports for each a place (`assume_pod`) or none (`fail_pod`). A pod that has a place
-    holds it until its gang and those that it starts with have enough pods; then they are released,
-    to be bound. Groups of gangs are tried side by side, any number at once.
+    The scheduler reports events and carries out the actions. It tries the pods of a "try" action,
+    and reports a place (`assume_pod`) or none (`fail_pod`) for each. A pod holds its place until
+    its gang, and the gangs that start with it, have enough pods; then they are released, to be
+    bound. Any number of groups are tried concurrently.
 
-    :param backoff: how long after a failure a group is tried again, in the caller's unit of time;
-        doubled by each further failure, 1 to 2**60.
+    :param backoff: how long a failed group waits before it is retried, in the caller's unit of
+        time; doubled by each further failure, 1 to 2**60.
     :param max_backoff: the longest such time, at least ``backoff``.
-    :param resolve_deadlocks: whether groups that wait for each other are found, and the youngest
-        of them lets go.
+    :param resolve_deadlocks: whether groups that wait for each other are detected, and the youngest
+        of them gives up its places.
     :raises ValueError: a time is out of range.
-    :raises TypeError: something is of a wrong type.
+    :raises TypeError: an argument has a wrong type.
 
-    Every event takes ``now``, 0 to 2**61 and never less than before, and returns the actions in the
-    order in which they are to be done. What it does not mention goes on as it was. After an error
-    nothing has changed: `KeyError` for unknown pods and gangs, `GangError` for a pod that is not
-    where the event says, `ValueError` and `TypeError` for other arguments. Events of any time may
-    come before `advance`, which alone ends waits and begins the tries that are due.
+    Every event takes ``now``, 0 to 2**61 and never decreasing, and returns actions in the order in
+    which to carry them out. Pods without an action continue as before. An error changes nothing:
+    `KeyError` for unknown pods and gangs, `GangError` for a pod in the wrong state, `ValueError`
+    and `TypeError` for other arguments. Only `advance` ends waits and starts retries that are due.
 
-    Pods are tried in the order in which they were created, the older group first where two can be.
-    Cost: O(log n) of n waits for an event, and O(1) for each action; O(r) more for a gang with r
-    roles and O(g) for the g groups that name it or that start with it; O(m log m) where a round of
-    m pods begins, and O(m) where it fails. When a pod is held up by what a group holds that is held
-    up, too, a search among such groups.
+    Pods are tried in the order of their creation, those of the older group first. Cost: O(log n) of
+    n waits for an event, and O(1) for each action; additionally O(r) for a gang with r roles, O(g)
+    for the g groups that name it or start with it, O(m log m) when a round of m pods starts, and
+    O(m) when it fails. If a pod lacks what another held-up group holds, a search among such groups.
 
-    Source: Koordinator's coscheduling plugin, whose rules for one pod these are; it tries one group
+    Source: Koordinator's coscheduling plug-in has the same rules for a pod, but tries groups one
     after another, never forgets that a group was satisfied, and lets non-strict groups wait for
     each other.
 
@@ -79,8 +77,8 @@ class Coscheduler(GangLedger):
     def define_gang(self, spec: GangSpec, now: int) -> tuple[Action, ...]:
         """Define a gang, or change its definition.
 
-        :param spec: it takes the place of any definition before, by pods as well. Waits that have
-            begun end when they were to end.
+        :param spec: replaces any earlier definition, including those by pods. Current waits end as
+            planned.
         """
         _check_spec(spec, "spec")
         rounds = self._at(now)
@@ -89,9 +87,9 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def remove_gang(self, name: str, now: int) -> tuple[Action, ...]:
-        """Take a gang's definition away. Its pods stay, and hold no places, until it is defined.
+        """Remove a gang's definition. Its pods stay, without places, until it is defined again.
 
-        :raises KeyError: no such gang is defined.
+        :raises KeyError: the gang is not defined.
         """
         gang = self._rounds.gangs.get(as_text(name, "name"))
         if gang is None or gang.spec is None:
@@ -117,10 +115,10 @@ class Coscheduler(GangLedger):
                 (rounds.dropped if group.uncollected else rounds.ready)[group] = None
             rounds.collected[group] = None
             if group is not before:
-                # Groups that start with the gang start with other groups than before.
-                for one in sorted(rounds.dependents(group), key=lambda one: one.number):
-                    if one.waiting:
-                        rounds.ready[one] = None
+                # Groups that start with the gang now start with other groups.
+                for dependent in sorted(rounds.dependents(group), key=lambda each: each.number):
+                    if dependent.waiting:
+                        rounds.ready[dependent] = None
                 rounds.suspect_below(group)
         if before.members:
             rounds.go_on(before)
@@ -137,14 +135,14 @@ class Coscheduler(GangLedger):
         bound: bool = False,
         holds: Iterable[str] = (),
     ) -> tuple[Action, ...]:
-        """Take up a pod.
+        """Add a pod.
 
         :param pod: its name, such as "namespace/name".
-        :param gang: the name of its gang, or a definition. The first definition by a pod holds,
-            as long as the gang has pods, unless `define_gang` gives another one.
-        :param role: its role in the gang; "": none.
-        :param bound: whether it has its node already, as after a restart of the scheduler.
-        :param holds: what it holds then: see `assume_pod`.
+        :param gang: the name of its gang, or a definition. The first definition by a pod is valid
+            while the gang has pods, unless `define_gang` replaces it.
+        :param role: its role in the gang, or "".
+        :param bound: whether it has a node already, as after a restart of the scheduler.
+        :param holds: what it holds then, see `assume_pod`.
         :raises ValueError: there is a pod of this name.
         """
         name, role = as_name(pod, "pod"), as_text(role, "role")
@@ -169,7 +167,7 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def delete_pod(self, pod: str, now: int) -> tuple[Action, ...]:
-        """Forget a pod, wherever it is in its life."""
+        """Remove a pod in any state."""
         book = self._known(pod)
         rounds = self._at(now)
         self._leave(book, lambda: rounds.remove(book))
@@ -177,13 +175,13 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def assume_pod(self, pod: str, now: int, holds: Iterable[str] = ()) -> tuple[Action, ...]:
-        """The scheduler has found a place for a pod, which holds it from now on.
+        """Report that the scheduler has found a place for a pod, which holds it from now on.
 
-        :param holds: what others cannot have meanwhile, in the caller's words: the node, or
-            nodes and devices. `fail_pod` names what a pod lacks in these words, too.
+        :param holds: what others cannot have meanwhile, in the caller's names: the node, or nodes
+            and devices. `fail_pod` uses the same names for what a pod lacks.
         :raises GangError: it has a place already, or has ended.
 
-        If its group has failed while it was being tried, it is rejected at once.
+        If its group has failed in the meantime, the pod is rejected at once.
         """
         book = self._in(pod, NOT_PLACED, "cannot be given a place")
         held = _names(holds, "holds")
@@ -223,11 +221,11 @@ class Coscheduler(GangLedger):
     def fail_pod(
         self, pod: str, now: int, lacks: Iterable[str] = (), reason: str = ""
     ) -> tuple[Action, ...]:
-        """The scheduler has found no place for a pod.
+        """Report that the scheduler has found no place for a pod.
 
-        :param lacks: any of this would help, in the words of `assume_pod`'s ``holds``. Without it
-            no deadlock can be seen, and only time brings another try.
-        :param reason: why, in a line.
+        :param lacks: any of these would help, in the names of ``holds`` in `assume_pod`. Without
+            it, deadlocks are not detected, and only time brings another try.
+        :param reason: in one line.
         :raises GangError: it has a place, or has ended.
         """
         book = self._in(pod, NOT_PLACED, "cannot fail to be placed")
@@ -251,9 +249,9 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def bind_pod(self, pod: str, now: int, *, by_others: bool = False) -> tuple[Action, ...]:
-        """A pod is bound to its node.
+        """Report that a pod is bound to its node.
 
-        :param by_others: whether another scheduler has bound it, so that it need not be released.
+        :param by_others: whether another scheduler has bound it, without a release.
         :raises GangError: it was not released.
         """
         allowed = NOT_PLACED | PLACED
@@ -265,7 +263,7 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def fail_binding(self, pod: str, now: int, reason: str = "") -> tuple[Action, ...]:
-        """A released pod could not be bound, and has no place any more.
+        """Report that a released pod could not be bound, and has lost its place.
 
         :raises GangError: it was not released.
         """
@@ -283,7 +281,7 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def time_out_pod(self, pod: str, now: int) -> tuple[Action, ...]:
-        """The scheduler's own clock has ended a pod's wait, as `advance` does when it is time.
+        """Report that the scheduler's own timer has ended a pod's wait, as `advance` does.
 
         :raises GangError: it does not wait.
         """
@@ -296,9 +294,10 @@ class Coscheduler(GangLedger):
     def report_pod(
         self, pod: str, state: Literal["running", "succeeded", "failed"], now: int
     ) -> tuple[Action, ...]:
-        """A bound pod runs, or a pod has ended, after which it counts for nothing but the phase.
+        """Report that a bound pod runs, or that a pod has ended, after which only the phase counts
+        it.
 
-        :raises GangError: it has ended, or is to run and has no node.
+        :raises GangError: it has ended, or is reported as running without a node.
         """
         word = as_choice(state, "state", ("running", "succeeded", "failed"))
         allowed = BOUND if word == "running" else _LIVE
@@ -312,9 +311,9 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def free(self, what: Iterable[str], now: int) -> tuple[Action, ...]:
-        """Something is free that pods may lack: its groups are tried again now.
+        """Report that something is free; the groups of pods that lack it are retried now.
 
-        :param what: in the words of `fail_pod`'s ``lacks``.
+        :param what: in the names of ``lacks`` in `fail_pod`.
         """
         freed = _names(what, "what")
         rounds = self._at(now)
@@ -324,7 +323,7 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def retry(self, gang: str, now: int) -> tuple[Action, ...]:
-        """Try the idle pods of a gang's group now rather than when it is time."""
+        """Try the idle pods of a gang's group now instead of at the planned time."""
         group = self._gang(gang).group
         rounds = self._at(now)
         for pod in [pod for _, pod in sorted(group.idle.items())]:
@@ -338,9 +337,9 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def advance(self, now: int) -> tuple[Action, ...]:
-        """Do what is due by now: end waits that last too long, begin the tries that were put off.
+        """Do what is due: end waits that are too long, and start delayed tries.
 
-        What was due first is done first; of equal times, first waits, then tries, the older first.
+        The earliest comes first; at equal times waits before tries, then older ones.
         """
         rounds = self._at(now)
         order = sorted(
@@ -349,7 +348,7 @@ class Coscheduler(GangLedger):
         )
         for due in order:
             if not 0 <= due.time <= rounds.now:
-                continue  # it was called off by what came before it
+                continue  # cancelled by an earlier step
             if isinstance(due, GroupBook):
                 rounds.timers.clear(due)
                 self._look_again(due)
@@ -363,7 +362,7 @@ class Coscheduler(GangLedger):
         return self._done()
 
     def _at(self, now: int) -> Rounds:
-        """The rounds at this time."""
+        """Return the rounds at this time."""
         rounds = self._rounds
         if type(now) is not int or not rounds.now <= now <= _LATEST:
             now = as_int(now, "now", rounds.now, _LATEST)
@@ -377,19 +376,19 @@ class Coscheduler(GangLedger):
         return book
 
     def _was_doomed(self, book: PodBook) -> bool:
-        """Whether its group failed while it was tried, and matters to it; that is over now."""
+        """Whether its group failed while it was tried and it depends on the group; resets that."""
         doomed, book.doomed = book.doomed, False
         return doomed and not self._rounds.starts_alone(book)
 
     def _back(self, book: PodBook) -> None:
-        """A pod that is not placed is pending again, and lacks nothing."""
+        """Make a pod that is not placed pending, lacking nothing."""
         self._rounds.call_off(book)
         if book.state != "pending":
             self._rounds.move(book, "pending")
         book.lacks = ()
 
     def _leave(self, book: PodBook, move: Callable[[], None], keeps: bool = False) -> None:
-        """A pod leaves what it is in, and gives up what it holds unless it keeps it."""
+        """Take a pod out of its state; it gives up what it holds unless it keeps it."""
         rounds = self._rounds
         group = book.gang.group
         if group.trying is book:
@@ -406,7 +405,7 @@ class Coscheduler(GangLedger):
         self._look_again(group)
 
     def _look_again(self, group: GroupBook) -> None:
-        """Go on with a group, or begin a round if there is a pod to be tried."""
+        """Continue a group's round, or start one if there is a pod to try."""
         rounds = self._rounds
         rounds.settle()
         if group.members and (group.open or len(group.idle) > group.alone):
@@ -432,7 +431,7 @@ class Coscheduler(GangLedger):
 
 
 def _names(given: Iterable[str], name: str) -> tuple[str, ...]:
-    """Texts, each once."""
+    """Return texts without repetition."""
     if type(given) is tuple and (not given or (len(given) == 1 and type(given[0]) is str)):
         return given
-    return tuple(dict.fromkeys([as_text(one, name) for one in as_tuple(given, name)]))
+    return tuple(dict.fromkeys([as_text(text, name) for text in as_tuple(given, name)]))

@@ -19,9 +19,7 @@ __all__ = ["GangLedger"]
 
 
 class GangLedger(PlainState):
-    """The part of a `Coscheduler` to which nothing happens: how pods and gangs stand, and saved
-    states.
-    """
+    """The part of a `Coscheduler` that reads: the status of pods and gangs, and saved states."""
 
     __slots__ = ("_lock", "_rounds")
     _SAVED_AS = b"HVGA", 1
@@ -41,7 +39,7 @@ class GangLedger(PlainState):
 
     @property
     def deadline(self) -> int | None:
-        """When `advance` has something to do next; ``None``: nothing is put off."""
+        """When `advance` has something to do next, if at all."""
         with self._lock:
             return self._rounds.timers.next()
 
@@ -61,17 +59,17 @@ class GangLedger(PlainState):
 
     @in_turn
     def pods(self, gang: str) -> tuple[str, ...]:
-        """The pods of a gang, in the order in which they were created."""
+        """Return the pods of a gang, in the order of creation."""
         return tuple(self._gang(gang).pods)
 
     @in_turn
     def spec(self, gang: str) -> GangSpec | None:
-        """The definition of a gang; ``None``: it is known by its pods alone."""
+        """Return the definition of a gang; ``None`` if only its pods are known."""
         return self._gang(gang).spec
 
     @in_turn
     def pod(self, name: str) -> PodStatus:
-        """Where a pod is in its life. O(1)."""
+        """Return the status of a pod. O(1)."""
         book = self._known(name)
         state = book.state
         assert state is not None
@@ -90,7 +88,7 @@ class GangLedger(PlainState):
 
     @in_turn
     def gang(self, name: str) -> GangStatus:
-        """How a gang stands. O(pods of the gang)."""
+        """Return the status of a gang. O(pods of the gang)."""
         gang = self._gang(name)
         states = [pod.state for pod in gang.pods.values()]
         running = states.count("running")
@@ -120,19 +118,25 @@ class GangLedger(PlainState):
 
     @in_turn
     def bind_info(self, pod: str) -> BindInfo | None:
-        """What to write on a pod when it is bound; ``None``: its group was never released."""
+        """Return what to write on a pod when it is bound; ``None`` if its group was
+        never released.
+        """
         group = self._known(pod).gang.group
         return None if group.members_bound < 0 else BindInfo(group.id, group.members_bound)
 
     @in_turn
     def waits_for(self, gang: str) -> tuple[str, ...]:
-        """The groups that hold what a gang's group lacks, while it holds something itself."""
+        """Return the groups that hold what a gang's group lacks, while it holds
+        something itself.
+        """
         group = self._gang(gang).group
-        return tuple([one.id for one in self._rounds.graph.waits_for(group)])
+        return tuple([other.id for other in self._rounds.graph.waits_for(group)])
 
     @in_turn
     def check(self) -> None:
-        """Audit every invariant; raises `InvariantError`. O(pods), and the wait-for graph."""
+        """Check every invariant; raise `InvariantError` on failure. O(pods), and the wait-for
+        graph.
+        """
         audit(self._rounds)
 
     def _plain(self) -> dict[str, Any]:

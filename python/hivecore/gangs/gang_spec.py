@@ -17,9 +17,9 @@ from hivecore._record import (
 
 __all__ = ["GangMode", "GangSpec", "MatchPolicy"]
 
-#: What the failure of a pod means to its gang: see `GangSpec`.
+#: What the failure of a pod means to its gang, see `GangSpec`.
 GangMode = Literal["strict", "non-strict"]
-#: Which pods count toward the minimum: see `GangSpec`.
+#: Which pods count towards the minimum, see `GangSpec`.
 MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
 
 _MOST_PODS = 2**31 - 1
@@ -39,25 +39,23 @@ class GangSpec(_Pods, frozen=True, kw_only=True):
     """The definition of a gang.
 
     :param name: the gang, such as "namespace/name".
-    :param min_members: with how many pods it may start, 0 to 2**31 - 1.
-    :param total: how many it has in the end, at least the minimum; ``None``: the minimum. It is
-        kept for the caller, and decides nothing.
-    :param mode: "strict": when one pod finds no place, those that wait give theirs back.
-        "non-strict": they keep them, and only that pod is tried again.
+    :param min_members: the number of pods with which it may start, 0 to 2**31 - 1.
+    :param total: its final number of pods, at least the minimum (the default). It is only stored.
+    :param mode: "strict": if a pod finds no place, waiting pods give theirs back. "non-strict":
+        they keep them, and only that pod is retried.
     :param match_policy: which pods count. "once-satisfied": those that hold a place; once a pod of
-        the group is bound, the others start one by one, and each is tried at once. "only-waiting":
-        those that hold a place and are not bound yet. "waiting-and-running": those and the bound
-        ones.
+        the group is bound, the others start alone and are tried at once. "only-waiting": those that
+        hold a place and are not bound yet. "waiting-and-running": also bound ones.
     :param wait_time: how long a pod holds its place, in the caller's unit of time, 1 to 2**60.
-    :param groups: the gangs without which this one does not start; itself is always one of them.
-        A gang that is named here need not name this one.
-    :param roles: how many pods of each role are needed, beside ``min_members`` of any.
-    :param must: layers of the network of which one domain has to hold all pods. This, ``prefer``
-        and ``multiple`` are kept for the caller, and decide nothing.
-    :param prefer: layers of which one domain is to hold all pods, if one can.
-    :param multiple: by layer, each domain in use gets a multiple of so many pods, 1 to 2**31.
-    :raises ValueError: a value is not allowed.
-    :raises TypeError: something is of a wrong type.
+    :param groups: the gangs that must start with this one, always including itself. They need not
+        name this gang in return.
+    :param roles: role -> number of its pods needed, in addition to ``min_members`` of any role.
+    :param must: network layers in which one domain must hold all pods. ``must``, ``prefer`` and
+        ``multiple`` are only stored.
+    :param prefer: network layers in which one domain should hold all pods.
+    :param multiple: layer -> each domain in use gets a multiple of so many pods, 1 to 2**31.
+    :raises ValueError: a value is out of range.
+    :raises TypeError: an argument has a wrong type.
 
     Source: Koordinator's gangs, ``apis/extension/coscheduling.go``.
 

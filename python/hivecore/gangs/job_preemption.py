@@ -1,10 +1,10 @@
-"""Which whole jobs have to leave so that all pending pods of a gang's group find places.
+"""Finds whole jobs to preempt so that all pending pods of a gang's group find places.
 
-1. Every job of which all pods may go is thought away, on all nodes.
-2. A node costs what the jobs on it are worth: the rank of a job's priority, 1 for the lowest.
-3. The pending pods are placed, all of them or none.
-4. Jobs come back while all the placed pods still fit: first those that would exceed a budget, then
-   the more important ones. A job that cannot come back is a victim.
+1. Remove every job, on all nodes, whose pods may all be preempted.
+2. The cost of a node is the sum over its jobs of the rank of the job's priority, 1 for the lowest.
+3. Place all pending pods, or none.
+4. Return jobs while the placed pods still fit: first those that would exceed a budget, then the
+   more important ones. A job that cannot return is a victim.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,22 +20,22 @@ __all__ = ["JobPreemption", "Place", "RunningPod", "VictimJob", "preempt_jobs"]
 
 _PRIORITIES = -(2**31), 2**31 - 1
 _MOST = 2**62
-# What leaves as a whole has the least of the keys of its pods; gangs only join them.
+# The key of a whole is the least key of its pods; gangs only join pods.
 _JOB, _GROUP, _POD, _GANG = range(4)
 _Key = tuple[int, str]
-#: From slots by node, a number of pods and costs by node: how many pods go to each node.
+#: (slots by node, number of pods, costs by node) -> pods by node
 Place = Callable[[Mapping[str, int], int, Mapping[str, int]], Mapping[str, int] | None]
 
 
 class RunningPod(Record, frozen=True):
-    """A pod that has a node, of a gang or not.
+    """A pod that has a node, with or without a gang.
 
-    :param name: as the coscheduler knows it, if it does.
-    :param node: the node where it runs.
-    :param priority: -2**31 to 2**31 - 1; only pods of lower priority than the gang are preempted.
-    :param job: the job, whose pods are preempted together, with all gangs of these pods; "": the
-        group of its gang, or the pod alone if it has none. Gangs are preempted with those that they
-        name.
+    :param name: the coscheduler's name, if it has one.
+    :param node: where it runs.
+    :param priority: -2**31 to 2**31 - 1; only pods with a lower priority than the gang are
+        preempted.
+    :param job: the job, whose pods are preempted together, with all of their gangs; "": the group
+        of its gang, or the pod alone. Gangs are preempted with the gangs that they name.
     :param preemptible: whether it may be preempted.
     """
 
@@ -50,9 +50,9 @@ class RunningPod(Record, frozen=True):
 
 
 class VictimJob(Record, frozen=True):
-    """A job that has to leave.
+    """A job to preempt.
 
-    :param name: the job, the group of gangs, or the pod that is neither's.
+    :param name: the job, the group of gangs, or a single pod.
     :param pods: all of its pods, sorted.
     :param priority: the highest of its pods.
     """
@@ -65,13 +65,13 @@ class VictimJob(Record, frozen=True):
 class JobPreemption(Record, frozen=True):
     """What would let a group start.
 
-    :param outcome: "bind": all of its pending pods fit as it is. "preempt": after the victims have
-        left. "wait": nothing helps, and no job is to leave.
-    :param placement: each pending pod with its node, in the order of their creation.
-    :param victims: the jobs that have to leave, the least important first.
+    :param outcome: "bind": all of its pending pods fit now. "preempt": they fit once the victims
+        have left. "wait": preemption does not help.
+    :param placement: (pod, node) of pending pods, in the order of creation.
+    :param victims: the jobs to preempt, the least important first.
     :param cost: the sum of their ranks.
-    :param exceeded: which of the budgets are exceeded, by their indices.
-    :param reason: in a line.
+    :param exceeded: indices of the exceeded budgets.
+    :param reason: in one line.
     """
 
     outcome: Literal["bind", "preempt", "wait"]
@@ -96,38 +96,40 @@ def preempt_jobs(
     allows: Callable[[frozenset[str]], bool] | None = None,
     leaving: Iterable[str] = (),
 ) -> JobPreemption:
-    """Find jobs of lower priority without which all pending pods of a gang's group have places.
+    """Find jobs of lower priority to preempt so that all pending pods of a gang's group have
+    places.
 
-    :param gangs: its pods that are pending or wait, and the running pods that start together.
+    :param gangs: has the group's pending and waiting pods, and the running pods that start
+        together.
     :param gang: any gang of the group.
-    :param running: every pod that has a node, those that leave included.
-    :param slots: how many of the pending pods fit on a node after these pods have left; places of
-        the group's waiting pods are taken. More leaving is never fewer slots.
-    :param nodes: those that may be considered: where preemption can help at all.
-    :param priority: the gang's; pods of this priority or more stay.
-    :param place: from slots by node, a number of pods and costs by node, how many pods go to each
-        node; ``None`` if it cannot place all. Without it, nodes are filled by cost, then by name.
-        `hivecore.topology` can stand here.
-    :param budgets: how many of some pods may leave, as (names, number).
-    :param exceed_budgets: whether jobs beyond a budget leave if no others will do.
-    :param allows: whether quotas let the pending pods run after these pods have left.
-    :param leaving: pods that are on their way out for this group already: it has to wait for them.
+    :param running: every pod that has a node, including those that are leaving.
+    :param slots: (node, pods that have left) -> how many pending pods fit there; places of the
+        group's waiting pods are taken. More pods that have left never mean fewer slots.
+    :param nodes: to consider: where preemption can help at all.
+    :param priority: the gang's; pods with at least this priority stay.
+    :param place: (slots by node, number of pods, costs by node) -> pods by node, or ``None`` if not
+        all can be placed. By default nodes are filled by cost, then name. `hivecore.topology` can
+        be used.
+    :param budgets: (names, how many of these pods may be preempted).
+    :param exceed_budgets: whether jobs beyond a budget may be preempted if nothing else helps.
+    :param allows: whether quotas admit the pending pods after these pods have left.
+    :param leaving: pods that are already leaving for this group, which must wait for them.
     :raises KeyError: there is no such gang.
-    :raises ValueError: something is out of range or there twice, or a pod of a gang that would have
-        to leave as a whole is bound and not among the running.
-    :raises TypeError: something is of a wrong type.
+    :raises ValueError: a value is out of range or listed twice, or a bound pod of a gang that would
+        be preempted is not among ``running``.
+    :raises TypeError: an argument has a wrong type.
 
-    Nothing changes: the caller deletes the victims, and tells. A job leaves as a whole or not at
-    all, so one with a pod that stays is no victim, nor is one that starts together with the group.
-    No victim could stay with these places taken. It is no search over all choices: nodes are taken
-    by cost, one by one, so that other places may need fewer victims, and jobs are fitted into the
-    budgets from the least important one on, so that an answer within them may be missed. Ties: the
-    lower rank, then the first by name.
+    Nothing changes: the caller deletes the victims and reports it. A job is preempted as a whole,
+    so a job with a pod that must stay is no victim, nor is a job that starts together with the
+    group. No victim could stay with these places taken. The search is not exhaustive: nodes are
+    taken by cost, so other places may need fewer victims; jobs are fitted into budgets from the
+    least important on, so an answer within budgets may be missed. Ties: the lower rank, then the
+    lowest name.
 
-    Cost: O(n (j + log n)) of the n running pods, of which j jobs might leave; for each node a call
-    of ``slots``, at most four times; for each of these jobs one for each of its nodes that is used,
-    and one of ``allows``, at most twice. Source: Koordinator's job preemption, which breaks gangs,
-    counts all pods without a job as one, and asks neither quotas nor budgets.
+    Cost: O(n (j + log n)) for n running pods, of which j jobs might be preempted; up to four calls
+    of ``slots`` for each node; for each of these jobs a call for each of its used nodes, and up to
+    two of ``allows``. Source: Koordinator's job preemption, which splits gangs, counts all pods
+    without a job as one, and ignores quotas and budgets.
 
     >>> from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
     >>> gangs = Coscheduler()
@@ -135,8 +137,8 @@ def preempt_jobs(
     >>> _ = gangs.create_pod("b", "urgent", now=0)
     >>> running = [RunningPod("x", "n1", 1, "low"), RunningPod("y", "n2", 1, "low")]
     >>> free = lambda node, gone: sum(pod.node == node and pod.name in gone for pod in running)
-    >>> found = preempt_jobs(gangs, "urgent", running, free, nodes=["n1", "n2"], priority=9)
-    >>> found.outcome, found.placement, found.victims[0].pods
+    >>> preemption = preempt_jobs(gangs, "urgent", running, free, nodes=["n1", "n2"], priority=9)
+    >>> preemption.outcome, preemption.placement, preemption.victims[0].pods
     ('preempt', (('a', 'n1'), ('b', 'n2')), ('x', 'y'))
     """
     search = _Search(gangs, gang, running, slots, nodes, priority, place, budgets, allows)
@@ -170,7 +172,7 @@ def _wait(reason: str) -> JobPreemption:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """What leaves as a whole."""
+    """Pods that are preempted together."""
 
     key: _Key
     pods: list[str] = field(default_factory=list)
@@ -185,7 +187,7 @@ def _pods_of(jobs: Iterable[_Job]) -> frozenset[str]:
 
 
 class _Search:
-    """One search for victims, its arguments checked."""
+    """A search for victims, with checked arguments."""
 
     def __init__(
         self,
@@ -205,12 +207,14 @@ class _Search:
         _check_callable(slots if place is None else place, "place")
         _check_callable(slots if allows is None else allows, "allows")
         own = gangs.gang(gang).group
-        members = [one for one in own if _pods(gangs, one) and gangs.gang(one).group == own]
-        pods = [pod for one in members for pod in gangs.pods(one)]
+        members = [
+            member for member in own if _pods(gangs, member) and gangs.gang(member).group == own
+        ]
+        pods = [pod for member in members for pod in gangs.pods(member)]
         states = {pod: gangs.pod(pod).state for pod in pods}
         self.pending = [pod for pod in pods if states[pod] in NOT_PLACED]
         self.waiting = sum(state in PLACED for state in states.values())
-        self.nodes = sorted({as_name(one, "nodes") for one in as_tuple(nodes, "nodes")})
+        self.nodes = sorted({as_name(node, "nodes") for node in as_tuple(nodes, "nodes")})
         self.budgets = _budgets(budgets)
         self.running = by_name(running, "running", RunningPod)
         self._slots = slots
@@ -222,15 +226,15 @@ class _Search:
     # --- what the caller answers
 
     def slots(self, node: str, gone: frozenset[str]) -> int:
-        """How many pending pods fit there."""
+        """Return how many pending pods fit there."""
         return as_int(self._slots(node, gone), "slots(...)", 0, _MOST)
 
     def allows(self, gone: frozenset[str]) -> bool:
-        """Whether quotas let them run."""
+        """Whether quotas admit them."""
         return self._allows is None or as_bool(self._allows(gone), "allows(...)")
 
     def place(self, gone: frozenset[str], costs: Mapping[str, int]) -> dict[str, int] | None:
-        """Where all pending pods go; ``None``: nowhere."""
+        """Return where all pending pods go; ``None`` if they do not fit."""
         room = {node: self.slots(node, gone) for node in self.nodes}
         wanted = len(self.pending)
         if sum(room.values()) < wanted:
@@ -250,7 +254,7 @@ class _Search:
     # --- the search
 
     def within_budgets(self) -> list[_Job]:
-        """The jobs that fit into the budgets, taken from the least important one on."""
+        """Return the jobs that fit into the budgets, from the least important on."""
         used = [0] * len(self.budgets)
         within = []
         for job in self.jobs:
@@ -264,11 +268,11 @@ class _Search:
         return within
 
     def attempt(self, jobs: list[_Job]) -> JobPreemption | None:
-        """What comes of thinking these jobs away; ``None``: nothing."""
+        """Return the result of removing these jobs; ``None`` if it does not help."""
         gone = _pods_of(jobs)
         if not self.allows(gone):
             return None
-        # A job beyond a budget costs more than all that are not.
+        # A job beyond a budget costs more than all others together.
         surcharge = sum(job.rank for job in jobs) + 1
         costs = dict.fromkeys(self.nodes, 0)
         for job in jobs:
@@ -278,25 +282,29 @@ class _Search:
         if counts is None:
             return None
         leaving, still = dict.fromkeys(jobs), set(gone)
-        for job in sorted(jobs, key=lambda one: (not one.beyond, -one.priority, one.key)):
+        for job in sorted(
+            jobs, key=lambda candidate: (not candidate.beyond, -candidate.priority, candidate.key)
+        ):
             still.difference_update(job.pods)
             used = {node: counts[node] for node in sorted(job.nodes & counts.keys())}
             if self.holds(still, used):
                 del leaving[job]
             else:
                 still.update(job.pods)
-        return self.found(list(leaving), counts)
+        return self.answer(list(leaving), counts)
 
     def holds(self, still: set[str], counts: dict[str, int]) -> bool:
-        """Whether so many fit on these nodes, and are allowed, with only those still gone."""
+        """Whether the pods still fit on these nodes, and are admitted, with only
+        these jobs gone.
+        """
         if not counts and self._allows is None:
             return True  # most jobs are on other nodes
         gone = frozenset(still)
         fit = all(self.slots(node, gone) >= count for node, count in counts.items())
         return fit and self.allows(gone)
 
-    def found(self, victims: list[_Job], counts: dict[str, int]) -> JobPreemption:
-        """The answer with these victims."""
+    def answer(self, victims: list[_Job], counts: dict[str, int]) -> JobPreemption:
+        """Return the answer with these victims."""
         spread = [node for node, count in counts.items() for _ in range(count)]
         gone = _pods_of(victims)
         exceeded = [i for i, (names, left) in enumerate(self.budgets) if len(names & gone) > left]
@@ -312,14 +320,16 @@ class _Search:
         )
 
     def refusal(self, jobs: list[_Job]) -> JobPreemption:
-        """Why thinking these jobs away does not help."""
+        """Return why removing these jobs does not help."""
         gone = _pods_of(jobs)
         if not self.allows(gone):
-            return _wait("quotas do not let it run even after all who may leave have left")
+            return _wait(
+                "quotas do not admit it even after all jobs that may be preempted have left"
+            )
         room = sum(self.slots(node, gone) for node in self.nodes)
         return _wait(
             f"{min(room, len(self.pending))} of {len(self.pending)} pods would have places after "
-            "all who may leave have left"
+            "all jobs that may be preempted have left"
         )
 
 
@@ -332,7 +342,7 @@ def _cheapest_first(
     slots: Mapping[str, int], pods: int, costs: Mapping[str, int]
 ) -> dict[str, int]:
     counts = {}
-    for node in sorted(slots, key=lambda node: costs[node]):  # at equal costs by name, as they are
+    for node in sorted(slots, key=lambda node: costs[node]):  # at equal costs by name
         counts[node] = min(slots[node], pods)
         pods -= counts[node]
     return counts
@@ -352,7 +362,7 @@ def _budgets(budgets: Iterable[tuple[Iterable[str], int]]) -> list[tuple[frozens
 
 
 def _pods(gangs: Coscheduler, gang: str) -> tuple[str, ...]:
-    """The pods of a gang that need not be known."""
+    """Return a gang's pods; empty if the gang is unknown."""
     try:
         return gangs.pods(gang)
     except KeyError:
@@ -360,7 +370,7 @@ def _pods(gangs: Coscheduler, gang: str) -> tuple[str, ...]:
 
 
 class _Joined:
-    """Sets that are joined: a forest in which each root stands for its tree."""
+    """Disjoint sets: a forest whose roots represent their trees."""
 
     def __init__(self) -> None:
         self._above: dict[_Key, _Key] = {}
@@ -372,16 +382,16 @@ class _Joined:
             key = above[key]
         return key
 
-    def join(self, one: _Key, other: _Key) -> None:
-        one, other = self.of(one), self.of(other)
-        if one != other:
-            self._above[one] = other
+    def join(self, key: _Key, other: _Key) -> None:
+        key, other = self.of(key), self.of(other)
+        if key != other:
+            self._above[key] = other
 
 
 def _jobs(
     gangs: Coscheduler, own: tuple[str, ...], running: Mapping[str, RunningPod], urgent: int
 ) -> list[_Job]:
-    """The jobs that may leave, the least important first, with their ranks."""
+    """Return the preemptible jobs with their ranks, the least important first."""
     joined = _Joined()
     groups: dict[str, tuple[str, ...]] = {}
     keys: dict[str, _Key] = {}
@@ -396,8 +406,8 @@ def _jobs(
                 joined.join((_GANG, gang), (_GANG, other))
         keys[name] = (_JOB, pod.job) if pod.job else (_GROUP, ",".join(groups[gang]))
         joined.join(keys[name], (_GANG, gang))
-    for one in own:
-        joined.join((_GANG, own[0]), (_GANG, one))
+    for member in own:
+        joined.join((_GANG, own[0]), (_GANG, member))
     jobs: dict[_Key, _Job] = {}
     staying = {joined.of((_GANG, own[0]))}
     for name, pod in running.items():
@@ -409,13 +419,13 @@ def _jobs(
         job.priority = max(job.priority, pod.priority)
         if not pod.preemptible or pod.priority >= urgent:
             staying.add(key)
-    for gang in {one for group in groups.values() for one in group}:
+    for gang in {name for group in groups.values() for name in group}:
         if joined.of((_GANG, gang)) not in staying:
             for name in _pods(gangs, gang):
                 if name not in running and gangs.pod(name).state in BOUND:
                     raise ValueError(f"running: pod {name!r} of gang {gang!r} is bound and missing")
-    found = [job for key, job in jobs.items() if key not in staying]
-    ranks = {p: rank for rank, p in enumerate(sorted({job.priority for job in found}), 1)}
-    for job in found:
+    candidates = [job for key, job in jobs.items() if key not in staying]
+    ranks = {p: rank for rank, p in enumerate(sorted({job.priority for job in candidates}), 1)}
+    for job in candidates:
         job.rank = ranks[job.priority]
-    return sorted(found, key=lambda one: (one.priority, one.key))
+    return sorted(candidates, key=lambda job: (job.priority, job.key))

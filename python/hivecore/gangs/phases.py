@@ -1,4 +1,4 @@
-"""The phase of a gang, as controllers of PodGroups show it."""
+"""The phase of a gang, as a PodGroup controller shows it."""
 
 from hivecore._arguments import as_choice, as_int
 
@@ -27,22 +27,22 @@ def gang_phase(
     succeeded: int = 0,
     failed: int = 0,
 ) -> str:
-    """The phase that a gang has come to.
+    """Return the next phase of a gang.
 
-    :param before: its phase until now; "": it is new. "Finished" and "Failed" are final.
-    :param min_members: with how many pods it starts.
-    :param pods: how many there are, ended ones included; none at all is "Pending" again.
-    :param bound: how many have a node, running and ended ones included.
-    :param running: how many run.
-    :param succeeded: how many have ended well.
-    :param failed: how many have failed.
-    :raises ValueError: a number is below 0, or there is no such phase.
-    :raises TypeError: something is of a wrong type.
+    :param before: its last phase, or "" for a new gang. "Finished" and "Failed" are final.
+    :param min_members: the number of pods with which it starts.
+    :param pods: its pods, including ended ones; without any it is "Pending" again.
+    :param bound: pods with a node, including running and ended ones.
+    :param running: running pods.
+    :param succeeded: pods that have succeeded.
+    :param failed: pods that have failed.
+    :raises ValueError: a number is negative, or the phase is unknown.
+    :raises TypeError: an argument has a wrong type.
 
-    "Pending" until there are as many pods as needed, then "PreScheduling" and, as soon as one is
-    bound, "Scheduling" until enough are; "Scheduled"; "Running" when enough run or have succeeded;
-    "Failed" when one has failed and enough run or have ended; "Finished" when enough have
-    succeeded. Source: Koordinator's PodGroup controller, whose phases take a pass for each step.
+    "Pending" until there are enough pods, then "PreScheduling"; "Scheduling" from the first bound
+    pod until enough are bound; "Scheduled"; "Running" when enough run or have succeeded; "Failed"
+    when a pod has failed and enough run or have ended; "Finished" when enough have succeeded.
+    Source: Koordinator's PodGroup controller, whose phases take a pass for each step.
 
     >>> from hivecore.gangs import gang_phase
     >>> gang_phase("", 2, pods=2), gang_phase("PreScheduling", 2, pods=2, bound=1)

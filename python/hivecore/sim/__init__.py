@@ -1,8 +1,8 @@
 """A trace-driven simulator of multi-tenant GPU clusters, built on hivecore's public API.
 
-`simulate` lets jobs run under any `hivecore.scheduler.Scheduler`. A `Workload` is a trace on the
-nodes that its tenants own; `replay` runs it through private clusters, quotas and cells, which are
-configurations of a scheduler; `summarize` turns the outcome into figures per tenant.
+`simulate` runs jobs under any `hivecore.scheduler.Scheduler`. A `Workload` is a trace on the nodes
+that its tenants own; `replay` runs it in private clusters, with quotas and in cells; `summarize`
+returns figures per tenant.
 """
 
 from hivecore.sim.metrics import Figures, findings, summarize

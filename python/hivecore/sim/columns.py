@@ -1,10 +1,10 @@
-r"""Columns of figures: how each is headed, shown and named, described once.
+r"""Columns of figures: heading, format and unit, defined once.
 
-A record of figures says it in its annotations:
+A record of figures has them in its annotations:
 
     mean_delay: Annotated[float, columns.time("mean\ndelay")]
 
-From these come the columns of a table (`of`) and the keys of the JSON (`as_json`).
+`of` returns a table's columns, `as_json` the keys and values of the JSON.
 """
 
 from collections.abc import Callable, Hashable
@@ -32,12 +32,11 @@ __all__ = [
 class Column:
     """How a figure is shown.
 
-    :param heading: above it; what has none is in the JSON only.
-    :param show: makes it text, as a format or a function. NaN is shown as "-", what is not there
-        (``None``) not at all.
-    :param unit: behind its name in the JSON.
-    :param is_name: to the left, while figures are to the right.
-    :param once: not repeated below an equal one, as long as all to the left of it are equal too.
+    :param heading: of the column; a figure without one is only in the JSON.
+    :param show: a format or a function. NaN is shown as "-", ``None`` as nothing.
+    :param unit: suffix of its name in the JSON.
+    :param is_name: left-aligned, unlike figures.
+    :param once: leave it out below an equal value, if everything to its left is equal too.
     """
 
     heading: str = ""
@@ -47,14 +46,14 @@ class Column:
     once: bool = False
 
     def text(self, value: Any) -> str:
-        """Return a value as it is shown."""
+        """Return a value as text."""
         if value is None or _is_missing(value):
             return "" if value is None else "-"
         return self.show.format(value) if isinstance(self.show, str) else self.show(value)
 
     @property
     def words(self) -> str:
-        """The heading in one line."""
+        """The heading as one line."""
         return self.heading.replace("-\n", "").replace("\n", " ")
 
 
@@ -77,7 +76,7 @@ def hours(seconds: float) -> str:
     return f"{seconds / 3600:,.{2 if seconds < 360_000 else 1}f}"
 
 
-#: Columns of names, of whole numbers, of shares in percent, and of times, in seconds in the JSON.
+#: Columns of names, whole numbers, percentages, and times (in seconds in the JSON).
 label = partial(Column, is_name=True)
 count = partial(Column, show="{:,}")
 share = partial(Column, show="{:.1%}")
@@ -92,18 +91,18 @@ def _described(record: Hashable) -> dict[str, Column]:
 
 
 def of(record: type) -> list[Column]:
-    """Return the columns that a class of records describes, and a table shows."""
+    """Return the table columns that a class of records defines."""
     return [column for column in _described(record).values() if column.heading]
 
 
 def values(figures: Any) -> list[Any]:
-    """Return the values of a record for these columns."""
+    """Return a record's values for these columns."""
     described = _described(figures.__class__).items()
     return [getattr(figures, name) for name, column in described if column.heading]
 
 
 def as_json(figures: Any) -> dict[str, Any]:
-    """Return a record of figures as plain data: a time says its unit, NaN is null."""
+    """Return a record as plain data: names of times have a unit, NaN becomes null."""
     data = {}
     for name, column in _described(figures.__class__).items():
         value = getattr(figures, name)

@@ -1,19 +1,18 @@
-"""The ways to share a cluster that a replay compares: each is a scheduler made of other parts.
+"""The ways to share a cluster that a replay compares, each as a configured scheduler.
 
-Nodes are the same everywhere, and so are the cells that a job asks for; each tenant has a queue, of
-which only the head may start.
+All have the same nodes, and jobs ask for the same cells. Each tenant has a queue, and only its head
+may start.
 
-private   each tenant alone on its nodes: a chain of its own for each. The yardstick.
+private   each tenant alone on its nodes, as a chain of its own. The reference.
 quota     tenants share all nodes, and each may hold as many GPUs as it owns, wherever they are, as
-          YARN, Kubernetes and most batch schedulers have it. Its quotas count GPUs, not nodes: one
-          tenant's small jobs may still be running on every node when another asks for a node that
-          it owns.
+          in YARN, Kubernetes and most batch schedulers. Quotas count GPUs, not nodes: when a tenant
+          asks for a whole node, small jobs of others may run on every node.
 cells     tenants share all nodes, and each owns whole node cells, bound to nodes only while in use
           (HiveD, OSDI'20): what a tenant can start depends on its own cells alone.
-lending   cells, and waiting jobs may run on idle ones meanwhile.
-backfill  each tenant alone on its nodes, as "private", but jobs behind the head of the queue start
-          if that does not delay it (EASY), with exact estimates. What lending gains beyond this
-          comes from sharing; the rest is the order of jobs.
+lending   cells, and waiting jobs may run on idle ones.
+backfill  as private, but jobs behind the head of the queue start if that does not delay it (EASY),
+          with exact estimates. What lending gains beyond this comes from sharing; the rest from the
+          order of jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +29,14 @@ __all__ = ["configure", "jobs_of"]
 def configure(
     policy: str, work: Workload, sharing: Sharing | None = None, storage: StoragePool | None = None
 ) -> Scheduler:
-    """A scheduler without jobs for a workload's tenants.
+    """Return a scheduler without jobs for a workload's tenants.
 
     :param policy: "private", "quota", "cells", "lending" or "backfill".
-    :param sharing: beside cells, on which terms jobs share GPUs.
-    :param storage: beside cells, what jobs read from.
+    :param sharing: with cells, how jobs share GPUs.
+    :param storage: with cells, what jobs read from.
     """
     owned = dict(zip(work.trace.tenants, work.nodes, strict=True))
-    # Among tenants the job that came first is tried first.
+    # Among tenants, the job that came first is tried first.
     queues = TenantQueues(order="arrival", blocking="fifo")
     if policy == "private":
         return Scheduler(queues=queues, cells=_private(owned), immediate=True)
@@ -69,12 +68,12 @@ def _private(owned: Mapping[str, int]) -> CellCluster:
 
 
 def _shared(owned: Mapping[str, int], promised: Mapping[str, int]) -> CellCluster:
-    """All nodes together, and how many node cells each tenant is promised."""
+    """Return all nodes together, with the number of node cells that each tenant owns."""
     promises = {
         name: {CHAIN: {LEVELS[-1]: nodes}} if nodes else {} for name, nodes in promised.items()
     }
     chains = {CHAIN: _chain(sum(owned.values()))}
-    # So what runs on idle cells does not change which nodes a tenant's own jobs get.
+    # So jobs on idle cells do not change which nodes a tenant's own jobs get.
     return CellCluster(ClusterSpec(chains=chains, virtual_clusters=promises), evictions="private")
 
 
@@ -89,13 +88,13 @@ def _quotas(owned: Mapping[str, int]) -> QuotaTree:
 
 
 def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
-    """The jobs of a workload, named by their rows; to backfill, with their run times.
+    """Return a workload's jobs, named by row; for "backfill" with run times.
 
-    Under quotas no tenant is promised any cells, so that all are opportunistic there.
+    Under quotas no tenant owns cells, so all jobs are opportunistic.
     """
     names = work.trace.tenants
     guaranteed = policy != "quota"
-    # A node and a GPU are the cell that they are in any case.
+    # Single nodes and GPUs are always inside a cell.
     where = [
         Where(within=name if 0 < level < NODE - 1 else "") for level, name in enumerate(LEVELS)
     ]

@@ -1,8 +1,8 @@
-"""What all commands share: kinds of arguments, a stopwatch, and ways to print and write.
+"""Shared by all commands: types of arguments, a stopwatch, printing and writing.
 
-Output that is read on a screen is fitted to its width. What goes to a file or a pipe has a sentence
-per line and whole tables, of 80 columns if they fit. No escape sequence is written where `NO_COLOR`
-is set (no-color.org), where the output is no screen, or on a dumb one.
+On a screen, output is fitted to the width. In a file or a pipe, each sentence is a line and tables
+are whole, in 80 columns if possible. No escape sequences are written if `NO_COLOR` is set
+(no-color.org), if the output is not a screen, or on a dumb terminal.
 """
 
 import argparse
@@ -42,17 +42,17 @@ __all__ = [
     "write_json",
 ]
 
-_LIST_WIDTH = 40  # figures stay near their headings
+_LIST_WIDTH = 40  # so that figures stay near their headings
 
 
 def add(parser: Any, name: str, metavar: str | tuple[str, str], help: str, **options: Any) -> None:
-    """Add an option, or an argument, to a parser; its help may have a gap for the choices."""
+    """Add an option or an argument to a parser; ``{}`` in its help is replaced by the choices."""
     help = help.format(", ".join(options.get("choices", ())))
     parser.add_argument(name, metavar=metavar, help=help, **options)
 
 
 def replay_kind(kinds: Any, name: str, files: str, what: str, run: Any) -> Any:
-    """Return a new parser of a kind of replay, with the options that all have."""
+    """Return a new parser for a kind of replay, with the common options."""
     usage = f"hivecore replay {name} [options] {files}"
     help, description = what.partition(":")[0], f"Replays {what}."
     kind = kinds.add_parser(name, usage=usage, help=help, description=description)
@@ -66,7 +66,7 @@ def replay_kind(kinds: Any, name: str, files: str, what: str, run: Any) -> Any:
 
 
 def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:
-    """Return what reads a whole number in these limits."""
+    """Return a parser of whole numbers within limits."""
 
     def read(text: str) -> int:
         value = least - 1
@@ -82,7 +82,7 @@ def whole(least: int = 1, most: float = inf) -> Callable[[str], int]:
 
 
 def between(least: float, most: float) -> Callable[[str], float]:
-    """Return what reads a number in these limits, which are above 0."""
+    """Return a parser of positive numbers within limits."""
 
     def read(text: str) -> float:
         value = 0.0
@@ -98,12 +98,12 @@ def between(least: float, most: float) -> Callable[[str], float]:
 
 
 def factor(text: str) -> float:
-    """Return a number from a millionth to a million."""
+    """Parse a number from a millionth to a million."""
     return between(1e-6, 1e6)(text)
 
 
 def pair(sides: str) -> Callable[[str], tuple[str, str]]:
-    """Return what reads two texts with an equals sign between them."""
+    """Return a parser of two texts around an equals sign."""
 
     def read(text: str) -> tuple[str, str]:
         left, _, right = text.partition("=")
@@ -115,7 +115,7 @@ def pair(sides: str) -> Callable[[str], tuple[str, str]]:
 
 
 def picture(*endings: str) -> Callable[[str], Path]:
-    """Return what reads the path of a picture, whose name has one of these endings."""
+    """Return a parser of a picture's path, which must have one of these endings."""
 
     def read(text: str) -> Path:
         if Path(text).suffix.lower() not in endings:
@@ -132,7 +132,7 @@ def _refused(allowed: str, text: str) -> argparse.ArgumentTypeError:
 
 @contextmanager
 def named(what: object) -> Iterator[None]:
-    """Put the option or the file that is to blame before the message of a `ValueError`.
+    """Prefix the message of a `ValueError` with an option or a file.
 
     >>> with named("--load 3"):
     ...     raise ValueError("too much")
@@ -146,7 +146,7 @@ def named(what: object) -> Iterator[None]:
 
 
 class Stopwatch:
-    """Times the steps of a command.
+    """Measures the duration of a command's steps.
 
     >>> watch = Stopwatch()
     >>> with watch("read"):
@@ -160,7 +160,7 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """Time what is done in this context."""
+        """Measure the context."""
         begin = perf_counter()
         yield
         self.seconds[step] = round(perf_counter() - begin, 3)
@@ -168,10 +168,10 @@ class Stopwatch:
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
-    """Show how many jobs have been submitted, where it can be seen.
+    """Show how many jobs have been submitted, if the output is a screen.
 
     :param total: jobs of all steps.
-    :returns: what is told the name of a step, and answers with what is told its jobs so far.
+    :returns: step name -> a function to call with the number of its jobs so far.
     """
     from tqdm import tqdm
 
@@ -190,25 +190,25 @@ def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]
 
 
 def file_names(paths: Iterable[Path]) -> list[str]:
-    """Return names without folders: equal replays should give equal files on any machine."""
+    """Return names without folders, so that equal replays give equal files on any machine."""
     return [path.name for path in paths]
 
 
 def say_written(*paths: Path) -> None:
-    """Print a line per file."""
+    """Print a line for each file."""
     for path in paths:
         print(f"wrote {path}")
 
 
 def print_sentence(text: str) -> None:
-    """Print a sentence, on a screen broken between words."""
+    """Print a sentence, wrapped on a screen."""
     if sys.stdout.isatty():
         text = fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
     print(text)
 
 
 def print_report(report: Report) -> None:
-    """Print a report: its table, loosely or closely set, or as lists, and its findings."""
+    """Print a report: its table (loose or compact) or lists, and its findings."""
     if report.rows:
         _print_table(report)
     for sentence in report.findings:
@@ -226,7 +226,7 @@ def _print_table(report: Report) -> None:
         table.padding = 0
         needed = console.measure(table, options=anywhere).minimum
         fits = needed <= console.width
-        # In a file or a pipe a table may be wider: to cut or fold it would spoil its figures.
+        # In a file or a pipe a table may be wider, as cutting or folding would spoil its figures.
         if not fits and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
             console.width = needed
             fits = True
@@ -245,7 +245,7 @@ def publish(
     json_file: Path | None,
     pictures: Path | None,
 ) -> None:
-    """Print a report, draw its pictures, write its JSON and print how long all steps took."""
+    """Print a report and the times of all steps, draw its pictures, and write its JSON."""
     with watch("report"):
         print_report(report)
         if pictures:
@@ -257,11 +257,11 @@ def publish(
 
 
 def try_outputs(file: Path | None, folder: Path | None) -> None:
-    """Find out whether results could be written; nothing is left behind, and no file changed.
+    """Check that results can be written, without leaving or changing anything.
 
-    :param file: for `write_json`; may lie in ``folder``.
-    :param folder: made when it is written to, with its parents.
-    :raises OSError: one cannot be written.
+    :param file: for `write_json`; may be inside ``folder``.
+    :param folder: created when written to, with its parents.
+    :raises OSError: writing is impossible.
     """
     created: list[Path] = []
     try:
@@ -272,7 +272,7 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
             if not folder.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             TemporaryFile(dir=folder).close()
-        # A terminal or a pipe, which opening could disturb, is taken as it is.
+        # Opening a terminal or a pipe could disturb it, so it is not checked.
         if file is not None and (not file.exists() or file.is_file() or file.is_dir()):
             new = not file.exists()
             file.open("ab").close()
@@ -284,7 +284,7 @@ def try_outputs(file: Path | None, folder: Path | None) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON, and say so."""
+    """Write plain data as JSON, and print the path."""
     try:
         path.write_text(json.dumps(data, indent=1) + "\n")
     except OSError as error:

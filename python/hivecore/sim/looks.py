@@ -1,23 +1,23 @@
-"""Where a simulation is, told now and then."""
+"""Reports the progress of a simulation from time to time."""
 
 from collections.abc import Callable
 
 from hivecore.sim.simulate import Watch
 
-__all__ = ["Told", "looks"]
+__all__ = ["Notify", "looks"]
 
-#: What is told how many jobs have been submitted so far.
-Told = Callable[[int], None]
+#: Called with the number of jobs submitted so far.
+Notify = Callable[[int], None]
 _LOOKS = 200
 
 
-def looks(told: Told | None, last: float) -> Watch | None:
-    """Return what watches `simulate` and tells it, if there is something to tell; until `last`."""
-    if told is None:
+def looks(notify: Notify | None, last: float) -> Watch | None:
+    """Return a watch for `simulate` that reports progress until `last`; None without a receiver."""
+    if notify is None:
         return None
 
     def look(now: float, come: int) -> float:
-        told(come)
+        notify(come)
         return now + max(last / _LOOKS, 1.0)
 
     return look

@@ -1,8 +1,8 @@
-"""Figures per tenant and policy, and what they come to in plain sentences.
+"""Figures per tenant and policy, and findings in plain sentences.
 
-Delays and excess are in seconds. Excess is the start under a policy minus the start in the private
-cluster; a policy may also start jobs earlier, so the mean over all jobs says little about promises
-kept, and the excess is reported for the jobs that start later.
+Delays and excess are in seconds. Excess is a job's start minus its start in the private cluster. A
+policy may also start jobs earlier, so the mean over all jobs says little about guarantees; excess
+is reported for the jobs that start later.
 """
 
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ __all__ = ["Figures", "figures_of", "findings", "summarize"]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one tenant, or all of them, got from one policy.
+    """What a tenant, or all tenants together, got from a policy.
 
-    :param tenant: its name, or None for all tenants together.
-    :param nodes: nodes of 8 GPUs owned.
-    :param jobs: jobs replayed; all figures of a tenant without jobs are 0.
-    :param mean_delay: seconds from submission to start, mean over all jobs.
+    :param tenant: its name, or None for all tenants.
+    :param nodes: owned nodes of 8 GPUs.
+    :param jobs: replayed jobs; without any, all figures are 0.
+    :param mean_delay: mean seconds from submission to start.
     :param p99_delay: their 99th percentile, interpolated linearly.
     :param max_delay: the longest.
     :param later: jobs that start later than in the private cluster.
-    :param mean_excess: seconds by which these do, mean over them; 0 if there are none.
+    :param mean_excess: the mean of their delays in seconds; 0 if there are none.
     :param max_excess: the longest.
-    :param utilisation: share of the owned GPUs in use by the jobs' final runs, mean over
-        `Workload.window`; above 1 on borrowed cells.
+    :param utilisation: mean fraction of the owned GPUs used by the jobs' final runs during
+        `Workload.window`; above 1 with borrowed cells.
     """
 
     tenant: str | None
@@ -49,11 +49,11 @@ class Figures:
 
 
 def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:
-    """Return the figures of each tenant in order, then those of all together.
+    """Return the figures of each tenant, then those of all tenants together.
 
     :param replay: outcome of a replay.
-    :param policy: one that was replayed.
-    :raises KeyError: a policy that was not.
+    :param policy: a replayed policy.
+    :raises KeyError: the policy was not replayed.
 
     Cost: O(tenants jobs).
 
@@ -92,11 +92,11 @@ def figures_of(
     """Return the figures of some jobs, wherever they ran.
 
     :param work: all jobs.
-    :param start: float64[jobs], seconds, when each began the run that it completed.
+    :param start: float64[jobs], seconds, start of the completed run.
     :param private: float64[jobs], the same in the private clusters.
-    :param own: bool[jobs], which count.
+    :param own: bool[jobs], which jobs count.
     :param tenant: see `Figures`.
-    :param gpus: that they had together.
+    :param gpus: the GPUs that they had together.
 
     Cost: O(jobs).
     """
@@ -123,7 +123,7 @@ def figures_of(
 
 
 def findings(replay: Replay) -> list[str]:
-    """Return what the replay shows, in sentences computed from its figures.
+    """Return findings, as sentences computed from the figures.
 
     :param replay: outcome of a replay.
 

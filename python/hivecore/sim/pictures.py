@@ -1,6 +1,6 @@
-"""What the pictures have in common: colours, panels, titles, files.
+"""Shared by the pictures: colours, panels, titles, files.
 
-Colours are those of Okabe and Ito, which people with colour-blindness tell apart.
+Colours are those of Okabe and Ito, which colour-blind people can distinguish.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ HOUR, DAY = 3600.0, 86400.0
 def panels(
     rows: int = 1, columns: int = 1, size: tuple[float, float] = (9, 4.6), **share: Any
 ) -> tuple["Figure", list["Axes"]]:
-    """Return a figure of so many inches, and its panels."""
+    """Return a figure of a size in inches, and its panels."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -57,7 +57,7 @@ def panels(
 def frame(
     axes: "Axes", title: str, legend: Any = None, grid: Any = "both", **settings: Any
 ) -> None:
-    """Say what a panel shows, set its labels and limits, and put a legend somewhere in it."""
+    """Set a panel's title, labels and limits, and place its legend."""
     axes.set_title(title, loc="left", fontweight="bold", fontsize=11)
     axes.set(**settings)
     if grid:
@@ -73,7 +73,7 @@ def legend_below(figure: "Figure", ncols: int = 4, **of: Any) -> None:
 
 
 def comparison(text: str, means: dict[str, float], form: str = "{:,.1f}") -> str:
-    """Return a title that tells the first and the last of several means, if they differ."""
+    """Return a title that compares the first and the last mean, if they differ."""
     best, worst = next(iter(means)), next(reversed(means))
     title = text.format(form.format(means[best]), best)
     worse = f",\n{form.format(means[worst])} under {worst}"
@@ -81,7 +81,7 @@ def comparison(text: str, means: dict[str, float], form: str = "{:,.1f}") -> str
 
 
 def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]]) -> "Figure":
-    """Draw the distribution of completion times, a line with its style for each policy."""
+    """Draw the distribution of completion times, a line for each policy."""
     figure, (axes,) = panels()
     longest = max(float(each.max()) for each in hours.values())
     means = {policy: float(each.mean()) for policy, each in hours.items()}
@@ -103,9 +103,9 @@ def completion(hours: Mapping[str, Floats], styles: Sequence[Mapping[str, Any]])
 
 
 def waits_picture(waits: Mapping[str, Sequence[float]], jobs: int) -> "Figure":
-    """Draw how many of some jobs have started after so many seconds, a line for each scheduler.
+    """Draw how many jobs have started after so many seconds, a line for each scheduler.
 
-    :param waits: by scheduler the seconds that the jobs waited which it has started.
+    :param waits: scheduler -> waiting times in seconds of the jobs that it started.
     """
     figure, (axes,) = panels()
     longest = max((max(each, default=0.0) for each in waits.values()), default=0.0)
@@ -120,7 +120,7 @@ def waits_picture(waits: Mapping[str, Sequence[float]], jobs: int) -> "Figure":
 
 
 def literal(name: str) -> str:
-    r"""Return a name as Matplotlib shows it: no part of it is mathematics, or hides it in legends.
+    r"""Return a name as literal text for Matplotlib: without mathematics, and shown in legends.
 
     >>> print(literal("_a$b$"))
      _a\$b\$
@@ -129,9 +129,9 @@ def literal(name: str) -> str:
 
 
 def rising(values: Floats, until: float) -> tuple[Floats, Floats]:
-    """Return the steps of a line that tells how many values there are up to each, until an end.
+    """Return the steps of a line that counts the values up to each point, until an end.
 
-    >>> [one.tolist() for one in rising(np.array([5.0, 2.0]), 9.0)]
+    >>> [axis.tolist() for axis in rising(np.array([5.0, 2.0]), 9.0)]
     [[2.0, 2.0, 5.0, 9.0], [0.0, 1.0, 2.0, 2.0]]
     """
     if not len(values):

@@ -1,4 +1,4 @@
-"""The same jobs through several policies, each job compared with itself in its private cluster."""
+"""Replays jobs under several policies, and compares each job with its private cluster."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from hivecore.cells import CellCluster
 from hivecore.scheduler import Scheduler
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.figures import fragmentation
-from hivecore.sim.looks import Told
+from hivecore.sim.looks import Notify
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
@@ -19,23 +19,23 @@ __all__ = ["BACKFILL", "LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Replay"
 
 #: The policies in the order in which they are run and reported.
 POLICIES = ("private", "quota", "cells")
-#: Cells, while waiting jobs may run on those that are idle; replayed only if it is asked for.
+#: Cells with waiting jobs on idle ones; replayed only on request.
 LENDING = "lending"
 BACKFILL = "backfill"
-#: Seconds: where two policies start a job at the same event, sums of durations may be rounded in
-#: different ways.
+#: Seconds: if two policies start a job at the same event, sums of durations may be rounded
+#: differently.
 TOLERANCE = 1e-6
 _SAMPLES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Borrowing:
-    """What waiting jobs did with the idle cells of others.
+    """What waiting jobs did on other tenants' idle cells.
 
-    :param gpu_hours: work done on borrowed cells, lost work not included.
+    :param gpu_hours: work done on borrowed cells, without lost work.
     :param promotions: runs that moved to their tenant's own cells.
     :param preemptions: runs that lost their cells to a guaranteed job.
-    :param lost_gpu_hours: work of those runs, which was lost.
+    :param lost_gpu_hours: work of the preempted runs.
     """
 
     gpu_hours: float
@@ -46,12 +46,12 @@ class Borrowing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """The outcome of one policy.
+    """The outcome of a policy.
 
-    :param start: float64[jobs], seconds, when each job began the run that it completed.
-    :param free: int64[samples], free GPUs at the instants of the samples.
-    :param stranded: int64[samples], those of them that are not in wholly free nodes.
-    :param borrowing: with opportunistic jobs only.
+    :param start: float64[jobs], seconds, start of the completed run.
+    :param free: int64[samples], free GPUs.
+    :param stranded: int64[samples], free GPUs outside entirely free nodes.
+    :param borrowing: only with opportunistic jobs.
     """
 
     start: npt.NDArray[np.float64]
@@ -61,17 +61,17 @@ class Run:
 
     @property
     def fragmentation(self) -> float:
-        """Share of the free GPUs that are not in wholly free nodes, over all samples together."""
+        """The fraction of free GPUs outside entirely free nodes, over all samples."""
         return fragmentation(self.free, self.stranded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """The outcomes of all replayed policies on one workload.
+    """The outcomes of all replayed policies on a workload.
 
     :param work: the jobs.
-    :param instants: float64[samples], seconds, when `Run.free` was recorded.
-    :param runs: outcome per policy, "private" always among them.
+    :param instants: float64[samples], seconds, when `Run.free` was sampled.
+    :param runs: outcome by policy, always including "private".
     """
 
     work: Workload
@@ -79,15 +79,19 @@ class Replay:
     runs: dict[str, Run]
 
     def delay(self, policy: str) -> npt.NDArray[np.float64]:
-        """Queueing delay of each job, float64[jobs], seconds from submission to start."""
+        """Return the queueing delay of each job, float64[jobs], seconds from
+        submission to start.
+        """
         return self.runs[policy].start - self.work.trace.submit
 
     def excess(self, policy: str) -> npt.NDArray[np.float64]:
-        """Start of each job minus its start in its private cluster, float64[jobs], seconds."""
+        """Return each job's start minus its start in its private cluster,
+        float64[jobs], seconds.
+        """
         return self.runs[policy].start - self.runs["private"].start
 
     def later(self, policy: str) -> npt.NDArray[np.bool_]:
-        """Which jobs start later than in their private cluster, by more than a microsecond."""
+        """Return which jobs start over a microsecond later than in their private cluster."""
         return self.excess(policy) > TOLERANCE
 
 
@@ -95,16 +99,16 @@ def replay(
     work: Workload,
     policies: Iterable[str] = POLICIES,
     opportunistic: bool = False,
-    progress: Callable[[str], Told] | None = None,
+    progress: Callable[[str], Notify] | None = None,
 ) -> Replay:
     """Return when each job starts under each policy.
 
     :param work: the jobs.
     :param policies: names among `POLICIES`, `LENDING` and `BACKFILL`; "private" is always replayed,
-        as the yardstick.
+        as the reference.
     :param opportunistic: whether waiting jobs may run on idle cells under "cells".
-    :param progress: called with a policy's name before its run; what it returns is called now and
-        then with the number of jobs submitted so far, and at the end with all of them.
+    :param progress: called with a policy's name before its run; the result is called from time to
+        time, and at the end, with the number of jobs submitted so far.
     :raises ValueError: an unknown policy.
 
     Deterministic. Cost: see `simulate`.
@@ -138,7 +142,7 @@ def _run(
     work: Workload,
     instants: npt.NDArray[np.float64],
     opportunistic: bool,
-    progress: Told | None,
+    progress: Notify | None,
 ) -> Run:
     policy = LENDING if opportunistic and name == "cells" else name
     scheduler = configure(policy, work)
@@ -163,13 +167,13 @@ def _borrowing(work: Workload, outcome: Outcome) -> Borrowing:
 
 
 class _Sampler:
-    """Records the free GPUs at given instants, and tells the progress at the same time."""
+    """Samples the free GPUs at given instants, and reports progress at the same time."""
 
     def __init__(
         self,
         instants: npt.NDArray[np.float64],
         scheduler: Scheduler,
-        progress: Told | None,
+        progress: Notify | None,
     ) -> None:
         assert scheduler.cells is not None
         self.instants, self.cells, self.progress = instants.tolist(), scheduler.cells, progress
@@ -177,7 +181,7 @@ class _Sampler:
         self.counts: list[tuple[int, int]] = []
 
     def advance(self, now: float, submitted: int) -> float:
-        """Record the state for all instants before ``now``; returns the next one."""
+        """Record the state for all instants before ``now``; return the next instant."""
         while len(self.counts) < len(self.instants):
             instant: float = self.instants[len(self.counts)]
             if instant >= now:
@@ -189,7 +193,7 @@ class _Sampler:
 
 
 def _free_gpus(cells: CellCluster, chains: tuple[str, ...]) -> tuple[int, int]:
-    """The free GPUs, and those of them that are not in wholly free nodes."""
+    """Return the free GPUs, and those outside entirely free nodes."""
     free = stranded = 0
     for chain in chains:
         idle = cells.idle_leaves(chain)

@@ -1,4 +1,4 @@
-"""`hivecore replay`: a trace under several policies, of which each kind of replay has its own."""
+"""`hivecore replay`: a trace under several policies; each kind of replay has its own."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ _KINDS = ("tenants", "jobs", "storage", "pods", "spec")
 
 
 def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
-    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
+    """Add the command to a parser; `read` reads a spec's file."""
     replay = commands.add_parser(
         "replay",
         help="replay traces: tenants, jobs, storage, pods, or specs of schedulers",
@@ -30,7 +30,7 @@ def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any
     add_tenants(kinds)
     jobs, storage, pods = add_jobs(kinds), add_storage(kinds), add_pods(kinds)
     add_spec(kinds, read)
-    # The spelling without a kind has these options, too.
+    # The command without a kind has these options as well.
     hidden: dict[str, Any] = dict.fromkeys(("help", "default"), argparse.SUPPRESS)
     jobs.add_argument("--format", choices=["muri"], **hidden)
     pods.add_argument("--format", choices=["openb"], **hidden)
@@ -38,7 +38,7 @@ def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any
 
 
 def kind_of(given: Sequence[str]) -> str:
-    """Return the kind of a replay that is spelled without one; "" if it is spelled with one."""
+    """Return the kind of a replay whose command does not name it; "" if it does."""
     if not given or given[0] in (*_KINDS, "-h", "--help"):
         return ""
     probe = argparse.ArgumentParser(add_help=False)

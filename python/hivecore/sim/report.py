@@ -1,4 +1,4 @@
-"""What a simulation comes to: a table for people, JSON for programs, pictures."""
+"""The report of a simulation: a table for people, JSON for programs, pictures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,30 +18,30 @@ __all__ = ["Report", "dropped", "require"]
 
 
 def require(library: str) -> None:
-    """Say how to get a library of the extra ``sim``, if it is missing."""
+    """Explain how to install a missing library of the extra ``sim``."""
     if not find_spec(library):
         message = f"this needs {library}: pip install 'hivecore[sim]'"
         raise ModuleNotFoundError(message, name=library)
 
 
 def dropped(reasons: Mapping[str, int]) -> list[str]:
-    """Return how many jobs of a trace are left out, and why, in sentences."""
+    """Return how many jobs of a trace are left out, and why, as sentences."""
     return [f"{jobs:,} jobs of the trace dropped: {reason}." for reason, jobs in reasons.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Rows of figures with all that is said of them.
+    """Rows of figures with everything that is said about them.
 
     :param title: what the figures are, with their unit.
     :param columns: of the rows.
     :param rows: with a value for each column.
-    :param notes: what the headings do not say, a line each.
+    :param notes: lines that explain the headings.
     :param findings: sentences.
     :param schema: of the JSON.
-    :param data: what the JSON has beside its schema, the configuration and the times of the steps.
-    :param pictures: what draws each, by the names of their files without suffix.
-    :param sections: whether a line parts rows whose first values differ.
+    :param data: of the JSON, beside its schema, configuration and times.
+    :param pictures: file name without suffix -> a function that draws it.
+    :param sections: whether a line separates rows with different first values.
 
     >>> columns = [Column("policy", is_name=True), Column("late", "{:,}")]
     >>> report = Report("Jobs", columns, [("fifo", 1024)])
@@ -63,7 +63,7 @@ class Report:
     sections: bool = False
 
     def cells(self, repeat: bool = False) -> list[list[str]]:
-        """Return the rows as they are shown, perhaps with names in each row."""
+        """Return the rows as text, optionally with repeated names."""
         shown = []
         before: Sequence[Any] = ()
         for row in self.rows:
@@ -77,7 +77,7 @@ class Report:
         return shown
 
     def table(self) -> "Table":
-        """Return a table of Rich."""
+        """Return a Rich table."""
         require("rich")
         from rich.box import SIMPLE_HEAD
         from rich.cells import cell_len
@@ -103,11 +103,11 @@ class Report:
         for place, (row, texts) in enumerate(zip(self.rows, rows, strict=True)):
             if self.sections and place and row[0] != self.rows[place - 1][0]:
                 table.add_section()
-            table.add_row(*map(Text, texts))  # as text: a name in brackets is no colour
+            table.add_row(*map(Text, texts))  # as text, so that a name in brackets is not a colour
         return table
 
     def lists(self, width: int) -> str:
-        """Return the rows one below the other, each as a list of its figures in this width."""
+        """Return the rows below each other, each as a list of figures in this width."""
         blocks = [fill(self.title, width)]
         for row in self.cells(repeat=True):
             named, lines = [], []
@@ -128,8 +128,8 @@ class Report:
     ) -> dict[str, Any]:
         """Return plain data for `json.dump`; times are in seconds.
 
-        :param configuration: how the report was asked for, stored as it is.
-        :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
+        :param configuration: how the report was requested, stored unchanged.
+        :param runtime_seconds: durations of the steps; all else is equal for equal inputs.
         """
         return {
             "schema": self.schema,
@@ -139,7 +139,7 @@ class Report:
         }
 
     def save_pictures(self, folder: str | Path) -> list[Path]:
-        """Draw the pictures, write them as PNG files into a folder and return their paths."""
+        """Write the pictures as PNG files into a folder, and return their paths."""
         require("matplotlib")
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The event loop: jobs come, start, stop and end, as a `Scheduler` says.
+"""The event loop: jobs are submitted, start, stop and end, as a `Scheduler` decides.
 
-Time jumps from event to event. At each instant first jobs end, then what fails does so, then others
-come, then the scheduler decides. When jobs end, and what is left of one that stops, is the business
-of the object that keeps their progress.
+Time jumps from event to event. At each instant jobs end first, then failures happen, then jobs are
+submitted, then the scheduler decides. A separate object keeps the jobs' progress: when they end,
+and what remains of a stopped job.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ from hivecore.sim.worlds import World
 
 __all__ = ["Order", "Outcome", "Watch", "simulate"]
 
-#: Is told the time; answers with the names of jobs, see `Scheduler.reorder`.
+#: time -> names of jobs, see `Scheduler.reorder`.
 Order = Callable[[float], Sequence[str | Sequence[str]]]
 
-#: Is told the time before it moves on, and how many jobs have come; answers when to be told again.
+#: (time before it moves on, number of submitted jobs) -> when to call again.
 Watch = Callable[[float, int], float]
 
 
@@ -32,15 +32,14 @@ Watch = Callable[[float, int], float]
 class Outcome:
     """What became of each job.
 
-    :param start: float64[jobs], seconds, when each began the run that it completed; inf: it never
-        ran to its end.
-    :param end: float64[jobs], seconds; inf alike.
+    :param start: float64[jobs], seconds, start of the completed run; inf if the job never
+        completed.
+    :param end: float64[jobs], seconds; likewise.
     :param preemptions: int64[jobs], how often each was preempted.
-    :param lost: float64[jobs], seconds of work that each lost, where jobs that stop begin
-        again.
-    :param lent: float64[jobs], seconds of work on idle cells that were not lost.
-    :param promotions: how many runs went on from idle cells to those of their tenants.
-    :param refused: by name why a job never ran to its end, where that is no error.
+    :param lost: float64[jobs], lost seconds of work, if stopped jobs start over.
+    :param lent: float64[jobs], seconds of completed work on idle cells.
+    :param promotions: runs that moved from idle cells to those of their tenants.
+    :param refused: job -> why it never completed, if that is not an error.
     """
 
     start: npt.NDArray[np.float64]
@@ -65,23 +64,23 @@ def simulate(
 ) -> Outcome:
     """Return what becomes of jobs under a scheduler.
 
-    :param scheduler: without jobs. What it is made of is the policy. Its victims stop at once.
-    :param jobs: with names of their own.
-    :param submit: seconds at which they come, rising.
-    :param duration: seconds that each has to run when nothing slows it, positive.
-    :param world: how fast jobs run; ``None``: at full speed, whatever they share.
-    :param watch: is called with a time before the events of that time, or of a later one.
-    :param order: which jobs come first, for policies that stop and start jobs as they go: asked
-        before each decision, for `Scheduler.reorder`; ``None``: the scheduler's own queues say it.
-    :param progress: what jobs have done, what they keep of it when they stop, and what fails;
-        ``None``: they go as the world says, begin again when they stop, and nothing fails.
-    :param may_refuse: whether jobs may be rejected, or wait for ever: `Outcome.refused` says why.
-    :raises ValueError: the scheduler rejects a job though it may not, or knows jobs already, or the
-        numbers do not go together.
-    :raises InvariantError: a job never starts though it has to, or stands still for ever.
+    :param scheduler: without jobs. Its parts are the policy. Its victims stop at once.
+    :param jobs: with unique names.
+    :param submit: submission times in seconds, ascending.
+    :param duration: seconds of each job at full speed, positive.
+    :param world: how fast jobs run; by default at full speed, whatever they share.
+    :param watch: called with a time before the events of that time, or of a later one.
+    :param order: for policies that stop and start jobs: called before each decision, for
+        `Scheduler.reorder`. By default the scheduler's own queues decide.
+    :param progress: what jobs have done, keep when they stop, and what fails. By default jobs run
+        as the world says, start over when they stop, and nothing fails.
+    :param may_refuse: whether jobs may be rejected or wait forever, see `Outcome.refused`.
+    :raises ValueError: the scheduler rejects a job although it must not, or has jobs already, or
+        the lists do not match.
+    :raises InvariantError: a job never starts although it must, or never makes progress.
 
-    Ties: jobs that come at the same time come in the order given, and end in this order, too.
-    Cost: O(jobs log jobs), and that of the scheduler's decisions.
+    Ties: jobs submitted at the same time come, and end, in the given order. Cost: O(jobs log jobs)
+    and the scheduler's decisions.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, Scheduler
@@ -155,7 +154,7 @@ class _Loop:
                 pass
 
     def do(self, actions: Sequence[Action], now: float) -> bool:
-        """Do what the scheduler says; whether there is something to decide on after it."""
+        """Carry out the scheduler's actions; return whether there is more to decide."""
         stopped = False
         for action in actions:
             if isinstance(action, Start):

@@ -1,9 +1,7 @@
-"""Many replays at once, spread over processes or machines by joblib: loads by seeds by policies and
-specs.
+"""Many replays at once, over loads, seeds, policies and specs, distributed by joblib.
 
-The caller chooses where: inside `joblib.parallel_config(backend=...)` the same sweep runs in
-threads, in local processes, or on a Dask or Ray cluster. A replay is one task; only its figures
-come back.
+The caller chooses where: inside `joblib.parallel_config(backend=...)` a sweep runs in threads,
+local processes, or on a Dask or Ray cluster. A replay is a task that returns only its figures.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,14 +23,14 @@ __all__ = ["Point", "sweep"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figures of all tenants together, for one policy or spec, load and seed.
+    """The figures of all tenants together, for a policy or spec, a load and a seed.
 
     :param seed: of the generated trace, or None for a given one.
     :param load: see `sweep`.
-    :param policy: its name, or that of the spec.
-    :param figures: over all tenants; of a spec over the jobs that it runs, and all of its GPUs.
-    :param fragmentation: see `Run.fragmentation`; ``None``: of a spec.
-    :param refused: jobs that the spec rejects, or lets wait for ever.
+    :param policy: name of the policy or spec.
+    :param figures: over all tenants; for a spec, over the jobs that it runs and all of its GPUs.
+    :param fragmentation: see `Run.fragmentation`; ``None`` for a spec.
+    :param refused: jobs that the spec rejects or lets wait forever.
     """
 
     seed: int | None
@@ -56,20 +54,19 @@ def sweep(
 ) -> list[Point]:
     """Return a point per seed, load and policy or spec, in this order.
 
-    :param nodes: nodes of 8 GPUs that each tenant owns.
-    :param loads: of generated traces, or factors by which to scale the load of `trace`.
-    :param seeds: of generated traces; without meaning for a given trace, which is replayed once.
+    :param nodes: tenant -> owned nodes of 8 GPUs.
+    :param loads: of generated traces, or factors that scale the load of `trace`.
+    :param seeds: of generated traces; a given trace is replayed once.
     :param jobs: of each generated trace.
     :param trace: replayed instead of generated ones.
-    :param policies: names among `POLICIES`. "private" is replayed in any case, as the yardstick.
+    :param policies: names among `POLICIES`. "private" is always replayed, as the reference.
     :param opportunistic: see `replay`.
-    :param specs: by name what describes further schedulers, for the same jobs: those that could run
-        in the private clusters.
-    :param tenants: by tenant whose its jobs are under the specs, see `TraceJobs.with_tenants`.
+    :param specs: further schedulers by name, for the jobs that fit in the private clusters.
+    :param tenants: tenant -> its name in the specs, see `TraceJobs.with_tenants`.
     :raises ValueError: see `generate`, `Trace.scale_load`, `replay` and `replay_specs`; a policy is
-        unknown, or a spec is called like one; there is neither.
+        unknown, a spec has the name of a policy, or there is neither.
 
-    Needs joblib, and runs one replay after the other unless its configuration says otherwise.
+    Needs joblib, whose configuration sets the parallelism.
 
     >>> points = sweep({"speech": 8, "vision": 8}, loads=[0.5, 1.0], jobs=200, policies=["cells"])
     >>> [(point.seed, point.load, point.policy, point.figures.later) for point in points]

@@ -1,4 +1,4 @@
-"""Processes, threads or machines that take the tasks of a command, and end with it at Ctrl-C."""
+"""Processes, threads or machines for a command's tasks, which end with it at Ctrl-C."""
 
 import signal
 import sys
@@ -15,30 +15,30 @@ __all__ = ["deaf_children", "workers"]
 
 @contextmanager
 def workers(count: int, backend: str = "loky") -> Iterator[None]:
-    """Let joblib spread what is run in this context over so many workers, which it starts.
+    """Let joblib distribute tasks in this context over new workers.
 
-    :param count: at least 1; with 1 nothing is started.
+    :param count: at least 1; with 1 none is started.
     :param backend: of joblib.
     """
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config(backend=backend, n_jobs=count):
         if count > 1:
-            with deaf_children():  # starts all workers: a nap each, so that none takes two
+            with deaf_children():  # starts all workers: with a short sleep each, none takes two
                 Parallel()(delayed(sleep)(0.1) for _ in range(count))
         yield
 
 
 @contextmanager
 def deaf_children() -> Iterator[None]:
-    """Hold Ctrl-C back while workers start: they inherit that, and leave it to us to end them.
+    """Block Ctrl-C while workers start: they inherit that, and this process ends them.
 
-    A terminal tells every process of a command, and each of them would print its traceback.
+    A terminal interrupts every process of a command, and each would print its traceback.
     """
     if sys.platform == "win32" or current_thread() is not main_thread():
         yield
         return
-    # Helpers of these libraries, whose start would let Ctrl-C through again.
+    # Helper processes of these libraries would enable Ctrl-C again when they start.
     for library in ("multiprocessing", "joblib.externals.loky.backend"):
         import_module(f"{library}.resource_tracker").ensure_running()
     with held_back():  # in this process until they run

@@ -1,8 +1,8 @@
-"""What a replay runs: the jobs of a trace as requests for cells, and the nodes that tenants own.
+"""The input of a replay: a trace's jobs as requests for cells, and the tenants' nodes.
 
-Nodes have 8 GPUs, and their cells are the GPU, the pair, the quad and the node. A job of up to 8
-GPUs asks for one cell, a larger one for whole nodes; a size that is no cell size is rounded up.
-Every policy gets the same requests, and jobs that could never run are left out here, for all.
+Nodes have 8 GPUs; their cells are the GPU, the pair, the quad and the node. A job of up to 8 GPUs
+asks for a cell, a larger one for whole nodes; other sizes are rounded up. Every policy gets the
+same requests. Jobs that could never run are left out for all.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ GPUS_PER_NODE = 8
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """Jobs that a replay leaves out, and the work that they stand for."""
+    """Jobs that a replay leaves out, and their work."""
 
     jobs: int
     gpu_hours: float
@@ -45,15 +45,15 @@ class Excluded:
 class Workload:
     """The jobs of a trace as requests for cells.
 
-    :param trace: the jobs; its tenants are the owners of nodes, some perhaps without a job.
-    :param nodes: nodes of 8 GPUs per tenant.
-    :param level: int64[jobs], level of the asked cells: 1 GPU, 2 pair, 3 quad, 4 node.
-    :param cells: int64[jobs], number of the asked cells, above 1 for nodes only.
-    :param rounded: jobs whose size was rounded up.
+    :param trace: the jobs; its tenants own nodes, and some may have no job.
+    :param nodes: tenant -> nodes of 8 GPUs.
+    :param level: int64[jobs], level of the requested cells: 1 GPU, 2 pair, 3 quad, 4 node.
+    :param cells: int64[jobs], number of requested cells, above 1 only for nodes.
+    :param rounded: number of jobs whose size was rounded up.
     :param unowned: jobs left out because their tenant owns no node.
     :param oversized: jobs left out because they are larger than their tenant.
 
-    `Workload.of` makes one from a trace.
+    See `Workload.of`.
     """
 
     trace: Trace
@@ -69,8 +69,8 @@ class Workload:
         """Return the requests of a trace's jobs on a cluster of the tenants' nodes.
 
         :param trace: any trace.
-        :param nodes: nodes of 8 GPUs that each tenant owns, at least 1.
-        :raises ValueError: a tenant without nodes, or no job that could run.
+        :param nodes: tenant -> owned nodes of 8 GPUs, at least 1.
+        :raises ValueError: a tenant has no nodes, or no job could run.
 
         Cost: O(jobs).
 
@@ -115,14 +115,15 @@ class Workload:
 
     @property
     def held(self) -> npt.NDArray[np.int64]:
-        """GPUs that each job holds while it runs, int64[jobs]: its size rounded up."""
+        """int64[jobs], GPUs that each job holds while it runs: its size rounded up."""
         return self.cells << (self.level - 1)
 
     @property
     def window(self) -> float:
         """Seconds over which averages are taken: until the last submission.
 
-        Later the cluster only drains. If all jobs are submitted at once, until the longest is done.
+        After that the cluster only drains. If all jobs are submitted at once, until the longest
+        ends.
         """
         return float(self.trace.submit[-1] or self.trace.duration.max())
 
@@ -132,11 +133,11 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
 
     :param trace: any trace.
     :param oversubscribe: finite and positive.
-    :raises ValueError: any other factor.
+    :raises ValueError: another factor.
 
-    A tenant owns ceil(GPUs in use / (8 oversubscribe)) nodes, and never fewer than its largest job
-    needs. The GPUs in use are the average that its jobs would hold if each started at once: their
-    work over the time from the tenant's first submission to its last completion. Cost: O(jobs).
+    A tenant owns ceil(GPUs in use / (8 oversubscribe)) nodes, and at least what its largest job
+    needs. The GPUs in use are the average if each job started at once: work divided by the time
+    from the tenant's first submission to its last completion. Cost: O(jobs).
 
     >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [16, 32])
     >>> own_nodes(trace, 1.0), own_nodes(trace, 2.0)
@@ -150,7 +151,7 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
         submit, duration, gpus = trace.submit[own], trace.duration[own], trace.gpus[own]
         if not len(submit):
             continue
-        # A duration may be too short for the sum to tell.
+        # A duration may be lost in the rounding of the sum.
         span = max((submit + duration).max() - submit[0], duration.max())
         in_use = float(gpus @ duration) / float(span)
         average = ceil(in_use / (GPUS_PER_NODE * oversubscribe))

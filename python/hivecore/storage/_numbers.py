@@ -1,4 +1,4 @@
-"""Checks of numbers and arrays of them, before they reach the storage kernel."""
+"""Checks numbers and arrays before they reach the storage kernel."""
 
 from typing import Any, TypeVar
 
@@ -13,14 +13,14 @@ Bool = npt.NDArray[np.bool_]
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
-BYTE = 1e-9  # in GB: no dataset is smaller
-_TINY = 5e-324  # the least float above 0
-LARGEST = 1e15  # in MB/s or GB: sums and quotients of what is allowed stay finite
-LEAST = 1e-15  # what is less counts as 0: products and quotients never underflow
+BYTE = 1e-9  # in GB: the least size of a dataset
+_TINY = 5e-324  # the least positive float
+LARGEST = 1e15  # in MB/s or GB: sums and quotients of allowed values stay finite
+LEAST = 1e-15  # smaller values count as 0: products and quotients never underflow
 
 
 def as_amounts(value: Any, name: str, *, positive: bool = False, infinite: bool = False) -> Float64:
-    """Numbers >= 0 of any shape as float64, or an error that names the argument and the place."""
+    """Return numbers >= 0 of any shape as float64; an error names the argument and the position."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -41,7 +41,7 @@ def as_amounts(value: Any, name: str, *, positive: bool = False, infinite: bool 
 
 
 def refuse(numbers: Any, bad: Any, name: str, allowed: str) -> None:
-    """Raise a ValueError that names the first bad place."""
+    """Raise a ValueError that names the first bad position."""
     place = np.argwhere(bad)[0].tolist()
     where = f"{name}{place}" if place else name
     raise ValueError(f"{where}={numbers[tuple(place)]}: must be {allowed}")
@@ -50,7 +50,7 @@ def refuse(numbers: Any, bad: Any, name: str, allowed: str) -> None:
 def as_column(
     value: Any, name: str, length: int, low: float = 0.0, high: float = LARGEST
 ) -> Float64:
-    """A read-only copy of `length` numbers from low to high; less than LEAST counts as 0."""
+    """Return a read-only copy of `length` numbers from low to high; below LEAST they count as 0."""
     numbers = as_amounts(value, name)
     if numbers.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},), not {numbers.shape}")
@@ -62,7 +62,7 @@ def as_column(
 
 
 def as_mask(value: Any, name: str, length: int) -> Bool:
-    """A read-only copy of `length` booleans."""
+    """Return a read-only copy of `length` booleans."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -75,7 +75,7 @@ def as_mask(value: Any, name: str, length: int) -> Bool:
 
 
 def as_amount(value: Any, name: str, low: float = 0.0, high: float = LARGEST) -> float:
-    """One number from low to high; less than LEAST counts as 0, if 0 is allowed."""
+    """Return a number from low to high; below LEAST it counts as 0, if 0 is allowed."""
     number = as_float(value, name)
     if not low <= number <= high:
         allowed = f"from {low:g} to {high:g}"
@@ -84,14 +84,14 @@ def as_amount(value: Any, name: str, low: float = 0.0, high: float = LARGEST) ->
 
 
 def as_flag(value: Any, name: str) -> bool:
-    """The bool, or an error that names the argument."""
+    """Return a bool; an error names the argument."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
     return bool(value)
 
 
 def as_one_shape(*arrays: Float64) -> tuple[Float64, ...]:
-    """All arrays in the shape to which they broadcast, or an error that says theirs."""
+    """Broadcast all arrays to the same shape; an error lists their shapes."""
     try:
         return np.broadcast_arrays(*arrays)
     except ValueError:
@@ -100,13 +100,13 @@ def as_one_shape(*arrays: Float64) -> tuple[Float64, ...]:
 
 
 def fill_in_order(wanted: Float64, budget: float) -> Float64:
-    """What each gets if all in turn take what they want, as long as the budget lasts."""
-    # Not the sum less the last one: what is large would wipe out the small ones before it.
+    """Return what each gets if all take what they want in turn, while the budget lasts."""
+    # Not the sum minus the last one, as a large value would absorb small ones before it.
     before = np.concatenate(([0.0], np.cumsum(wanted[:-1])))[: len(wanted)]
     return np.clip(budget - before, 0.0, wanted)
 
 
 def frozen(array: _Array) -> _Array:
-    """The array, read-only from now on."""
+    """Make an array read-only."""
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""Cache and remote IO divided among jobs, like any other resource (SiloD)."""
+"""Divides cache and remote IO among jobs, like any other resource (SiloD)."""
 
 import math
 from collections.abc import Hashable
@@ -37,7 +37,7 @@ Objective = Literal["greedy", "throughput", "max_min", "finish_time", "fifo", "s
 IoMode = Literal["priority", "throughput", "maxmin_io", "maxmin_rate", "proportional"]
 
 _IO_MODES = ("priority", "throughput", "maxmin_io", "maxmin_rate", "proportional")
-# Objective -> the io_modes that it may be combined with; the first is its default.
+# Objective -> allowed io_modes; the first is the default.
 _MODES = {
     "greedy": ("throughput", *(mode for mode in _IO_MODES if mode != "throughput")),
     "throughput": ("throughput",),
@@ -52,7 +52,7 @@ _BINDINGS: tuple[Literal["rate", "remote_io", "gpus"], ...] = ("rate", "remote_i
 
 
 class JobShare(NamedTuple):
-    """The remote IO and the rate of a job, both in MB/s."""
+    """A job's remote IO and rate, both in MB/s."""
 
     remote_io_mbps: float
     rate_mbps: float
@@ -71,7 +71,9 @@ class StorageAllocation(Shares):
 
     @property
     def gap(self) -> float:
-        """By how much, relatively, the total of rates may be greater; 0 if this is the greatest."""
+        """An upper bound on how much greater the total rate could be, relatively; 0 if it is
+        optimal.
+        """
         if self.bound_mbps <= self.throughput_mbps:
             return 0.0
         return (
@@ -81,22 +83,22 @@ class StorageAllocation(Shares):
         )
 
     def by_dataset(self) -> dict[Hashable, float]:
-        """The GB to cache of each dataset, by name, or by id if they have no names."""
+        """GB to cache of each dataset, by name, or by id without names."""
         names = self._problem.dataset_names
         keys = range(len(self.cache_gb)) if names is None else names
         return dict(zip(keys, self.cache_gb.tolist(), strict=True))
 
     def by_job(self) -> dict[Hashable, JobShare]:
-        """The share of each job, by name, or by row if they have no names."""
+        """The share of each job, by name, or by row without names."""
         jobs: StorageJobs = self._problem.jobs
         keys = range(len(self.rates_mbps)) if jobs.names is None else jobs.names
         shares = map(JobShare, self.remote_io_mbps.tolist(), self.rates_mbps.tolist())
         return dict(zip(keys, shares, strict=True))
 
     def verify(self) -> Literal[True]:
-        """Prove, without the kernel and its twin, that the allocation is feasible and the best.
+        """Prove independently of kernel and twin that the allocation is feasible and optimal.
 
-        Feasible: within capacity and bandwidth, and the rates follow from the performance model.
+        Feasible: within capacity and bandwidth, with rates that follow from the performance model.
         Cache: complementary slackness with ``cache_multiplier``. Remote IO: duality, or the level
         to which jobs were filled. Max-min: the binding of every stage. "sjf": at no step another
         job would have ended sooner. "throughput": ``bound`` follows from the multiplier; with
@@ -125,55 +127,54 @@ def allocate_storage(
     gpu_capacity: float | None = None,
     exact: bool = False,
 ) -> StorageAllocation:
-    """How much of each dataset to cache, and how much remote IO to give each job.
+    """Return how much of each dataset to cache, and how much remote IO each job gets.
 
     :param jobs: rows in order of arrival. Jobs on the same dataset share its cached part.
-    :param datasets_gb: float64[m], the sizes, at least 1e-9; or a mapping from names to sizes, in
-        the order of the ids.
+    :param datasets_gb: float64[m], sizes of at least 1e-9; or a mapping from names to sizes, in the
+        order of the ids.
     :param cache_gb: capacity of the cache in GB.
     :param bandwidth_mbps: remote reads of all jobs together, in MB/s.
     :param objective: see below.
     :param io_mode: how remote IO is divided for the chosen cache. "priority": in policy order, up
-        to each job's demand (default of "fifo" and "sjf"). "throughput": the cheapest rates first,
-        for the greatest total (default of "greedy", the only one of "throughput"). "maxmin_io":
-        equal shares up to the demand, as in an unmanaged network. "maxmin_rate": equal rates
-        relative to ``weight * reference`` (the only one of "max_min" and "finish_time", for what
+        to each job's demand (default of "fifo" and "sjf"). "throughput": cheapest rates first, for
+        the greatest total (default of "greedy", the only mode of "throughput"). "maxmin_io": equal
+        shares up to the demand, as in an unmanaged network. "maxmin_rate": equal rates relative to
+        ``weight * reference`` (the only mode of "max_min" and "finish_time", for what
         ``effective_gb`` leaves). "proportional": by demand.
     :param current_gb: what is cached of each dataset now, an array or a mapping from names.
-        "greedy" and "fifo" then move bytes only where that saves more than ``1 + eps`` times as
-        much. All objectives keep unused contents while there is room, see `reclaim_order`.
-    :param eps: how much more efficient a dataset must be to replace bytes of another one.
-    :param last_use: float64[m], when each dataset was last used; orders unused contents.
+        "greedy" and "fifo" then move bytes only if that saves more than ``1 + eps`` times as much.
+        All objectives keep unused contents while there is room, see `reclaim_order`.
+    :param eps: how much more efficient a dataset must be to replace bytes of another.
+    :param last_use: float64[m], time of each dataset's last use; orders unused contents.
     :param gpu_capacity: GPUs of the cluster. "fifo" runs jobs up to the first that lacks GPUs;
-        "sjf" skips those. "max_min": the sum of GPUs times the part of its full rate that a job has
-        is at most that (time-sliced GPUs of one type), and the reference has an equal share of GPU
-        time.
+        "sjf" skips such jobs. "max_min": the sum of GPUs times the fraction of a job's full rate is
+        at most the capacity (time-sliced GPUs of one type), and the reference has an equal share of
+        GPU time.
     :param exact: for "throughput": search for the optimum, to 1e-12 of it. About 20 ms for hundreds
         of datasets, but hard cases exist.
     :returns: the shares, with a certificate that `StorageAllocation.verify` checks.
     :raises ValueError: a number is out of range, an array has a wrong shape, a name is unknown, the
-        objective does not have an option, or with ``exact`` more than a million sets compete.
-    :raises TypeError: an argument is of a wrong type, or a column of ``jobs`` is missing.
+        objective lacks an option, or with ``exact`` more than a million sets compete.
+    :raises TypeError: an argument has a wrong type, or a column of ``jobs`` is missing.
     :raises KeyError: ``datasets_gb`` does not have a dataset.
 
     - "greedy": the least demand for remote IO. Datasets are cached by descending
       `cache_efficiency`, the last one in part. If the bandwidth covers the demand, every job runs
       at its full rate, and no objective does better.
-    - "throughput": the greatest total of rates. By default the best of three: by efficiency, or
-      whole datasets (as they fit, by efficiency, with or without the one of the largest total rate
-      first) and a part of one more; ``bound_mbps`` and ``gap`` bound the distance from the optimum.
-    - "max_min": the slowest job, relative to ``weight`` times its rate with an equal share of
-      everything, is as fast as possible, then the next slowest, and so on. If datasets tie for the
+    - "throughput": the greatest total rate. By default the best of three: by efficiency, or whole
+      datasets (by efficiency while they fit, with or without the one with the largest total rate
+      first) and a part of another; ``bound_mbps`` and ``gap`` bound the distance from the optimum.
+    - "max_min": maximises the rate of the slowest job, relative to ``weight`` times its rate with
+      an equal share of everything, then of the next slowest, and so on. If datasets tie for the
       last of the cache exactly when the bandwidth runs out, the lowest id gets it, even if jobs on
-      another one could use it better.
+      another could use it better.
     - "finish_time": the same for the ratio of finish times, ``(elapsed + rest) / (elapsed_alone +
-      rest with an equal share)``: the greatest is as small as possible, then the next. Ignores
-      weights.
+      rest with an equal share)``: minimises the greatest, then the next. Ignores weights.
     - "fifo": the cache as in "greedy", remote IO by arrival.
-    - "sjf": the job with the least remaining time first, with the cache and remote IO that earlier
-      jobs leave, of which it takes what it needs. The cache is then as these jobs needed it, or as
-      in "greedy": whichever gives the greater sum of rates over remaining work with remote IO in
-      that order.
+    - "sjf": the job with the least remaining time first; it takes what it needs of the cache and
+      remote IO that earlier jobs leave. The cache is then as these jobs needed it, or as in
+      "greedy", whichever gives the greater sum of rates over remaining work with remote IO in that
+      order.
 
     Ties break by lowest id. Cost: O(jobs + datasets log datasets) for "greedy" and "fifo", a few
     such rounds for "max_min"; "sjf" recomputes keys that have changed. Source: SiloD (EuroSys'23);
@@ -235,10 +236,10 @@ def ration_remote_io(
         size``.
     :param cached_gb: float64[m], what is cached of each dataset, at most its size; or a mapping
         from names.
-    :param capacity_gb: the capacity of the cache, of which "maxmin_rate" takes equal shares for the
+    :param capacity_gb: capacity of the cache, of which "maxmin_rate" takes equal shares for the
         reference; by default what is cached.
     :returns: an allocation with that cache.
-    :raises ValueError, TypeError, KeyError: as `allocate_storage` does.
+    :raises ValueError, TypeError, KeyError: as in `allocate_storage`.
 
     Cost: O(jobs), but O(jobs log jobs) for "throughput".
 
@@ -256,15 +257,15 @@ def ration_remote_io(
 
 
 def reclaim_order(jobs: StorageJobs, datasets_gb: Any, last_use: Any = None) -> Int64:
-    """The datasets in the order in which their bytes should be evicted.
+    """Return the datasets in the order in which their bytes should be evicted.
 
     :param jobs: running and queued jobs.
     :param datasets_gb: as in `allocate_storage`.
-    :param last_use: float64[m], when each dataset was last used, in any unit; all 0 by default.
+    :param last_use: float64[m], time of each dataset's last use in any unit; by default all 0.
     :returns: int64[m]: first datasets that no job reads, the longest unused first; then by
         ascending `cache_efficiency`, so datasets with only queued jobs come first. Ties break by
         lowest id.
-    :raises ValueError, TypeError, KeyError: as `allocate_storage` does.
+    :raises ValueError, TypeError, KeyError: as in `allocate_storage`.
 
     Cost: O(jobs + m log m). Source: SiloD (EuroSys'23).
 
@@ -299,7 +300,7 @@ def _problem(
     gpu_capacity: Any = None,
     last_use: Any = None,
 ) -> Problem:
-    """The checked arguments; the default capacity is what is cached now."""
+    """Return the checked arguments; the default capacity is what is cached now."""
     size, names = dataset_sizes(datasets_gb)
     ids = dataset_ids(jobs, len(size), names)
     limit = as_amount(bandwidth_mbps, "bandwidth_mbps")

@@ -1,15 +1,15 @@
-"""The cache for the greatest total of rates, by search: whole datasets and a part of one more.
+"""Searches the cache with the greatest total rate: whole datasets and a part of another.
 
-For fixed rates the cheapest cache is a vertex of a knapsack: whole datasets, at most one part.
-So an optimum has that form. With S cached as a whole, dataset P in the room r < d_P that is left,
-and F the total full rates, remote IO is best used on P first, of which it needs 1 - r/d_P per MB/s,
-then on the rest, one to one. The total of rates is thus
+For fixed rates the cheapest cache is a vertex of a knapsack, so an optimum has that form. With S
+cached as a whole, a part of dataset P in the remaining room r < d_P, and total full rates F, remote
+IO is best used on P first, of which it needs 1 - r/d_P per MB/s, then on the rest, one to one. The
+total rate is thus
 
     min(F, B + F_S + x * min(F_P, B / (1 - x)))     with x = r / d_P.
 
-For each P the search lists the sets of the others by size and F_S, keeps those that no smaller set
-equals (the room only helps), and drops those whose relaxation (the rest by efficiency, the last one
-in part) does not beat the best found so far. The answer is the optimum but for 1e-12 of it.
+For each P the search lists the sets of the others by size and F_S. It drops sets that a smaller set
+equals, and sets whose relaxation (the rest by efficiency, the last in part) does not beat the best
+so far. The result is within 1e-12 of the optimum.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ from hivecore.storage._numbers import Float64, Int64
 __all__ = ["best_cache"]
 
 _STATES = 1_000_000
-_FULL = 1e-12  # a smaller share of misses is rounding: the dataset is cached as a whole
-_MARGIN = 1e-12  # less is rounding, and would keep sets that are no better
+_FULL = 1e-12  # fewer misses are rounding: the dataset is cached as a whole
+_MARGIN = 1e-12  # smaller gains are rounding
 
 
 def best_cache(
     totals: Float64, size: Float64, capacity: float, bandwidth: float
 ) -> tuple[float, Float64]:
-    """Return the greatest total of rates, and the cache that allows it.
+    """Return the greatest total rate, and the cache that allows it.
 
     :param totals: float64[m], full rates of the jobs on each dataset.
     :raises ValueError: more than a million sets would have to be kept.
@@ -39,9 +39,10 @@ def best_cache(
     if size[used].sum() <= capacity:
         cache[used] = size[used]
         return everything, cache
-    goal = everything - bandwidth  # hits beyond it are of no use
+    goal = everything - bandwidth  # more hits are useless
     budget = [_STATES]
-    # By efficiency to begin with, and that part first: it is near, so most sets are dropped soon.
+    # Start with the solution by efficiency and its part: it is close, so most sets are dropped
+    # soon.
     cut = int(np.searchsorted(np.cumsum(size[used])[:-1], capacity, side="right"))
     chosen, part = used[:cut], int(used[cut])
     room = np.array([max(0.0, capacity - float(size[chosen].sum()))])
@@ -69,10 +70,14 @@ def _best_set(
     best: float,
     budget: list[int],
 ) -> tuple[float, Int64]:
-    """The most hits with this dataset in part, if more than `best`, and the rows cached whole."""
+    """Return the most hits with a part of this dataset, if above `best`, and the
+    rows cached whole.
+    """
     rates, sizes = totals[others], size[others]
-    used, value = np.zeros(1), np.zeros(1)  # the sets in hand, by ascending size
-    steps: list[tuple[Int64, Int64]] = []  # per row: which set each came from, and whether with it
+    used, value = np.zeros(1), np.zeros(1)  # the current sets, by ascending size
+    steps: list[
+        tuple[Int64, Int64]
+    ] = []  # per row: from which set each came, and with the row or not
     answer: tuple[int, int] | None = None
     for row in range(len(others) + 1):
         gains = value + _part_gains(totals[part], size[part], capacity - used, bandwidth)
@@ -127,7 +132,9 @@ def _part_gains(total: float, size: float, room: Float64, bandwidth: float) -> F
 def _relaxed(
     rates: Float64, sizes: Float64, part_rate: float, part_size: float, room: Float64
 ) -> Float64:
-    """What may still be gained in each room: by efficiency, and the last dataset in part."""
+    """Return an upper bound on further gains for each room: by efficiency, the last dataset in
+    part.
+    """
     place = int(np.searchsorted(-(rates / sizes), -(part_rate / part_size)))
     rates, sizes = np.insert(rates, place, part_rate), np.insert(sizes, place, part_size)
     filled = np.concatenate(([0.0], np.cumsum(sizes)))

@@ -24,13 +24,13 @@ __all__ = ["StorageJobs", "dataset_ids", "dataset_sizes", "per_dataset"]
 
 
 class StorageJobs(Record, frozen=True, eq=False):
-    """Jobs as columns of equal length; rows stand in order of arrival.
+    """Jobs as columns of equal length, in order of arrival.
 
-    :raises ValueError: columns of different lengths, or a number out of range: all are finite and
+    :raises ValueError: columns have different lengths, or a number is out of range: numbers are
         from 0 to 1e15, weights from 1e-6 to 1e6. Less than 1e-15 counts as 0.
-    :raises TypeError: a column of another type.
+    :raises TypeError: a column has another type.
 
-    Columns are copied and read-only; lists may be given for arrays.
+    Columns are copied and read-only; lists are accepted.
 
     >>> jobs = StorageJobs(dataset=["imagenet", "imagenet", "text"], rate_mbps=[114, 69, 8])
     >>> len(jobs), jobs.rate_mbps
@@ -44,27 +44,28 @@ class StorageJobs(Record, frozen=True, eq=False):
     rate_mbps: Float64
     """float64[n], MB/s that all GPUs of a job consume when never stalled (f*)."""
     weight: Float64 | None = None
-    """float64[n], how much a job counts: in cache efficiency, and in max-min fairness, where a job
-    of weight 2 is to be twice as fast, relative to its reference, as one of weight 1. All 1 by
-    default."""
+    """float64[n], a job's weight in cache efficiency and in max-min fairness: weight 2 means twice
+    the speed, relative to its reference, of weight 1. By default all 1.
+    """
     remaining_gb: Float64 | None = None
     """float64[n], GB that a job has yet to read; "sjf" and "finish_time" need it."""
     gpus: Float64 | None = None
     """float64[n], GPUs of a job; needed if a ``gpu_capacity`` is given."""
     running: Bool | None = None
-    """bool[n]; the others are queued: they get nothing, and count in no efficiency and no share.
-    All run by default."""
+    """bool[n]; other jobs are queued: they get nothing and do not count. By default all run."""
     effective_gb: Float64 | None = None
     """float64[n], GB of the job's dataset that hit in its current epoch, if less than what is
-    allocated: what was cached later is read again only in the next one. Remote IO is shared out by
-    this; the cache is allocated for the time when it is filled."""
+    allocated: data cached later is first read again in the next epoch. Remote IO is divided by
+    this; the cache is allocated for the time when it is full.
+    """
     elapsed: Float64 | None = None
     """float64[n], seconds since a job arrived; only for "finish_time", 0 by default."""
     elapsed_alone: Float64 | None = None
-    """float64[n], seconds that its work up to now would have taken with an equal share; only for
-    "finish_time", by default ``elapsed``."""
+    """float64[n], seconds that its work so far would have taken with an equal share; only for
+    "finish_time", by default ``elapsed``.
+    """
     names: tuple[Hashable, ...] | None = None
-    """Names of the jobs, which `StorageAllocation.by_job` uses; by default their rows."""
+    """Names of the jobs for `StorageAllocation.by_job`; by default their rows."""
 
     def __post_init__(self) -> None:
         rate = as_amounts(self.rate_mbps, "rate_mbps")
@@ -98,7 +99,7 @@ class StorageJobs(Record, frozen=True, eq=False):
 
 
 def dataset_sizes(datasets: Any) -> tuple[Float64, tuple[Hashable, ...] | None]:
-    """The sizes by id, and the names if there are any; ids are the order of the mapping."""
+    """Return sizes by id, and the names if there are any; ids are the order of the mapping."""
     names = tuple(datasets) if isinstance(datasets, Mapping) else None
     values = list(datasets.values()) if isinstance(datasets, Mapping) else datasets
     sizes = as_amounts(values, "datasets_gb")
@@ -108,7 +109,7 @@ def dataset_sizes(datasets: Any) -> tuple[Float64, tuple[Hashable, ...] | None]:
 
 
 def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | None) -> Int64:
-    """int64[n], the id of each job's dataset."""
+    """Return int64[n], the id of each job's dataset."""
     if not isinstance(jobs, StorageJobs):
         raise TypeError(f"jobs must be StorageJobs, not {type(jobs).__name__}")
     if names is None:
@@ -132,7 +133,9 @@ def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | Non
 def per_dataset(
     value: Any, name: str, sizes: Float64, names: tuple[Hashable, ...] | None
 ) -> Float64:
-    """float64[datasets] from an array, or from a mapping by name (0 where a name is missing)."""
+    """Return float64[datasets] from an array, or from a mapping by name (0 where
+    one is missing).
+    """
     if isinstance(value, Mapping):
         if names is None:
             raise TypeError(f"{name} is a mapping, but datasets_gb has no names")

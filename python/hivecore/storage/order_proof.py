@@ -1,12 +1,12 @@
-"""Proves that jobs were taken shortest first, from the order alone, without finding it again.
+"""Proves that jobs were taken shortest first, from the order alone, without computing it.
 
-A job that is taken gets all that it needs, as far as there is, so an order fixes what each step
-finds: the cache and the remote IO that are left, and the free GPUs. They only shrink, so what a job
-would take to end only grows. The order is right if at no step another job, not taken yet and small
-enough for the free GPUs, would have ended sooner than the one that was taken.
+Each job takes all that it needs, as far as available, so an order determines what each step has:
+the remaining cache, remote IO and free GPUs. They only shrink, so a job's time only grows. The
+order is right if at no step another job that is not taken yet and fits into the free GPUs would
+have ended sooner than the one taken.
 
-That compares all jobs with all steps, but few are close: steps are looked at by the hundred, and a
-job that would end later than all jobs of a hundred when these begin is not in the way of any.
+That compares all jobs with all steps, but few are close. So steps are checked by the hundred: a job
+that would end later than all jobs of a block when the block begins does not matter to any of them.
 """
 
 import numpy as np
@@ -16,11 +16,11 @@ from hivecore.storage._numbers import Bool, Float64, Int64
 
 __all__ = ["prove_shortest_first"]
 
-_BLOCK = 256  # steps that are looked at together
-_PAIRS = 1 << 20  # of a job and a step, at most
+_BLOCK = 256  # steps that are checked together
+_PAIRS = 1 << 20  # pairs of a job and a step, at most
 _TOLERANCE = 1e-9
 _GPU_SLACK = 1e-10  # 0.9 and 0.1 GPUs fit into 1
-_FULL = 1e-12  # a smaller share of misses is rounding
+_FULL = 1e-12  # fewer misses are rounding
 
 
 def prove_shortest_first(
@@ -39,12 +39,11 @@ def prove_shortest_first(
 
     :param order: int64[running], the jobs in the order in which they were taken.
     :param wanted: bool[jobs], which may run; the other columns are those of the problem.
-    :raises CertificateError: a job stands there twice or may not run, does not fit into the GPUs
-        that those before it have left, or is not the one that ends first; or one that fits is
-        missing.
+    :raises CertificateError: a job is listed twice or may not run, does not fit into the GPUs left
+        by earlier jobs, or is not the one that ends first; or a job that fits is missing.
 
-    What would end within a part in 10**9 of the first may stand before it, but of equal jobs the
-    lower id comes first. O(jobs**2 / 256) at least, in NumPy; memory O(jobs + 2**20).
+    A job that ends within a part in 10**9 of the first may precede it; of equal jobs the lower id
+    comes first. O(jobs**2 / 256) at least, in NumPy; memory O(jobs + 2**20).
     """
     steps, count = len(order), len(rate)
     if steps and not (order.min() >= 0 and order.max() < count):
@@ -63,7 +62,7 @@ def prove_shortest_first(
     room, flow, before, held = _walk(order, dataset, rate, size, cache, bandwidth)
 
     def seconds(jobs: Int64, own: Float64, room: Float64, flow: Float64) -> Float64:
-        """What these jobs would take to end, over 1000; `own` of their datasets is cached."""
+        """Return the jobs' remaining seconds / 1000, with `own` of their datasets cached."""
         whole = size[dataset[jobs]]
         missed = 1.0 - np.minimum(own + room, whole) / whole
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -76,7 +75,7 @@ def prove_shortest_first(
     begin = 0
     while begin < steps:
         if np.isinf(taken[begin]) and (np.diff(order[begin:]) < 0).any():
-            # From here on no job gets ahead, with ever less: all that are left are alike.
+            # From here on no job makes progress, so all remaining jobs are alike.
             raise CertificateError("order: of jobs that never end the lowest id is first")
         late = np.flatnonzero(wanted & (turn > begin) & (gpus <= free[begin] + slack))
         now = seconds(late, cached[dataset[late]], room[begin], flow[begin])
@@ -105,7 +104,7 @@ def prove_shortest_first(
 
 
 def _span(begin: int, taken: Float64, now: Float64) -> slice:
-    """The steps to look at together: those before one that never ends, and fewer if many are close.
+    """Return the steps to check together: up to one that never ends, and fewer if many are close.
 
     `now` is what each of the others would take to end when they begin.
     """
@@ -124,7 +123,9 @@ def _span(begin: int, taken: Float64, now: Float64) -> slice:
 def _walk(
     order: Int64, dataset: Int64, rate: Float64, size: Float64, cache: float, bandwidth: float
 ) -> tuple[Float64, Float64, Float64, Float64]:
-    """Per step: the cache and the remote IO left before it, its dataset cached before and after."""
+    """Return, by step: remaining cache and remote IO before it, its dataset cached before and
+    after.
+    """
     columns = np.zeros((4, len(order)))
     cached = dict.fromkeys(dataset[order].tolist(), 0.0)
     jobs = zip(dataset[order].tolist(), rate[order].tolist(), strict=True)

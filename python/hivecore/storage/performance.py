@@ -1,9 +1,9 @@
-"""How fast a training job runs with so much cache and remote IO (SiloD's performance model).
+"""How fast a training job runs with some cache and remote IO (SiloD's performance model).
 
 In every epoch a job reads its whole dataset once, in a new random order. A uniform cache, which
-never evicts on a miss, then serves the share h = cache / dataset of the bytes, whatever the order;
-the rest comes from the remote storage: a job that runs at rate T reads T * (1 - h) remotely.
-Units: MB/s and GB, 1 GB = 1000 MB; time = 1000 * GB / (MB/s) seconds.
+never evicts on a miss, serves the fraction h = cache / dataset of the bytes in any order; the rest
+comes from remote storage: at rate T a job reads T * (1 - h) remotely. Units: MB/s and GB, 1 GB =
+1000 MB; time = 1000 * GB / (MB/s) seconds.
 """
 
 from typing import Any, overload
@@ -15,7 +15,7 @@ from hivecore.storage.jobs import StorageJobs, dataset_ids, dataset_sizes
 
 __all__ = ["cache_efficiency", "cache_for_rate", "remote_io_demand", "throughput"]
 
-_FULL = 1e-12  # a smaller share of misses is rounding: the dataset is cached as a whole
+_FULL = 1e-12  # fewer misses are rounding: the dataset is cached as a whole
 
 
 @overload
@@ -27,17 +27,17 @@ def throughput(rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: A
 def throughput(rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any:
     """Return the rate at which a job reads its dataset, in MB/s.
 
-    :param rate_mbps: MB/s that all GPUs of the job consume when never stalled (f*).
+    :param rate_mbps: MB/s that all GPUs of the job consume without stalls (f*).
     :param remote_io_mbps: MB/s of remote reads granted to the job (b).
-    :param cache_gb: GB of the dataset that are cached (c); more than all of it counts as all.
+    :param cache_gb: cached GB of the dataset (c); at most its size counts.
     :param dataset_gb: GB read per epoch (d), > 0.
     :returns: f if the dataset is cached, else ``min(f, b / (1 - c / d))``; a float for four
-        numbers, else float64 of the shape to which they broadcast.
-    :raises ValueError: a number that is negative, NaN or infinite; a dataset of 0; shapes that do
-        not broadcast.
-    :raises TypeError: what is not a number.
+        numbers, else float64 of their broadcast shape.
+    :raises ValueError: a number is negative, NaN or infinite, a dataset is 0, or shapes do not
+        broadcast.
+    :raises TypeError: an argument is not a number.
 
-    A share of misses below 1e-12 counts as none. O(elements). Source: SiloD (EuroSys'23).
+    A fraction of misses below 1e-12 counts as none. O(elements). Source: SiloD (EuroSys'23).
 
     >>> throughput(114.0, remote_io_mbps=50.0, cache_gb=330.0, dataset_gb=660.0)
     100.0
@@ -64,8 +64,8 @@ def remote_io_demand(rate_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any: ...
 def remote_io_demand(rate_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any:
     """Return the remote IO with which a job never stalls, in MB/s.
 
-    :param rate_mbps, cache_gb, dataset_gb: as for `throughput`; the rate may also be the sum over
-        the jobs that share the dataset.
+    :param rate_mbps, cache_gb, dataset_gb: as for `throughput`; the rate may be the sum over jobs
+        that share the dataset.
     :returns: ``f * max(0, 1 - c / d)``; float or float64 array.
     :raises ValueError, TypeError: as `throughput`.
 
@@ -82,9 +82,9 @@ def cache_for_rate(rate_mbps: float, remote_io_mbps: float, dataset_gb: float) -
 @overload
 def cache_for_rate(rate_mbps: Any, remote_io_mbps: Any, dataset_gb: Any) -> Any: ...
 def cache_for_rate(rate_mbps: Any, remote_io_mbps: Any, dataset_gb: Any) -> Any:
-    """Return the least cache with which so much remote IO suffices for the rate, in GB.
+    """Return the least cache with which this remote IO suffices for the rate, in GB.
 
-    :param rate_mbps: MB/s to be reached; up to what the job can consume.
+    :param rate_mbps: MB/s to reach; at most what the job can consume.
     :param remote_io_mbps, dataset_gb: as for `throughput`.
     :returns: ``d * max(0, 1 - b / f)``; float or float64 array.
     :raises ValueError, TypeError: as `throughput`.
@@ -106,10 +106,10 @@ def cache_for_rate(rate_mbps: Any, remote_io_mbps: Any, dataset_gb: Any) -> Any:
 def cache_efficiency(jobs: StorageJobs, datasets_gb: Any) -> Float64:
     """Return how much remote IO each GB of cache saves, per dataset, in MB/s per GB.
 
-    :param jobs: those that do not run count nothing.
+    :param jobs: only running jobs count.
     :param datasets_gb: sizes in GB as for `allocate_storage`.
-    :returns: float64[datasets], the sum of weight times rate of the jobs over the size: what the
-        demand for remote IO falls by per GB, the same for the first GB and the last one.
+    :returns: float64[datasets], the sum over jobs of weight times rate, divided by the size: the
+        decrease of the demand for remote IO per GB, the same for the first and the last GB.
     :raises ValueError, TypeError, KeyError: as `allocate_storage`.
 
     O(jobs + datasets). Source: SiloD (EuroSys'23).
@@ -127,7 +127,7 @@ def cache_efficiency(jobs: StorageJobs, datasets_gb: Any) -> Float64:
 
 
 def _plain_numbers(*values: Any) -> bool:
-    """Whether arrays are not needed, since all are numbers of Python's own, and in range."""
+    """Whether all values are plain Python numbers in range, so that arrays are not needed."""
     return all(type(value) in (float, int) and 0 <= value <= 1e300 for value in values)
 
 
@@ -141,7 +141,7 @@ def _sizes(dataset_gb: Any) -> Float64:
 def _broadcast(
     rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: Any
 ) -> tuple[Float64, Float64, Float64, Bool]:
-    """Rate, remote IO, the share of misses, and where that is none."""
+    """Return rate, remote IO, the fraction of misses, and where that is 0."""
     f, b, c, d = as_one_shape(
         as_amounts(rate_mbps, "rate_mbps"),
         as_amounts(remote_io_mbps, "remote_io_mbps"),

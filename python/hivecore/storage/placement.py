@@ -26,7 +26,7 @@ _REMOTE_WEIGHT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """What a job reads per second, in MB/s, at least 1e-15; infinite where it is no limit."""
+    """What a job reads per second, in MB/s, at least 1e-15; infinite without a limit."""
 
     local_mbps: float
     """From the disk or memory of its own nodes."""
@@ -42,22 +42,22 @@ class Bandwidths:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Nodes for a job, and where its bytes of an epoch come from."""
+    """Nodes for a job, and the sources of its bytes in an epoch."""
 
     nodes: tuple[int, ...]
     """Ascending."""
     gpus: tuple[int, ...]
-    """How many GPUs of each of the nodes."""
+    """The number of GPUs on each of the nodes."""
     fragmentation: int
     """GPUs left free on these nodes."""
     local_gb: float
-    """GB of an epoch read from the reading node's own cache, expected."""
+    """Expected GB of an epoch from the reading node's own cache."""
     peer_gb: float
-    """GB read from caches of other nodes."""
+    """Expected GB from caches of other nodes."""
     remote_gb: float
-    """GB read from remote storage."""
+    """Expected GB from remote storage."""
     cost: float
-    """Expected seconds per epoch, or weight where no bandwidths are known: `epoch_cost`."""
+    """Expected seconds per epoch, or a weight without bandwidths, see `epoch_cost`."""
 
 
 def epoch_cost(
@@ -66,9 +66,9 @@ def epoch_cost(
     remote_gb: npt.ArrayLike,
     bandwidths: Bandwidths | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Seconds to read an epoch, ``local / B_local + peer / B_peer + remote / B_remote``.
+    """Return the seconds of an epoch, ``local / B_local + peer / B_peer + remote / B_remote``.
 
-    Without bandwidths the weights 0, 1 and 10 per GB stand in for them.
+    Without bandwidths, weights of 0, 1 and 10 per GB replace them.
 
     :param local_gb: GB from the node's own cache, an array that broadcasts with the others.
     :param peer_gb: GB from caches of other nodes.
@@ -101,26 +101,27 @@ def place_near_data(
     replicas: float = 1.0,
     bandwidths: Bandwidths | None = None,
 ) -> Placement | None:
-    """The best nodes for a job by local bytes, then fewest nodes, least fragmentation, lowest ids.
+    """Return the best nodes for a job by local bytes, then fewest nodes, least fragmentation,
+    lowest ids.
 
-    Every item of an epoch is read by one GPU, drawn at random, so the bytes that a node's g GPUs
-    read locally are ``g / gpus`` of what it caches; the sum of that counts as local bytes. The
-    answer is the exact optimum of the four criteria in this order: GPUs go to the nodes that cache
-    most (a fractional knapsack), and only among the nodes that cache equally much as the last one
-    is there a choice. ``None`` if there are not enough free GPUs.
+    Each item of an epoch is read by a random GPU, so a node with g GPUs reads ``g / gpus`` of what
+    it caches locally; the sum over nodes counts as local bytes. The answer is the exact optimum of
+    the four criteria in this order: GPUs go to the nodes that cache most (a fractional knapsack),
+    with a choice only among nodes that cache as much as the last one. ``None`` if there are not
+    enough free GPUs.
 
     :param cached_gb: GB of the job's dataset that each of the n nodes caches, shape (n,).
     :param free: free GPUs of each node, n integers from 0 to 1024.
     :param gpus: GPUs that the job needs, >= 1.
     :param dataset_gb: size of the dataset in GB, at least 1e-9; no node caches more.
-    :param replicas: mean number of copies of what is cached, >= 1.
-    :param bandwidths: for ``cost``; without them weights count, see `epoch_cost`.
+    :param replicas: mean number of copies of cached data, >= 1.
+    :param bandwidths: for ``cost``; by default weights, see `epoch_cost`.
     :raises ValueError: lengths differ or a value is out of range.
-    :raises TypeError: an argument has the wrong type.
+    :raises TypeError: an argument has a wrong type.
 
     Ties break by the lexicographically lowest node ids. Cost: O(n log n + n * g) for g GPUs of a
-    node, with words of g bits. Source: the locality preference of SiloD's scheduler
-    plugin; Fluid does it by affinity to cache nodes.
+    node, with words of g bits. Source: the locality preference of SiloD's scheduler plug-in; Fluid
+    uses affinity to cache nodes.
 
     >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=6, dataset_gb=120).nodes
     (1, 3)
@@ -175,13 +176,12 @@ def place_near_data(
 
 
 def _tightest(spaces: Sequence[int], needed: int) -> list[int]:
-    """Positions of the fewest spaces that sum to at least `needed`, then to the least, then lowest.
+    """Return positions of the fewest spaces that sum to `needed`, with the least sum, lowest first.
 
     The `fewest` largest spaces sum to `needed + slack`, where slack is less than the smallest of
-    them, the pivot. Any other choice of as many leaves out some that are larger than the pivot, or
-    takes some that are smaller; each does lower the sum by its distance from the pivot, and spaces
-    as large as the pivot fill up the number. So it is a small knapsack: distances that sum to as
-    much as possible within the slack.
+    them, the pivot. Any other choice of as many omits some larger than the pivot or takes some
+    smaller; each lowers the sum by its distance from the pivot, and spaces as large as the pivot
+    complete the number. So it is a small knapsack: distances with the largest sum within the slack.
     """
     largest = sorted(spaces, reverse=True)
     fewest, total = 0, 0
@@ -189,11 +189,11 @@ def _tightest(spaces: Sequence[int], needed: int) -> list[int]:
         total += largest[fewest]
         fewest += 1
     slack, pivot = total - needed, largest[fewest - 1]
-    fillers = fewest - sum(space > pivot for space in spaces)  # if all the larger ones are taken
+    fillers = fewest - sum(space > pivot for space in spaces)  # if all larger ones are taken
 
-    # reach[i][d]: bit c is set where, from position i on, distances can sum to c with d more of the
-    # larger ones left out than of the smaller ones taken (from -slack on, as indices of a list do).
-    # Where d would pass an end of the list, c has passed the slack.
+    # reach[i][d]: bit c is set if from position i on, distances can sum to c with d more larger
+    # ones omitted than smaller ones taken (from -slack on, as list indices). Where d would exceed
+    # the list, c exceeds the slack.
     within = (2 << slack) - 1
     here = [0] * (2 * slack + 1)
     here[0] = 1
@@ -212,14 +212,14 @@ def _tightest(spaces: Sequence[int], needed: int) -> list[int]:
     left.reverse()
 
     def sums(position: int, more: int) -> Iterator[int]:
-        """What distances can sum to from here on, when `more` fillers are still to be taken."""
+        """Return the possible sums of distances from here on, with `more` fillers still to take."""
         half = range(-slack, slack + 1)
         return (reach[position][d] for d in half if 0 <= more + d <= left[position])
 
     rest = max(bits.bit_length() for bits in sums(0, fillers)) - 1
     chosen: list[int] = []
     for position, space in enumerate(spaces):
-        # Taking or leaving this one: how many fillers are then missing, and how much distance.
+        # Taking or omitting this one: how many fillers and how much distance are then missing.
         larger, smaller = max(space - pivot, 0), max(pivot - space, 0)
         distance, more = rest - smaller, fillers - (larger == 0)
         if distance >= 0 and any(bits >> distance & 1 for bits in sums(position + 1, more)):

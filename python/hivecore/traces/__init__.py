@@ -1,13 +1,12 @@
-"""Loaders of public trace formats, and generators, into one column layout.
+"""Loads public traces, or generates traces, in a common column layout.
 
-`load` reads files of the formats in `FORMATS`, such as "philly", "helios" and "csv", into a
-`Trace`: NumPy arrays of job id, tenant, submission time, duration and GPU count. `generate` makes
-one up.
-`load_training` and `generate_training` do the same for jobs that are a number of iterations,
-`load_storage` and `generate_storage` for jobs that read a dataset again and again; `with_datasets`
-gives datasets to the jobs of any other trace. `generate_tenants` makes up five tenants whose jobs
-have all of that. `load_openb_nodes` and `load_openb_pods` read nodes and pods that share GPUs, and
-`generate_openb_nodes` and `generate_openb_pods` make some up.
+`load` reads the formats in `FORMATS`, such as "philly", "helios" and "csv", into a `Trace`: NumPy
+arrays of job id, tenant, submission time, duration and GPU count. `generate` creates one.
+`load_training` and `generate_training` do the same for jobs with iterations, `load_storage` and
+`generate_storage` for jobs that read a dataset repeatedly; `with_datasets` adds datasets to other
+traces. `generate_tenants` creates five tenants with all of these properties. `load_openb_nodes` and
+`load_openb_pods` read nodes and pods that share GPUs; `generate_openb_nodes` and
+`generate_openb_pods` create some.
 """
 
 from hivecore.traces.errors import TraceFormatError

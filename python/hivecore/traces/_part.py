@@ -1,4 +1,4 @@
-"""What a format's reader hands over: the columns of one file, before tenants become codes."""
+"""The result of a format's reader: the columns of a file, with tenants as names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,10 +38,10 @@ class Part:
         duration: npt.NDArray[np.float64],
         gpus: npt.NDArray[np.float64],
     ) -> Self:
-        """The jobs with a duration and GPUs; the others are counted.
+        """Return the jobs with a duration and GPUs; count the others.
 
-        :param duration: nan where a job has none.
-        :param gpus: nan where a job has none.
+        :param duration: nan for a job without one.
+        :param gpus: nan for a job without any.
         """
         kept, dropped = jobs_that_ran({"duration": duration, "GPUs": gpus})
         return cls(
@@ -57,7 +57,7 @@ class Part:
 def jobs_that_ran(
     columns: Mapping[str, npt.NDArray[np.float64]],
 ) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
-    """Which rows are positive and finite in all columns, and how many are not, by reason.
+    """Return which rows are positive and finite in all columns, and how many are not, by reason.
 
     A row counts once, for its first fault.
 
@@ -78,7 +78,7 @@ def jobs_that_ran(
 
 
 def dropped_jobs(dropped: Mapping[str, int]) -> str:
-    """What an error about the jobs that are left adds; "": none was dropped.
+    """Return what an error adds about dropped jobs; "" if there are none.
 
     >>> dropped_jobs({"missing duration": 2})
     '; dropped are jobs: 2 of missing duration'
@@ -88,5 +88,5 @@ def dropped_jobs(dropped: Mapping[str, int]) -> str:
 
 
 def stem(path: Path) -> str:
-    """Return the file's name without its endings, which names the tenant of a one-tenant file."""
+    """Return the file's name without its endings, which is the tenant of a one-tenant file."""
     return path.name.removesuffix(".gz").rpartition(".")[0] or path.name

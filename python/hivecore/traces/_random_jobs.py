@@ -1,4 +1,4 @@
-"""What the generators of single jobs share: sizes, running times, and when jobs are submitted."""
+"""Shared by generators of single jobs: sizes, run times and submission times."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def check_sizes(jobs: int, gpus: int, load: float) -> None:
-    """Raise a ValueError that names what no trace can have."""
+    """Raise a ValueError that names an impossible size."""
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
     if gpus < 1:
@@ -21,7 +21,7 @@ def check_sizes(jobs: int, gpus: int, load: float) -> None:
 def draw_gpus(
     rng: np.random.Generator, jobs: int, gpus: int, sizes: Sequence[int], shares: Sequence[float]
 ) -> npt.NDArray[np.int64]:
-    """GPUs of each job: of the ascending sizes those that fit, with their shares."""
+    """Return the GPUs of each job, from the sizes that fit, with their shares."""
     fitting = sum(size <= gpus for size in sizes)
     share = np.array(shares[:fitting]) / sum(shares[:fitting])
     return np.array(sizes, dtype=np.int64)[rng.choice(fitting, size=jobs, p=share)]
@@ -30,7 +30,7 @@ def draw_gpus(
 def draw_seconds(
     rng: np.random.Generator, jobs: int, median: float, deviation: float, longest: float
 ) -> Floats:
-    """Log-normal running times, at most `longest` medians."""
+    """Return log-normal run times, at most `longest` medians."""
     factor = np.exp(deviation * rng.standard_normal(jobs))
     return median * np.minimum(factor, longest)
 
@@ -38,7 +38,7 @@ def draw_seconds(
 def draw_submissions(
     rng: np.random.Generator, gpu_seconds: float, jobs: int, rate: float
 ) -> Floats:
-    """Poisson arrivals, so that the GPU time of all is `rate` times the last submission."""
+    """Return Poisson arrivals such that the total GPU time is `rate` times the last submission."""
     submit = np.cumsum(rng.exponential(1.0, jobs))
     submit *= gpu_seconds / (rate * submit[-1])
     return submit

@@ -1,8 +1,7 @@
-"""Reads CSV files column by column, fast when all is well and exact when it is not.
+"""Reads CSV files column by column, fast if all is well and exact if it is not.
 
-Each wanted column is converted whole. Only if that fails, a bisection over the column finds the
-first cell that does not convert (a prefix converts if and only if all its cells do), and a second
-reading of the text tells its line.
+Each column is converted as a whole. If that fails, a bisection finds the first bad cell (a prefix
+converts if and only if all its cells do), and a second reading of the text finds its line.
 """
 
 import csv
@@ -40,10 +39,10 @@ __all__ = [
     "write_columns",
 ]
 
-#: How logs say that a job has no duration or no number of GPUs.
+#: How logs write that a job has no duration or number of GPUs.
 _NOTHING = frozenset(("", "-", "none", "null", "nil", "na", "n/a", "nat", "\\n", "unknown"))
 
-#: Seconds of a job, and from the first submission to another: simulators go no further.
+#: The longest time in seconds of a job, and between submissions, that simulators support.
 LONGEST = 2.0**40
 
 Column = npt.NDArray[Any]
@@ -51,7 +50,7 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a column's cells become an array, and what to say of a cell that does not."""
+    """How a column's cells become an array, and the message for a bad cell."""
 
     expected: str
     convert: Callable[[list[str]], Column]
@@ -66,14 +65,14 @@ def _seconds(cells: list[str]) -> Column:
 
 def _count(cells: list[str]) -> Column:
     values = _seconds(cells)
-    # Above 2^53 a float no longer tells neighbouring integers apart.
+    # Above 2^53 a float cannot distinguish neighbouring integers.
     if (values != np.floor(values)).any() or (values > 2**53).any():
         raise ValueError
     return values.astype(np.int64)
 
 
 def _measure(cells: list[str]) -> Column:
-    """Numbers, nan where there is none."""
+    """Return numbers, nan for missing ones."""
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:
@@ -96,7 +95,7 @@ def _moment(cells: list[str]) -> Column:
 
 
 def _timestamp(cells: list[str]) -> Column:
-    # NumPy would read "2017" or "NaT" too; all cells of the format have one length.
+    # NumPy would accept "2017" or "NaT"; all cells of the format have the same length.
     if {*map(len, cells)} - {len("YYYY-MM-DD HH:MM:SS")}:
         raise ValueError
     return np.array(cells, dtype="datetime64[s]").astype(np.float64)
@@ -110,7 +109,7 @@ def _name(cells: list[str]) -> Column:
 
 SECONDS = Kind("a finite number that is not negative", _seconds)
 COUNT = Kind("a whole number that is not negative", _count)
-#: For jobs that may not have run: a cell without a number is nan, and a number may be negative.
+#: For jobs that may not have run: a cell without a number is nan, and numbers may be negative.
 DURATION = Kind("a finite number", _measure)
 GPUS = Kind("a whole number", _whole_measure)
 MOMENT = Kind("nothing, or a finite number that is not negative", _moment)
@@ -121,7 +120,7 @@ NAME = Kind("a name", _name)
 def read_text(path: Path, *, errors: str = "strict") -> str:
     """Return the text of a UTF-8 file, unpacked if its name ends in .gz.
 
-    :param errors: what becomes of other bytes, as of `bytes.decode`.
+    :param errors: how to handle other bytes, as in `bytes.decode`.
     """
     data = path.read_bytes()
     if path.suffix == ".gz":
@@ -137,7 +136,7 @@ def read_text(path: Path, *, errors: str = "strict") -> str:
 
 
 def _rows(path: Path, text: str, most: int | None = None) -> list[list[str]]:
-    """The lines of a CSV text that are not empty, or the first of them."""
+    """Return the non-empty lines of a CSV text, or the first of them."""
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         return list(islice(filter(None, reader), most))
@@ -146,7 +145,7 @@ def _rows(path: Path, text: str, most: int | None = None) -> list[list[str]]:
 
 
 def read_header(path: Path) -> list[str]:
-    """Return the names of the columns of a CSV file; none if it is empty."""
+    """Return the column names of a CSV file; none if it is empty."""
     return [name.strip() for row in _rows(path, read_text(path), 1) for name in row]
 
 
@@ -196,7 +195,7 @@ def read_columns(
 
 
 def check_seconds(path: Path, kept: npt.NDArray[np.bool_], seconds: Mapping[str, Column]) -> None:
-    """Refuse times that are too long, with the line.
+    """Refuse times that are too long, naming the line.
 
     :param kept: which rows count.
     :param seconds: by field.
@@ -231,7 +230,9 @@ def _first_fault(cells: list[str], kind: Kind) -> int:
 
 
 def line_of(text: str, row: int) -> int:
-    """Return the line on which data row `row` ends: its only line, unless a break is quoted."""
+    """Return the line on which data row `row` ends; it has several only with a
+    quoted line break.
+    """
     reader = csv.reader(io.StringIO(text, newline=""))
     seen = -2
     for fields in reader:
@@ -242,13 +243,13 @@ def line_of(text: str, row: int) -> int:
 
 
 def write_columns(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write columns of one length below their names, packed if the name ends in .gz."""
+    """Write columns of equal length below their names, compressed if the name ends in .gz."""
     target = Path(path)
     text = io.StringIO(newline="")
-    # With the line ends of RFC 4180, because "\n" alone would leave "\r" within a name unquoted.
+    # With the line ends of RFC 4180, because with "\n" a "\r" inside a name would stay unquoted.
     writer = csv.writer(text)
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     data = text.getvalue().encode()
-    # A fixed time stamp keeps equal traces equal files.
+    # With a fixed time stamp, equal traces give equal files.
     target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)

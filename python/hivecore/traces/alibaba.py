@@ -37,11 +37,11 @@ _TASKS = (
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
 )
 _JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
-_SLACK = 1e-6  # of sums of parts of GPUs
+_SLACK = 1e-6  # of sums of fractions of GPUs
 
 
 def read_2020(path: Path) -> Part:
-    """Return the jobs of a table of tasks, with that of jobs if it is beside."""
+    """Return the jobs of a table of tasks, with the table of jobs if it is in the same folder."""
     kinds = {"job_name": NAME, "inst_num": MOMENT, "plan_gpu": MOMENT}
     tasks = read_columns(path, {**kinds, "start_time": MOMENT, "end_time": MOMENT}, _TASKS)
     names, job = np.unique(tasks["job_name"].astype(np.str_), return_inverse=True)
@@ -62,7 +62,7 @@ def read_2020(path: Path) -> Part:
 
 
 def _of_each(choose: np.ufunc, times: Column, job: npt.NDArray[np.intp], jobs: int) -> Column:
-    """The least or the greatest time of each job that is known."""
+    """Return the least or greatest known time of each job."""
     chosen = np.full(jobs, np.nan)
     choose.at(chosen, job, times)
     return chosen

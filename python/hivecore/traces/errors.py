@@ -1,4 +1,4 @@
-"""The one error of the loaders: it names the file, and line and field where there is one."""
+"""The loaders' only error; it names the file, and the line and field if known."""
 
 from pathlib import Path
 from typing import Self
@@ -9,12 +9,12 @@ __all__ = ["TraceFormatError"]
 
 
 class TraceFormatError(HivecoreError, ValueError):
-    """A trace file that does not follow its format.
+    """A trace file does not follow its format.
 
     :param problem: what is wrong, as half a sentence.
     :param path: the file.
-    :param line: its line, counted from 1, or None where the whole file is meant.
-    :param field: the column's name, or None where the whole line is meant.
+    :param line: counted from 1; None for the whole file.
+    :param field: the column's name; None for the whole line.
 
     >>> print(TraceFormatError("'two' is not a whole number", "jobs.csv", 7, "gpus"))
     jobs.csv:7: field 'gpus': 'two' is not a whole number
@@ -35,5 +35,6 @@ class TraceFormatError(HivecoreError, ValueError):
         self.field = field
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, Path, int | None, str | None]]:
-        # Exceptions come home from worker processes; the default would pass the message only.
+        # So that it can be unpickled from worker processes; the default would only pass the
+        # message.
         return type(self), (self.problem, self.path, self.line, self.field)

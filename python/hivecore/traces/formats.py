@@ -29,7 +29,7 @@ _READERS: dict[str, Callable[[Path], Part]] = {
     "alibaba-2025": alibaba.read_2025,
     "alibaba-2026-spot": alibaba.read_2026_spot,
 }
-#: The column of jobs' names, where it is not "job_id"; "": a line is not of one job.
+#: The column with the jobs' names, if not "job_id"; "" if a line is not a single job.
 _NAMES = {
     "philly-json": "",
     "alibaba-2020": "",
@@ -38,7 +38,7 @@ _NAMES = {
 }
 _ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 
-#: The names that `load` understands.
+#: The formats of `load`.
 FORMATS: tuple[str, ...] = tuple(_READERS)
 
 
@@ -61,7 +61,7 @@ def _check_times(parts: Sequence[Part], files: Sequence[Path], format: str) -> N
 
 
 def _line_of_job(file: Path, job: str, format: str) -> int | None:
-    """The first line with this job; philly counts its jobs, others name them."""
+    """Return the first line with this job; philly jobs are numbered, others have names."""
     if format == "swf":
         return swf.line_of_job(file, job)
     name = _NAMES.get(format, "job_id")

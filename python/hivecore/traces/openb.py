@@ -64,7 +64,7 @@ def _up_to(most: int) -> Kind:
     return Kind(f"a whole number from 0 to {most}", convert)
 
 
-# What clusters of devices can count, and how many devices of a type a node may have there.
+# The limits of device clusters, and of the devices of a type on a node.
 _CPU, _MEMORY, _GPUS = _up_to(2**48), _up_to(2**28), _up_to(256)
 
 _NODE_KINDS = {"sn": NAME, "cpu_milli": _CPU, "memory_mib": _MEMORY, "gpu": _GPUS, "model": _TEXT}

@@ -1,7 +1,7 @@
-"""Nodes with GPUs, and pods that take whole GPUs or shares of one: what a sharing policy sees.
+"""Nodes with GPUs, and pods that take whole GPUs or shares of one GPU.
 
-A GPU has 1000 thousandths ("milli"). A pod takes `gpu_milli` of each of its `gpus` GPUs, CPU and
-memory of the host, and may name the models that it can run on. The arrays are read-only.
+A GPU has 1000 thousandths ("milli"). A pod takes `gpu_milli` of each of its `gpus` GPUs, and CPU
+and memory of the host; it may be restricted to some models. The arrays are read-only.
 """
 
 from typing import Any, Self
@@ -47,14 +47,14 @@ class GpuNodes(Record, frozen=True, eq=False):
 
     @property
     def gpu_milli(self) -> int:
-        """Thousandths of a GPU that all nodes have together."""
+        """The total of all nodes in thousandths of a GPU."""
         return MILLI * int(self.gpus.sum())
 
     def select(self, keep: npt.NDArray[Any]) -> Self:
-        """Return the nodes at these places, in this order.
+        """Return the nodes at these positions, in this order.
 
-        :param keep: bool[nodes], or the nodes' numbers.
-        :raises ValueError: none is left, or one is there twice.
+        :param keep: bool[nodes], or node numbers.
+        :raises ValueError: no node is left, or one is listed twice.
         """
         columns = (self.name, self.cpu_milli, self.memory_mib, self.gpus, self.model)
         return type(self)(*(column[keep] for column in columns))
@@ -66,14 +66,15 @@ class GpuPods(Record, frozen=True, eq=False):
     :param name: str[pods], distinct.
     :param cpu_milli: int64[pods], thousandths of a CPU, not negative.
     :param memory_mib: int64[pods], MiB of the host, not negative.
-    :param gpus: int64[pods], distinct GPUs, not negative.
-    :param gpu_milli: int64[pods], thousandths of each of them, 1 to 1000; 0 where `gpus` is 0.
-    :param models: for each pod the models that it can run on; empty: all.
-    :param created: float64[pods], seconds, when the pod came, nan where that is unknown; ``None``:
-        the source does not say.
-    :param deleted: float64[pods], seconds, when it went, likewise.
-    :raises TypeError: a column of another kind, such as floats for integers.
-    :raises ValueError: no pod, columns of several lengths, a value out of range, or a name twice.
+    :param gpus: int64[pods], number of different GPUs, not negative.
+    :param gpu_milli: int64[pods], thousandths of each GPU, 1 to 1000; 0 where `gpus` is 0.
+    :param models: for each pod the models that it can run on; empty for all.
+    :param created: float64[pods], arrival in seconds, nan if unknown; ``None`` if the source has no
+        times.
+    :param deleted: float64[pods], departure in seconds, likewise.
+    :raises TypeError: a column has another kind, such as floats for integers.
+    :raises ValueError: there is no pod, columns differ in length, a value is out of range, or a
+        name is used twice.
     """
 
     name: _Names
@@ -110,7 +111,7 @@ class GpuPods(Record, frozen=True, eq=False):
 
     @property
     def total_milli(self) -> _Integers:
-        """int64[pods], thousandths of a GPU that the pod takes of all its GPUs together."""
+        """int64[pods], thousandths of a GPU that the pod takes in total."""
         return self.gpus * self.gpu_milli
 
 
@@ -119,7 +120,7 @@ def _freeze(record: Any, types: dict[str, Any], integers: tuple[str, ...]) -> No
     if not rows:
         raise ValueError("name must have one entry at least")
     for column, kind in {**types, **dict.fromkeys(integers, np.int64)}.items():
-        # A copy, so that freezing it does not freeze an array that the caller still writes to.
+        # Copied, so that freezing it does not freeze the caller's array.
         given = np.asarray(getattr(record, column))
         if not np.can_cast(given.dtype, kind, "same_kind"):
             raise TypeError(f"{column} must hold {np.dtype(kind).name}, not {given.dtype}")
@@ -136,6 +137,6 @@ def _freeze(record: Any, types: dict[str, Any], integers: tuple[str, ...]) -> No
 
 
 def _check_names(names: _Names) -> None:
-    found, counts = np.unique(names, return_counts=True)
+    unique, counts = np.unique(names, return_counts=True)
     if (counts > 1).any():
-        raise ValueError(f"name {str(found[counts.argmax()])!r} is there twice")
+        raise ValueError(f"name {str(unique[counts.argmax()])!r} is there twice")

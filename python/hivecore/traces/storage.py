@@ -1,9 +1,8 @@
-"""Training jobs that read a dataset again and again: what a scheduler of cache and remote IO sees.
+"""Training jobs that read a dataset repeatedly, for schedulers of cache and remote IO.
 
-hivecore's own CSV layout for them: `job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit`. Where
-a log tells how much a job reads in total, a column `total_gb` takes the place of `epochs`. Sizes
-are in GB of 1000 MB, rates in MB/s, times in seconds. What `save_storage` writes is read back as
-the same trace, bit for bit.
+hivecore's CSV layout for them: `job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit`, or
+`total_gb` instead of `epochs` if a log has a job's total reads. Sizes are in GB of 1000 MB, rates
+in MB/s, times in seconds. `save_storage` and `load_storage` preserve a trace bit for bit.
 """
 
 from collections.abc import Mapping
@@ -136,7 +135,7 @@ def load_storage(path: str | Path) -> StorageTrace:
     columns = read_columns(file, {**_KINDS, work: DURATION})
     kept, dropped = jobs_that_ran({work: columns[work], "GPUs": columns["gpus"]})
     if work == "epochs":
-        with np.errstate(over="ignore"):  # then the total is infinite, and an error
+        with np.errstate(over="ignore"):  # an infinite total is an error
             columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
     if kept.any():
         with np.errstate(over="ignore"):

@@ -1,16 +1,14 @@
-"""The Standard Workload Format, version 2.2: 18 numbers a line for each job, `;` for comments.
+"""The Standard Workload Format, version 2.2: a line of 18 numbers per job, `;` for comments.
 
 Used are fields 1 (job number), 2 (submit time, s), 4 (run time, s), 8 (requested processors, or 5,
-the allocated ones, where the request is unknown), 11 (status) and 15 (queue), which is the tenant.
--1 stands for unknown: a job without a run time never ran, one without a size cannot be placed; both
-are dropped and counted, as is one of which either is another negative number. Processors are taken
-as GPUs.
+the allocated ones, if unknown), 11 (status) and 15 (queue), which becomes the tenant. -1 means
+unknown. A job without a run time or a size, or with another negative number there, is dropped and
+counted. Processors are taken as GPUs.
 
-A job that was interrupted has a line for each partial execution, with its number and the status 2,
-or 3 or 4 for the last one, and a line of another status that is about all of it. It is one job:
-the latter line counts, and where that or something in it is missing, the partial executions do:
-their earliest submission, the sum of their run times, and the most processors.
-Source: Parallel Workloads Archive, "The Standard Workload Format".
+An interrupted job has a line for each partial execution, with its number and status 2 (3 or 4 for
+the last one), and a line with another status for the whole job. They are one job: the latter line
+counts; missing values come from the partial executions: the earliest submission, the sum of run
+times, the most processors. Source: Parallel Workloads Archive, "The Standard Workload Format".
 """
 
 import re
@@ -38,12 +36,12 @@ _NAMES = {
     _QUEUE: "queue number",
 }
 _WHOLE = (_JOB, _ALLOCATED, _REQUESTED, _QUEUE)
-_MEASURED = (_RUN, _ALLOCATED, _REQUESTED)  # may be any negative number: such a job is dropped
+_MEASURED = (_RUN, _ALLOCATED, _REQUESTED)  # may be negative: such a job is dropped
 _PARTIAL = (2.0, 3.0, 4.0)
 _UNKNOWN = -1.0
-_LARGEST = 2.0**53  # beyond this a float is no exact count
+_LARGEST = 2.0**53  # beyond this a float is not an exact count
 
-_ENDS = re.compile(r"\r\n|\r|\n")  # a form feed in a comment ends no line
+_ENDS = re.compile(r"\r\n|\r|\n")  # a form feed does not end a line
 
 _Table = npt.NDArray[np.float64]
 
@@ -81,23 +79,23 @@ def read(path: Path) -> Part:
 
 
 def line_of_job(path: Path, job: str) -> int | None:
-    """The number of the first line with this job."""
+    """Return the number of the first line with this job."""
     rows = (line.split() for line in _lines(path))
     return next((i for i, row in enumerate(rows, 1) if row[:1] == [job]), None)
 
 
 def _lines(path: Path) -> list[str]:
-    # Comments have names of places and people, in whatever encoding their site has.
+    # Comments have names of places and people in any encoding.
     return _ENDS.split(read_text(path, errors="replace"))
 
 
 def _without_parts(table: _Table) -> _Table:
-    """One line a job: partial executions are in the line about all of it, or are one line."""
+    """Return a line per job: partial executions are merged into the line of the whole job."""
     is_part = np.isin(table[:, _STATUS], _PARTIAL)
     if not is_part.any():
         return table
     parts: dict[float, list[int]] = {}
-    # Executions of jobs without a number belong together as long as they follow each other.
+    # Successive executions of jobs without a number belong together.
     unnamed, before = _UNKNOWN, -1
     for row in np.flatnonzero(is_part).tolist():
         key = table[row, _JOB]
@@ -122,7 +120,7 @@ def _without_parts(table: _Table) -> _Table:
 
 
 def _merged(parts: _Table) -> _Table:
-    """A line about all of a job that has these partial executions."""
+    """Return a line for a job with these partial executions."""
     merged: _Table = parts[0].copy()
     for field in (_SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _QUEUE):
         known = parts[parts[:, field] != _UNKNOWN, field]
@@ -168,7 +166,7 @@ def _fault(path: Path, lines: Sequence[str]) -> TraceFormatError:
 
 
 def _check(path: Path, lines: Sequence[str], table: _Table) -> None:
-    # Another line of the job may have its submission: that is checked when they are one line.
+    # Another line of the job may have its submission, which is checked after merging.
     is_part = np.isin(table[:, _STATUS], _PARTIAL)
     may_lack = is_part | np.isin(table[:, _JOB], table[is_part, _JOB])
     for position, name in _NAMES.items():

@@ -28,13 +28,13 @@ __all__ = ["generate"]
 _GPUS_PER_NODE = 8
 _CONTINUES_BURST = 0.8
 _GAP_IN_BURST = 5.0  # seconds
-# ITP lists no job below ten minutes, and its longest one ran for 14 days.
+# ITP has no job below ten minutes; its longest ran for 14 days.
 _SHORTEST, _LONGEST = 600.0, 14 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Mix:
-    """Jobs of one kind of tenant: a row per size."""
+    """Jobs of a kind of tenant: a row per size."""
 
     gpus: tuple[int, ...]
     share: tuple[float, ...]
@@ -59,17 +59,17 @@ _TRAINER = _Mix(
 def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0) -> Trace:
     """Return a random trace of tenants that each keep `load` of their own GPUs busy on average.
 
-    :param tenants: nodes of 8 GPUs that each tenant owns, at least 1. The first, third, ... are
-        trainers, the others experimenters; no job is larger than its tenant.
+    :param tenants: tenant -> owned nodes of 8 GPUs, at least 1. The first, third, ... are trainers,
+        the others experimenters; no job is larger than its tenant.
     :param jobs: number of jobs of all tenants together, at least one per tenant.
     :param seed: equal seeds give equal traces.
-    :param load: positive; GPU time of a tenant's jobs / GPU time that it owns while jobs are
-        submitted: the whole trace has exactly this load, and so has each tenant, over the time in
-        which submissions are drawn. From the first to the last of them it is a little shorter, by
-        2 % for 1,000 jobs and 0.02 % for 50,000.
-    :raises ValueError: an argument out of range.
+    :param load: positive; GPU time of a tenant's jobs, divided by the GPU time that it owns while
+        jobs are submitted. The trace and each tenant have exactly this load over the time in which
+        submissions are drawn; the first to the last submission is a little shorter, by 2 % for
+        1,000 jobs and 0.02 % for 50,000.
+    :raises ValueError: an argument is out of range.
 
-    Every tenant's jobs spread over the same time, so small jobs make many of them. Cost: O(jobs).
+    Every tenant's jobs cover the same time, so a tenant with small jobs has many. Cost: O(jobs).
     Source: see the module.
 
     >>> trace = generate({"speech": 4, "vision": 8}, jobs=1000, seed=0, load=1.2)
@@ -98,7 +98,7 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
         rng = np.random.default_rng(stream)
         submit, burst = _submissions(rng, int(count), span)
         size, duration = _jobs(rng, mix, burst)
-        # Durations have heavy tails: without this the load of a trace would be a matter of luck.
+        # Durations have heavy tails: without this the load of a trace would be random.
         duration *= load * gpus * span / (size @ duration)
         columns.append((submit, duration, size))
     submit, duration, size = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -150,7 +150,7 @@ def _split(jobs: int, rate: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def _submissions(
     rng: np.random.Generator, count: int, span: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return rising times within [0, span] and the number of each job's burst."""
+    """Return ascending times within [0, span] and the number of each job's burst."""
     new_burst = (rng.random(count) >= _CONTINUES_BURST).astype(np.int64)
     new_burst[0] = 0
     burst = np.cumsum(new_burst)
@@ -164,7 +164,7 @@ def _submissions(
 def _jobs(
     rng: np.random.Generator, mix: _Mix, burst: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return size and duration of each job; the jobs of a burst have one size."""
+    """Return size and duration of each job; the jobs of a burst have equal sizes."""
     share = np.array(mix.share) / sum(mix.share)
     row = rng.choice(len(share), size=int(burst[-1]) + 1, p=share)[burst]
     noise = rng.standard_normal(len(row))

@@ -1,9 +1,9 @@
-"""Generated nodes and pods with the shapes of the openb cluster.
+"""Generates nodes and pods with the shapes of the openb cluster.
 
-Both tables below are counts in the trace (`openb_node_list_gpu_node.csv`, all 1,213 nodes;
-`openb_pod_list_default.csv`, those shapes that at least 24 of the 8,152 pods have, 93 % of all, and
-three of pods with several GPUs, each standing for all of its GPU count). Nodes and pods are drawn
-from them independently, so the shares of the shapes are those of the trace, and its order is not.
+Both tables count shapes in the trace (`openb_node_list_gpu_node.csv`, all 1,213 nodes;
+`openb_pod_list_default.csv`, shapes of at least 24 of the 8,152 pods, 93 % of all, and three shapes
+that stand for pods with several GPUs). Nodes and pods are drawn from them independently, so shares
+of shapes match the trace, but the order does not.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from hivecore.traces.shared_gpus import GpuNodes, GpuPods
 
 __all__ = ["generate_openb_nodes", "generate_openb_pods"]
 
-#: CPU in thousandths, memory in MiB, GPUs, their model, and how many nodes.
+#: CPU in thousandths, memory in MiB, GPUs, their model, number of nodes.
 _NODES = (
     (96000, 393216, 8, "G2", 549),
     (104000, 524288, 2, "T4", 387),
@@ -32,7 +32,7 @@ _NODES = (
     (82000, 344064, 8, "V100M16", 1),
 )
 
-#: CPU in thousandths, memory in MiB, GPUs, thousandths of each, and how many pods.
+#: CPU in thousandths, memory in MiB, GPUs, thousandths of each, number of pods.
 _PODS = (
     (3152, 5600, 1, 810, 1047),
     (11300, 49152, 1, 1000, 857),

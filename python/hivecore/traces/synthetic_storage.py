@@ -1,8 +1,8 @@
-"""Generated training jobs with datasets, and datasets for the jobs of a trace that tells none.
+"""Generates training jobs with datasets, or datasets for the jobs of another trace.
 
-The catalogue below is synthetic: sizes and rates are recollections of public datasets and models of
-the time of SiloD's evaluation (EuroSys'23), rounded, not verified against any paper, and no figure
-that comes out of them is to be compared with a published one.
+The catalogue is synthetic: sizes and rates are rounded recollections of public datasets and models
+at the time of SiloD's evaluation (EuroSys'23), not verified. Do not compare results with published
+figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _GB: Mapping[str, float] = {
     "text": 20900.0,
 }
 _IMAGES = ("imagenet-1k", "open-images", "imagenet-22k")
-#: By model: MB/s per GPU, share of the jobs, and the datasets that it reads.
+#: model -> (MB/s per GPU, share of the jobs, datasets that it reads)
 _MODELS: Mapping[str, tuple[float, float, Sequence[str]]] = {
     "resnet-50": (114.0, 0.4, _IMAGES),
     "efficientnet-b1": (69.0, 0.3, _IMAGES),
@@ -47,18 +47,18 @@ _LONGEST = 20.0  # medians
 def generate_storage(
     jobs: int, seed: int, gpus: int = 96, load: float = 1.5, shared: float = 0.3
 ) -> StorageTrace:
-    """Return random training jobs with datasets, which come one by one, at random.
+    """Return random training jobs with datasets, with random single arrivals.
 
-    :param jobs: how many, at least 1.
+    :param jobs: their number, at least 1.
     :param seed: equal seeds give equal traces.
     :param gpus: of the cluster, at least 1; no job is larger.
-    :param load: positive; GPU time of the jobs, if none ever waited for data / GPU time of the
-        cluster until the last submission. Above 1 jobs queue up.
-    :param shared: 0 to 1, the share of the jobs that read the common copy of their dataset; each
-        of the others has one of its own, as large, that no cache can know to be the same.
-    :raises ValueError: an argument out of range.
+    :param load: positive; GPU time of the jobs without waiting for data, divided by the GPU time of
+        the cluster until the last submission. Above 1, jobs queue up.
+    :param shared: 0 to 1, the fraction of jobs that read the common copy of their dataset; every
+        other job has a copy of its own, which counts as a different dataset.
+    :raises ValueError: an argument is out of range.
 
-    Cost: O(jobs). Source: the module's synthetic catalogue; the times are log-normal, made up.
+    Cost: O(jobs). Source: the module's synthetic catalogue; the times are log-normal and invented.
 
     >>> trace = generate_storage(jobs=500, seed=0, load=2.0)
     >>> gpu_seconds = float(trace.gpus @ (1000 * trace.total_gb / trace.rate_mbps))
@@ -76,17 +76,17 @@ def generate_storage(
 def with_datasets(trace: Trace | TrainingTrace, seed: int, shared: float = 0.3) -> StorageTrace:
     """Return the jobs of a trace with random datasets and rates.
 
-    :param trace: of any loader, or a `TrainingTrace`; submission, duration and GPUs stay.
+    :param trace: from any loader, or a `TrainingTrace`; submission, duration and GPUs stay.
     :param seed: equal seeds give equal traces.
-    :param shared: 0 to 1, the share of the jobs that read the common copy of their dataset.
-    :raises ValueError: an argument out of range, or a job without duration.
+    :param shared: 0 to 1, the fraction of jobs that read the common copy of their dataset.
+    :raises ValueError: an argument is out of range, or a job has no duration.
 
-    A job reads so much that it would take its duration if it never waited for data. Models and
-    datasets are those of the module's synthetic catalogue. Cost: O(jobs).
+    A job reads as much as fits into its duration without waiting. Models and datasets come from the
+    module's synthetic catalogue. Cost: O(jobs).
 
     >>> from hivecore.traces import generate
-    >>> found = with_datasets(generate({"x": 8}, jobs=50, seed=0), seed=0, shared=1.0)
-    >>> set(found.dataset.tolist()) <= {
+    >>> storage = with_datasets(generate({"x": 8}, jobs=50, seed=0), seed=0, shared=1.0)
+    >>> set(storage.dataset.tolist()) <= {
     ...     "imagenet-1k", "open-images", "imagenet-22k", "youtube-8m", "text"}
     True
     """

@@ -1,14 +1,14 @@
-"""A generated trace of five tenants with jobs of different characters: what all parts can act on.
+"""Generates a trace of five tenants with different jobs, for all parts of a scheduler.
 
-Each job has stages, so that it may share GPUs, and most read a dataset, so that storage may hold
-them up. Nothing is measured: the numbers are round ones, of the order that the module's neighbours
-use, and no figure that comes out of them is to be compared with a published one.
+Each job has stages, so that it may share GPUs, and most read a dataset, so that storage may slow
+them. Nothing is measured: the numbers are round, in the range of the neighbouring modules. Do not
+compare results with published figures.
 
 vision     data-bound: a GPU reads up to 114 MB/s of image sets that several jobs read.
 language   big gangs, bound by the network, that read next to nothing.
-speech     bursts: some twenty small jobs of one size at once, then nothing for hours.
-ads        most of the jobs, all of one GPU or two.
-robots     one job on all of its nodes after another, at equal intervals, that read nothing.
+speech     bursts of some twenty small jobs of equal size, then nothing for hours.
+ads        most of the jobs, all of one or two GPUs.
+robots     jobs on all of its nodes, one after another at equal intervals, that read nothing.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What is trained: a share of its tenant's jobs.
+    """A model in training: a share of its tenant's jobs.
 
     Milliseconds of an iteration for storage and CPU, for the GPU, and for each doubling of the GPUs
     on the network; MB/s that a GPU reads.
@@ -44,7 +44,7 @@ class _Model:
 
 @dataclass(frozen=True, slots=True)
 class _Tenant:
-    """An owner of nodes, and what its jobs are like."""
+    """An owner of nodes, and the kind of its jobs."""
 
     nodes: int
     #: of all jobs
@@ -111,15 +111,15 @@ _TENANTS: Mapping[str, _Tenant] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TenantsTrace:
-    """Jobs of several tenants, with their stages and what they read.
+    """Jobs of several tenants, with their stages and datasets.
 
-    :param trace: what each tenant submits, when, and how long each runs if nothing slows it.
-    :param nodes: nodes of 8 GPUs that each tenant owns; together they are the cluster.
-    :param stages: float64[jobs, 3], seconds that an iteration keeps storage and CPU, the GPU, and
-        the network busy.
-    :param dataset: str[jobs], what each reads; "": nothing.
-    :param rate_mbps: float64[jobs], MB/s that all GPUs of each consume when they never wait.
-    :param datasets_gb: the size of each dataset, by name.
+    :param trace: what each tenant submits, when, and each job's duration at full speed.
+    :param nodes: tenant -> owned nodes of 8 GPUs; together they are the cluster.
+    :param stages: float64[jobs, 3], seconds of an iteration on storage and CPU, the GPU, and the
+        network.
+    :param dataset: str[jobs], what each reads, or "".
+    :param rate_mbps: float64[jobs], MB/s that all GPUs of a job consume if they never wait.
+    :param datasets_gb: size of each dataset by name.
     """
 
     trace: Trace
@@ -131,22 +131,22 @@ class TenantsTrace:
 
 
 def generate_tenants(jobs: int, seed: int, load: float = 0.9, days: float = 3.0) -> TenantsTrace:
-    """Return random jobs of five tenants, each of another character.
+    """Return random jobs of five tenants, each with a different kind.
 
-    :param jobs: of all tenants together, at least 50. Of fewer jobs each is longer.
+    :param jobs: of all tenants together, at least 50. Fewer jobs are longer.
     :param seed: equal seeds give equal traces.
-    :param load: positive; GPU time of a tenant's jobs, if nothing slows them / GPU time that it
-        owns in these days. Each tenant has exactly this load.
+    :param load: positive; GPU time of a tenant's jobs at full speed, divided by the GPU time that
+        it owns in these days. Each tenant has exactly this load.
     :param days: positive; all jobs are submitted within them.
-    :raises ValueError: an argument out of range.
+    :raises ValueError: an argument is out of range.
 
-    Running times are log-normal, each at most 12 times the median of its tenant. Cost: O(jobs).
-    Source: made up, see the module.
+    Run times are log-normal, at most 12 times the median of the tenant. Cost: O(jobs). Source:
+    invented, see the module.
 
-    >>> made = generate_tenants(jobs=500, seed=0, load=0.8)
-    >>> made.trace.tenants, sum(made.nodes.values())
+    >>> tenants = generate_tenants(jobs=500, seed=0, load=0.8)
+    >>> tenants.trace.tenants, sum(tenants.nodes.values())
     (('ads', 'language', 'robots', 'speech', 'vision'), 54)
-    >>> round(made.trace.gpu_hours / (54 * 8 * 72), 6)
+    >>> round(tenants.trace.gpu_hours / (54 * 8 * 72), 6)
     0.8
     """
     check_sizes(jobs, _GPUS_PER_NODE, load)
@@ -189,7 +189,7 @@ _FEWEST = 50
 
 
 def _split(jobs: int) -> list[int]:
-    """How many jobs each tenant has."""
+    """Return the number of jobs of each tenant."""
     share = np.cumsum([tenant.share for tenant in _TENANTS.values()])
     edges = np.rint(share / share[-1] * jobs).astype(np.int64)
     return [int(count) for count in np.diff(edges, prepend=0)]
@@ -202,7 +202,9 @@ def _dataset(tenant: str, number: int) -> str:
 def _jobs_of(
     name: str, tenant: _Tenant, count: int, rng: np.random.Generator, load: float, span: float
 ) -> tuple[npt.NDArray[np.generic], ...]:
-    """Columns of one tenant's jobs: those of a burst are of one size, model and dataset."""
+    """Return the columns of a tenant's jobs; those of a burst have equal size,
+    model and dataset.
+    """
     submit, burst = _submissions(tenant, count, rng, span)
     bursts = int(burst[-1]) + 1
     gpus = np.array(tenant.gpus)[rng.choice(len(tenant.gpus), size=bursts, p=tenant.shares)][burst]
@@ -211,9 +213,9 @@ def _jobs_of(
     duration = np.exp(tenant.log_deviation * rng.standard_normal(count))
     duration = np.minimum(duration, _LONGEST)
     duration *= load * tenant.nodes * _GPUS_PER_NODE * span / float(gpus @ duration)
-    stages = np.array([one.stages for one in tenant.models])[model] / 1000.0
+    stages = np.array([profile.stages for profile in tenant.models])[model] / 1000.0
     stages[:, 2] *= np.log2(gpus)
-    rate = np.array([one.rate_mbps for one in tenant.models])[model] * gpus
+    rate = np.array([profile.rate_mbps for profile in tenant.models])[model] * gpus
     dataset = np.full(count, "", dtype="U16")
     if tenant.datasets_gb:
         names = [_dataset(name, number) for number in range(len(tenant.datasets_gb))]
@@ -224,7 +226,7 @@ def _jobs_of(
 def _submissions(
     tenant: _Tenant, count: int, rng: np.random.Generator, span: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Rising times within the span, and the number of each job's burst."""
+    """Return ascending times within the span, and the number of each job's burst."""
     burst = np.arange(count) // tenant.burst
     bursts = int(burst[-1]) + 1
     if tenant.arrivals == "steady":

@@ -1,7 +1,7 @@
-"""Generated training jobs: some models that are each bound by another resource, in several sizes.
+"""Generates training jobs: models that are bound by different resources, in several sizes.
 
-Unlike those of `generate`, the parameters are made up, not measured: round numbers under which one
-iteration of any model takes a third to half of a second.
+Unlike those of `generate`, the parameters are invented: round numbers with which an iteration of
+any model takes a third to half of a second.
 """
 
 import numpy as np
@@ -32,14 +32,14 @@ _LONGEST = 100.0  # medians
 
 
 def generate_training(jobs: int, seed: int, gpus: int = 64, load: float = 2.0) -> TrainingTrace:
-    """Return random training jobs that come one by one, at random.
+    """Return random training jobs with random single arrivals.
 
-    :param jobs: how many, at least 1.
+    :param jobs: their number, at least 1.
     :param seed: equal seeds give equal traces.
     :param gpus: of the cluster, at least 1; no job is larger.
-    :param load: positive; GPU time of the jobs, each alone on its GPUs / GPU time of the cluster
-        until the last submission. Above 1 jobs queue up.
-    :raises ValueError: an argument out of range.
+    :param load: positive; GPU time of the jobs, each alone on its GPUs, divided by the GPU time of
+        the cluster until the last submission. Above 1, jobs queue up.
+    :raises ValueError: an argument is out of range.
 
     Cost: O(jobs). Source: see the module.
 

@@ -1,8 +1,8 @@
-"""A trace as columns: one NumPy array per property, one row per job, in order of submission.
+"""A trace as columns: a NumPy array per property, a row per job, in order of submission.
 
-Every loader and the generator end here, so everything behind them can rely on the invariants:
-submission times rise and are not negative, durations and GPU counts are positive, and tenants are
-codes into a sorted tuple of names. The arrays are read-only, because replays share them.
+All loaders and generators return it, so other code can rely on its invariants: submission times
+ascend and are not negative, durations and GPU counts are positive, and tenants are codes into a
+sorted tuple of names. The arrays are read-only, because replays share them.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ class Trace(Record, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         for name, dtype in _COLUMNS.items():
-            # A copy, so that freezing it does not freeze an array that the caller still writes to.
+            # Copied, so that freezing it does not freeze the caller's array.
             column = np.array(getattr(self, name), dtype=dtype)
             column.setflags(write=False)
             force_setattr(self, name, column)

@@ -1,8 +1,9 @@
-"""Training jobs as columns: what one iteration costs, for policies that preempt and interleave.
+"""Training jobs as columns, with the cost of an iteration, for policies that preempt and
+interleave.
 
-A `Trace` says how long a job runs, whatever its neighbours are. Here a job is a number of equal
-iterations, each of one stage per resource, so that its pace may change while it runs. Source of
-the format: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
+In a `Trace` a job has a fixed duration. Here it is a number of equal iterations with a stage per
+resource, so that its pace may change while it runs. Source of the format: Rivendile/Muri
+(Apache-2.0), the artifact of Muri (SIGCOMM'22).
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ __all__ = ["TrainingTrace", "load_training"]
 
 _MILLISECONDS = 1000.0
 _STAGES = ("resource_time_0", "resource_time_1", "resource_time_2")
-#: What a job has to have, by what reports call it.
+#: What a job must have, by its name in reports.
 _NEEDED = {
     "GPUs": "num_gpu",
     "duration": "duration",
@@ -107,15 +108,15 @@ def load_training(path: str | Path) -> TrainingTrace:
         | dict.fromkeys(("submit_time", *_STAGES), SECONDS),
     )
     needed = {name: columns[field] for name, field in _NEEDED.items()}
-    with np.errstate(over="ignore"):  # then the sum is infinite, and the job is dropped
+    with np.errstate(over="ignore"):  # a job with an infinite sum is dropped
         needed["stage times"] = np.sum([columns[name] for name in _STAGES], axis=0)
     kept, dropped = jobs_that_ran(needed)
     if kept.any():
-        with np.errstate(over="ignore"):  # then it is infinite, and refused
+        with np.errstate(over="ignore"):  # an infinite time is refused
             work = columns["iterations"] * columns["iteration_time"]
         submit = columns["submit_time"] - columns["submit_time"][kept].min()
         times = {"duration": columns["duration"], "submit_time": submit, "iterations": work}
-        check_seconds(file, kept, {name: one / _MILLISECONDS for name, one in times.items()})
+        check_seconds(file, kept, {name: time / _MILLISECONDS for name, time in times.items()})
     rows = np.flatnonzero(kept)
     order = rows[np.argsort(columns["submit_time"][rows], kind="stable")]
     try:

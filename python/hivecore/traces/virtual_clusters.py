@@ -1,6 +1,6 @@
-"""How many nodes each tenant owns, as a CSV file: `vc,node num`.
+"""The number of nodes of each tenant, as a CSV file: `vc,node num`.
 
-The layout in which Philly's virtual clusters are published (SenseTime's HeliosArtifact).
+This is the layout in which Philly's virtual clusters are published (SenseTime's HeliosArtifact).
 """
 
 from pathlib import Path

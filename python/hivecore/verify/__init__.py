@@ -1,8 +1,8 @@
-"""Whether what a scheduler tells to do keeps every rule, counted again in plain Python.
+"""Checks in plain Python that a scheduler's actions obey every rule.
 
-Nothing here decides anything: it reads what the parts and the scheduler say in public, and adds up
-who has what. Stages and kernels are not asked whether something fits; of quotas alone, what they
-may use now is taken as the tree says it, and of device claims the evaluator of selectors is used.
+It decides nothing: it reads the public state of the scheduler and its parts, and adds up what each
+job has. Stages and kernels are not asked whether something fits; only the runtimes of quotas and
+the evaluator of device selectors are used.
 """
 
 from hivecore.verify.starts import verify_actions, verify_start

@@ -1,4 +1,4 @@
-"""Tenants keep to their cells, and what is still promised to others fits beside them."""
+"""Tenants stay within their cells, and all owned cells can still be bound."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,30 +11,30 @@ __all__ = ["check_chain", "group_of_start"]
 
 
 def group_of_start(action: Start | Promote, job: Job, *, mine: bool) -> Group:
-    """What a job has on cells, as the stage's decision says it; the pods have to be the same.
+    """Return a job's cells from the stage's decision; its pods must be the action's.
 
-    :param mine: it uses cells of its tenant.
+    :param mine: whether it uses cells of its tenant.
     """
     decision = dict(action.decisions).get("cells")
     if decision is None:
         raise ValueError("action: says nothing of cells, it was read from a file")
     for pod in action.pods:
-        gpus, asked = len({*pod.gpus}), amounts_of(job, [pod], None)["gpu"]
-        what = f"{pod_name(job, pod)!r} has {gpus} GPUs, and asks for {asked}"
-        hold(gpus == asked, "devices", what)
-    there = sorted((pod.node, sorted(pod.gpus)) for pod in action.pods if pod.gpus)
-    said = sorted((one.node, sorted(one.leaf_indices)) for one in decision.placement)
-    hold(there == said, "nodes", f"{job.name!r} starts elsewhere than on its cells")
+        gpus, requested = len({*pod.gpus}), amounts_of(job, [pod], None)["gpu"]
+        what = f"{pod_name(job, pod)!r} has {gpus} GPUs, and asks for {requested}"
+        hold(gpus == requested, "devices", what)
+    placed = sorted((pod.node, sorted(pod.gpus)) for pod in action.pods if pod.gpus)
+    said = sorted((share.node, sorted(share.leaf_indices)) for share in decision.placement)
+    hold(placed == said, "nodes", f"{job.name!r} starts elsewhere than on its cells")
     pin = job.where.pinned_cell or None
     return group_of(job.name, job.tenant, pin, decision.placement, mine)
 
 
 def check_chain(name: str, spec: ClusterSpec, groups: Iterable[Group]) -> None:
-    """No GPU has two owners, tenants keep to their cells, and S >= 0 on every level."""
+    """No GPU has two owners, tenants stay within their cells, and S >= 0 on every level."""
     chain = spec.chains[name]
     leaf_of, sizes = _leaves(name, chain), chain.leaves_per_cell()
     owners: dict[int, str] = {}
-    #: by level and number of a cell: whose it is
+    #: (level, number) of a cell -> its owner
     cells: dict[tuple[int, int], tuple[str, str | None]] = {
         (chain.levels.index(level), index): (tenant, pin)
         for tenant, pins in spec.pinned_cells.items()
@@ -81,7 +81,7 @@ def check_chain(name: str, spec: ClusterSpec, groups: Iterable[Group]) -> None:
 
 
 def _leaves(name: str, chain: Chain) -> dict[tuple[str, int], int]:
-    """The number of each GPU in its chain, by node and number there."""
+    """Return (node, GPU) -> the GPU's number in its chain."""
     each = chain.leaves_per_cell()[chain.levels.index(chain.node_level or "")]
     nodes = chain.nodes or [f"{name}/{i}" for i in range(chain.leaves // each)]
     gpus = chain.leaf_indices or [range(each)] * len(nodes)

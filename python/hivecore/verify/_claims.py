@@ -17,7 +17,7 @@ __all__ = ["check_claims"]
 
 
 def check_claims(action: Start | Promote, job: Job, state: State) -> None:
-    """Allocations keep all rules, those of a node together; from now on claims hold devices."""
+    """Check a job's allocations, jointly for each node, and let its claims hold the devices."""
     assert state.claims is not None
     by_node: dict[str, list[tuple[ResourceClaim, Any]]] = defaultdict(list)
     for pod in action.pods:
@@ -35,8 +35,8 @@ def check_claims(action: Start | Promote, job: Job, state: State) -> None:
 
 
 def _allocated(job: Job, pod: PlacedPod) -> Iterator[tuple[ResourceClaim, Any]]:
-    """The claims of a pod by their own names, and what they get."""
-    role, name = next(one for one in job.roles if one.name == pod.role), pod_name(job, pod)
+    """Yield a pod's claims, under their own names, with their allocations."""
+    role, name = next(known for known in job.roles if known.name == pod.role), pod_name(job, pod)
     given = dict(pod.claims)
     wanted = [template.name for template in role.claims]
     what = f"{name!r} has allocations for {sorted(given)}, and claims {sorted(wanted)}"
@@ -46,11 +46,17 @@ def _allocated(job: Job, pod: PlacedPod) -> Iterator[tuple[ResourceClaim, Any]]:
 
 
 def _taken(claim: ResourceClaim, allocation: Any, facts: ClusterFacts) -> Counter[str]:
-    """What the devices of a claim take, by the names that quotas have for it."""
+    """Return what a claim's devices take, by the names of quotas."""
     taken, devices = Counter[str](), published(facts.slices)
-    classes = {one.name: one.exactly.device_class_name for one in claim.requests if one.exactly}
-    for one in claim.requests:
-        classes |= {f"{one.name}/{sub.name}": sub.device_class_name for sub in one.first_available}
+    classes = {
+        request.name: request.exactly.device_class_name
+        for request in claim.requests
+        if request.exactly
+    }
+    for request in claim.requests:
+        classes |= {
+            f"{request.name}/{sub.name}": sub.device_class_name for sub in request.first_available
+        }
     for result in allocation["devices"]["results"]:
         id = DeviceId(result["driver"], result["pool"], result["device"])
         sizes = {f"capacity/{name}": of.value for name, of in devices[id].capacity.items()}

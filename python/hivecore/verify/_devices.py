@@ -14,14 +14,14 @@ _Key = tuple[str, int]
 
 
 def check_devices(action: Start | Promote, job: Job, state: State, part: DeviceCluster) -> None:
-    """All pods have what they ask for, of good devices, and no device gives more than it has."""
+    """All pods have healthy devices as requested, and no device gives more than it has."""
     for pod in action.pods:
         request, name = asked_of(job, pod), pod_name(job, pod)
         if request is None:
             continue
         hold(pod.node in part.nodes, "nodes", f"{name!r}: there is no node {pod.node!r}")
         inventory = part.inventory(pod.node)
-        known = {(one.type, one.minor): one for one in inventory.devices}
+        known = {(device.type, device.minor): device for device in inventory.devices}
         got = {type: [(type, minor) for minor in minors] for type, minors in pod.minors}
         for key in [key for keys in got.values() for key in keys]:
             hold(key in known, "devices", f"{pod.node!r} has no {key[0]} {key[1]}")
@@ -40,7 +40,7 @@ def check_devices(action: Start | Promote, job: Job, state: State, part: DeviceC
 
 
 def asked_of(job: Job, pod: PlacedPod) -> DeviceRequest | None:
-    role = next(one for one in job.roles if one.name == pod.role)
+    role = next(known for known in job.roles if known.name == pod.role)
     whole = DeviceRequest("any", gpus=role.gpus) if role.gpus else None
     return whole if role.devices is None else role.devices
 
@@ -48,7 +48,7 @@ def asked_of(job: Job, pod: PlacedPod) -> DeviceRequest | None:
 def _used(
     node: str, state: State, part: DeviceCluster, known: dict[_Key, Device]
 ) -> tuple[dict[_Key, Counter[str]], Counter[str]]:
-    """What is in use of each device of a node, and of virtual functions: memory in bytes."""
+    """Return the use of a node's devices and virtual functions; memory is in bytes."""
     used: dict[_Key, Counter[str]] = defaultdict(Counter)
     functions: Counter[str] = Counter()
 
@@ -62,27 +62,34 @@ def _used(
 
     for job, pods in state.has.values():
         for pod in pods:
-            asked = asked_of(job, pod) if pod.node == node else None
-            for type, minors in pod.minors if asked is not None else ():
-                need = asked.need(type) if asked is not None else None
-                given_amounts = {(one.type, one.minor): one.amounts for one in pod.devices}
+            request = asked_of(job, pod) if pod.node == node else None
+            for type, minors in pod.minors if request is not None else ():
+                need = request.need(type) if request is not None else None
+                given_amounts = {
+                    (allocation.type, allocation.minor): allocation.amounts
+                    for allocation in pod.devices
+                }
                 for minor in minors:
                     amounts = () if need is None else need.amounts
-                    if need is not None and need.repeat:  # as often as it says, once at least
+                    if need is not None and need.repeat:  # as often as given, at least once
                         amounts = given_amounts.get((type, minor), amounts)
                     use(type, minor, amounts)
-            given = [one.function for one in pod.devices] if asked is not None else ()
-            functions.update(one.bus_id for one in given if one is not None)
-    for owner in part.owners(node):  # an owner that is not of this scheduler
+            given = (
+                [allocation.function for allocation in pod.devices] if request is not None else ()
+            )
+            functions.update(function.bus_id for function in given if function is not None)
+    for owner in part.owners(node):  # an owner outside this scheduler
         if state.job_of_pod(owner) not in state.before:
-            for one in part.allocations(owner):
-                use(one.type, one.minor, one.amounts)
-                functions.update([one.function.bus_id] if one.function is not None else ())
+            for allocation in part.allocations(owner):
+                use(allocation.type, allocation.minor, allocation.amounts)
+                functions.update(
+                    [allocation.function.bus_id] if allocation.function is not None else ()
+                )
     return used, functions
 
 
 def _check_kept(name: str, request: DeviceRequest, got: dict[str, list[Device]]) -> None:
-    """A pod gets what it asks for, as near to each other as it asks."""
+    """A pod gets what it asks for, as close together as it asks."""
     switches = [{device.pcie for device in got.get(type, ())} for type in request.joint]
     first = request.joint.index("gpu") if "gpu" in request.joint else 0
     around = len(switches[first]) if switches else 0
@@ -99,10 +106,10 @@ def _check_kept(name: str, request: DeviceRequest, got: dict[str, list[Device]])
                 {getattr(device, scope) for device in devices}
                 for scope in _SCOPES[: _SCOPES.index(need.scope) + 1]
             ]
-            together = any(len(one) == 1 and None not in one for one in near)
+            together = any(len(places) == 1 and None not in places for places in near)
             hold(together, "nearness", f"{need.type} of {name!r} are not in one {need.scope}")
     if request.same_pcie:
-        same = None not in switches[0] and all(one == switches[0] for one in switches)
+        same = None not in switches[0] and all(switch == switches[0] for switch in switches)
         hold(same, "nearness", f"{request.joint} of {name!r} are not on the same switches")
 
 
@@ -110,8 +117,8 @@ def _check_partition(
     name: str, request: DeviceRequest, gpus: tuple[int, ...], inventory: NodeDevices
 ) -> None:
     need = request.need("gpu")
-    asked = request.partition is not None or inventory.partition_policy == "honor"
-    if need is not None and asked and not need.shared and not need.every:
+    wanted = request.partition is not None or inventory.partition_policy == "honor"
+    if need is not None and wanted and not need.shared and not need.every:
         members = tuple(sorted(gpus))
         allowed = inventory.partitions_of(len(members), request.links, is_asked=True)
         rows = {tuple(sorted(row.members)): row.bandwidth for row in allowed}

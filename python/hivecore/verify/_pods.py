@@ -1,4 +1,4 @@
-"""Gangs start whole, where they may be, near enough to each other."""
+"""Gangs start whole, where they may be, and close enough together."""
 
 from collections import Counter
 
@@ -17,17 +17,19 @@ __all__ = [
 
 
 def check_gang(action: Start | Promote, job: Job, state: State) -> None:
-    """Each role starts whole or with its least pods, each pod once, after those to wait for."""
+    """Each role starts whole or with its minimum, each pod once, after the jobs it waits for."""
     runs = state.has.get(job.name)
     stops = job.name in state.stopping
     hold(not stops, "gang", f"{job.name!r} has to stop, and takes more pods")
     known = {role.name: role for role in job.roles}
-    there = Counter((pod.role, pod.index) for pod in (*action.pods, *(runs.pods if runs else ())))
+    starting = Counter(
+        (pod.role, pod.index) for pod in (*action.pods, *(runs.pods if runs else ()))
+    )
     for pod in action.pods:
         name = pod_name(job, pod)
         right = pod.role in known and pod.index in known[pod.role].numbers
         hold(right, "gang", f"there is no pod {name!r}")
-        hold(there[pod.role, pod.index] == 1, "gang", f"pod {name!r} starts twice")
+        hold(starting[pod.role, pod.index] == 1, "gang", f"pod {name!r} starts twice")
     for role in job.roles if not runs or not runs.pods else ():
         count = sum(pod.role == role.name for pod in action.pods)
         least = len(role.first_numbers)
@@ -40,7 +42,7 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
 
 
 def check_extra(action: Start, job: Job, lone: Job, state: State) -> None:
-    """A pod above the least starts once, by itself, while its job runs and has not to stop."""
+    """An extra pod starts once, by itself, while its job runs and need not stop."""
     runs = job.name in state.has and bool(state.has[job.name].pods)
     hold(runs, "gang", f"{lone.name!r} starts, and its job does not run")
     hold(job.name not in state.stopping, "gang", f"{job.name!r} has to stop, and takes more pods")
@@ -49,7 +51,7 @@ def check_extra(action: Start, job: Job, lone: Job, state: State) -> None:
 
 
 def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
-    """Pods are where they may be, on good nodes, within what a network has free there."""
+    """Pods are on allowed, healthy nodes, within what the network has free there."""
     cells, network = state.before.cells, state.network
     bad_gpus = () if cells is None else cells.bad_leaves()
     for pod in action.pods:
@@ -68,19 +70,19 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
 
 
 def check_per_node(job: Job, state: State) -> None:
-    """No node has more pods of a role than it may get."""
+    """No node has more pods of a role than allowed."""
     name = job.of if isinstance(job, Lone) else job.name
     entries = [state.has[key] for key in (name, *state.extras(name))]
-    there = Counter((pod.role, pod.node) for of in entries for pod in of.pods if pod.node)
+    counts = Counter((pod.role, pod.node) for of in entries for pod in of.pods if pod.node)
     for role in job.roles:
-        for (of_role, node), pods in there.items():
+        for (of_role, node), pods in counts.items():
             right = role.per_node is None or of_role != role.name or pods <= role.per_node
             what = f"{pods} pods of role {of_role!r} of {name!r} on {node!r}, not {role.per_node}"
             hold(right, "nodes", what)
 
 
 def check_topology(action: Start | Promote, job: Job, state: State) -> None:
-    """One domain holds all pods of a job, and those that start get multiples in each."""
+    """One domain holds all pods of a job, and starting pods are multiples in each domain."""
     network, must = state.before.topology, job.where.must
     assert network is not None
     name = job.of if isinstance(job, Lone) else job.name
@@ -94,7 +96,9 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
             hold(count <= most, "topology", f"{count} pods in a {layer!r}, at most {most} may be")
     pods = Counter(pod.node for pod in action.pods if pod.node)
     layers = ["", *network.layers, "node"]
-    holding = [one for one in layers if any(pods.keys() <= {*d} for d in network.domains(one))]
+    holding = [
+        layer for layer in layers if any(pods.keys() <= {*d} for d in network.domains(layer))
+    ]
     for layer, multiple in job.where.multiple:
         if layers.index(layer) >= layers.index(holding[-1]):
             for domain in network.domains(layer):
@@ -104,9 +108,9 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
 
 
 def check_balance(action: Start, job: Job, state: State) -> None:
-    """The domains that are used could not hold the pods with fewer in the fullest one.
+    """With fewer pods in the fullest domain, the used domains could not hold the pods.
 
-    Nothing is said where something else limits domains, or devices limit nodes.
+    Not checked where other rules limit domains, or devices limit nodes.
     """
     network, where = state.before.topology, job.where
     is_limited = where.multiple or where.per_domain or state.before.devices is not None
@@ -125,7 +129,7 @@ def check_balance(action: Start, job: Job, state: State) -> None:
 
 
 def _room(job: Job, node: str, pods: int, state: State) -> int:
-    """For how many more pods of a job of one kind a node that has some has room."""
+    """Return how many more pods of a job of one kind fit on a node that has some."""
     network, (role, *_) = state.network, [role for role in job.roles if role.pods]
     assert network is not None
     if node in network.unhealthy or (job.where.nodes and node not in job.where.nodes):
@@ -140,19 +144,21 @@ def _room(job: Job, node: str, pods: int, state: State) -> int:
 
 
 def check_sharing(action: Start, job: Job, state: State) -> None:
-    """A job that shares has the pods of all jobs that it shares with; these run and stay."""
+    """A job that shares has the pods of all jobs that it shares with; these keep running."""
     others = action.shares_with
     for name in others:
         right = name in state.has and name not in state.stopping
         hold(
-            right, "sharing", f"{job.name!r} shares with {name!r}, who does not run or has to stop"
+            right, "sharing", f"{job.name!r} shares with {name!r}, which does not run or must stop"
         )
         same = tuple(state.has[name].pods) == action.pods
         hold(same, "sharing", f"{job.name!r} is elsewhere than {name!r}")
         mine, other = job.roles, state.has[name].job.roles
         hold(mine == other, "sharing", f"{job.name!r} asks for something else than {name!r}")
-    there = state.together.get(others[0], [others[0]])
-    whole = set(others) == set(there) and len(others) == len(there)
-    hold(whole, "sharing", f"{job.name!r} shares with {sorted(others)}, not with {sorted(there)}")
+    expected = state.together.get(others[0], [others[0]])
+    whole = set(others) == set(expected) and len(others) == len(expected)
+    hold(
+        whole, "sharing", f"{job.name!r} shares with {sorted(others)}, not with {sorted(expected)}"
+    )
     state.join(job.name, others)
     state.has[job.name] = Has(job, list(action.pods))

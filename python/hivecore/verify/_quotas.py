@@ -1,4 +1,4 @@
-"""What is used along the path of a quota is within what may be used."""
+"""Use along the path of a quota stays within its limits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ __all__ = ["check_quota"]
 
 
 def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
-    """Sums along the path, with what starts, are within what may be used."""
+    """Sums along the path, including the start, stay within the limits."""
     memory = state.before.gpu_memory
-    limits, asked = dict(tree.quota(job.quota).max), amounts_of(job, action.pods, memory)
-    asked += state.of_devices[job.name]
-    wanted = [name for name in limits if asked[name]]
+    limits, requested = dict(tree.quota(job.quota).max), amounts_of(job, action.pods, memory)
+    requested += state.of_devices[job.name]
+    wanted = [name for name in limits if requested[name]]
     used: dict[str, Counter[str]] = defaultdict(Counter)
     firm: Counter[str] = Counter()
     has = [
-        (one.quota, one.preemptible, amounts_of(one, pods, memory) + state.of_devices[name])
-        for name, (one, pods) in state.has.items()
+        (other.quota, other.preemptible, amounts_of(other, pods, memory) + state.of_devices[name])
+        for name, (other, pods) in state.has.items()
         if state.holds(name)
     ]
-    for name in tree.owners:  # an owner that is not of this scheduler
+    for name in tree.owners:  # an owner outside this scheduler
         if state.job_of(name) not in state.before:
-            one, times = tree.request(name), tree.members(name)
-            amounts = Counter({what: times * amount for what, amount in one.amounts})
-            has.append((one.quota, one.preemptible, amounts))
+            request, times = tree.request(name), tree.members(name)
+            amounts = Counter({what: times * amount for what, amount in request.amounts})
+            has.append((request.quota, request.preemptible, amounts))
     was_admitted = job.name in state.admitted_before
     for quota, preemptible, amounts in has:
         counted, path = dict(tree.quota(quota).max), _path(tree, quota)
@@ -40,22 +40,24 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
             firm += mine
     *above, own = reversed(_path(tree, job.quota))
     for place in [own, *(above if tree.check_ancestors else ())]:
-        # Quotas that came below it since then were not held up by what it is promised.
+        # Quotas that were added below it later were not limited by its guarantee.
         if tree.check_ancestors or not was_admitted:
             _compare(f"max of {place!r}", used[place], dict(tree.quota(place).max), wanted)
         if tree.limit == "runtime" and not was_admitted:
             _compare(f"runtime of {place!r}", used[place], tree.runtime(place), wanted)
     top = tree.quota(_path(tree, job.quota)[-1])
     if tree.check_ancestors and not top.outside:
-        tops = [one for one in map(tree.quota, tree.quotas) if not one.parent and not one.outside]
-        total = sum((used[one.name] for one in tops if one.tree == top.tree), Counter[str]())
+        tops = [
+            each for each in map(tree.quota, tree.quotas) if not each.parent and not each.outside
+        ]
+        total = sum((used[each.name] for each in tops if each.tree == top.tree), Counter[str]())
         _compare("the total", total, tree.total(top.tree), wanted)
     if not job.preemptible:
         _compare(f"min of {own!r}", firm, dict(tree.quota(own).min), wanted)
 
 
 def _path(tree: QuotaTree, quota: str) -> list[str]:
-    """A quota and those above it."""
+    """Return a quota and its ancestors."""
     parent = tree.quota(quota).parent
     return [quota, *(_path(tree, parent) if parent else ())]
 

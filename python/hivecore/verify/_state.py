@@ -1,4 +1,4 @@
-"""What each job has, action by action."""
+"""The state of jobs, followed action by action."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -27,19 +27,19 @@ __all__ = [
 
 
 def hold(holds: bool, rule: str, what: str) -> None:
-    """Raise `InvariantError` unless a rule is kept."""
+    """Raise `InvariantError` unless a rule holds."""
     if not holds:
         raise InvariantError(f"{rule}: {what}")
 
 
-#: What a tree counts of devices of a unit goes by its name and this.
+#: Suffix of the name under which a tree counts a unit's devices.
 _DEVICES = "//devices"
-#: Between a device class and what quotas count of its devices.
+#: Between a device class and a resource of its devices in quotas.
 OF_CLASS = ".deviceclass.resource.k8s.io"
 
 
 def is_of_devices(what: str) -> bool:
-    """Whether quotas count by this name what devices of a class take."""
+    """Whether this is a resource of a device class in quotas."""
     return what.partition(f"{OF_CLASS}/")[2].startswith(("capacity/", "counters/"))
 
 
@@ -51,11 +51,11 @@ class Has(NamedTuple):
 
 
 class Lone(Job, frozen=True, kw_only=True):
-    """A pod above the least of an elastic role as a job by itself, "job/role/number"."""
+    """An extra pod of an elastic role as a job of its own, "job/role/number"."""
 
     @property
     def of(self) -> str:
-        """Its job."""
+        """The job of the pod."""
         return self.name.rsplit("/", 2)[0]
 
 
@@ -69,9 +69,9 @@ class Group(NamedTuple):
 
 
 def group_of(owner: str, tenant: str, pin: str | None, placement: Any, mine: bool) -> Group:
-    """What a group has.
+    """Return the cells of a group.
 
-    :param mine: it is guaranteed, so that it uses cells of its tenant.
+    :param mine: whether it is guaranteed, so that it uses cells of its tenant.
     """
     gpus = [
         (pod.chain, pod.node, gpu, level if mine else "")
@@ -91,38 +91,40 @@ class State:
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.claims = None if before.claims is None else before.claims.copy()
-        #: by job, what its devices take of capacities and counters, as quotas are charged for it
+        #: job -> what its devices take of capacities and counters, as charged to quotas
         self.of_devices: dict[str, Counter[str]] = defaultdict(Counter)
         if self.tree is not None and self.claims is not None:
             for name in filter(self.tree.members, self.tree.owners):
                 for what, amount in self.tree.request(name).amounts:
                     if is_of_devices(what):
                         self.of_devices[self.job_of(name)][what] += Fraction(amount)  # type: ignore[assignment]
-        self.told: dict[str, list[str]] = defaultdict(list)
-        #: jobs that ask for nothing any more once they have stopped
+        self.preempting: dict[str, list[str]] = defaultdict(list)
+        #: jobs that ask for nothing once they have stopped
         self.rejected: set[str] = set()
-        #: what has been taken of each node since
+        #: what has been taken of each node since the start
         self.taken: dict[str, Counter[str]] = defaultdict(Counter)
         self.groups: list[Group] = []
         if before.cells is not None:
             for name in before.cells.groups():
-                one = before.cells.group(name)
-                tenant, pin = one.group.virtual_cluster, one.group.pinned_cell
-                self.groups.append(group_of(name, tenant, pin, one.placement, one.guaranteed))
+                group = before.cells.group(name)
+                tenant, pin = group.group.virtual_cluster, group.group.pinned_cell
+                self.groups.append(group_of(name, tenant, pin, group.placement, group.guaranteed))
         of = {name: before.status(name) for name in before}
         #: jobs that others may have to start after
         self.known = set(of)
-        #: jobs that have to stop, and have not started again
-        self.stopping = {name for name, one in of.items() if one.for_job}
-        #: by job those that it shares with; the first has what they share
+        #: jobs that must stop and have not restarted
+        self.stopping = {name for name, status in of.items() if status.for_job}
+        #: job -> jobs that it shares with; the first holds what they share
         self.together = {
-            name: list(one.shares) for name, one in of.items() if one.pods and one.shares
+            name: list(status.shares)
+            for name, status in of.items()
+            if status.pods and status.shares
         }
         for shared in list(self.together.values()):
             self.together.update(dict.fromkeys(shared, shared))
-        #: jobs that quotas admitted before their victims stopped, all of which have stopped
+        #: jobs that quotas admitted before their victims stopped, which now have stopped
         self.admitted_before: set[str] = set()
-        #: by job, and by extra pod of a job, which comes and leaves by itself
+        #: by job, and by extra pod, which comes and leaves by itself
         self.has: dict[str, Has] = {}
         for name, status in of.items():
             job = before.job(name)
@@ -134,7 +136,7 @@ class State:
             if status.state != "reserved":
                 continue
             self.has.pop(winner)
-            # A job may start with what is held for it once all of its victims have stopped.
+            # A job may start with its reserved places once all of its victims have stopped.
             victims = {name: before.status(name) for name in status.victims}
             if all(victim.has_stopped for victim in victims.values()):
                 if status.pods:
@@ -144,8 +146,10 @@ class State:
                     self.leave(name, ends=victim.is_ending)
 
     def job_of(self, owner: str) -> str:
-        """The job of what has a name in quotas, cells or a network: the name of the job, or that
-        and "lent", "lost", "lost/role/number" or "role/number", perhaps with more after "//".
+        """Return the job of a name in quotas, cells or a network.
+
+        The name is the job's, optionally with "lent", "lost", "lost/role/number" or "role/number",
+        and perhaps more after "//".
         """
         name = owner.partition("//")[0]
         if name in self.jobs:
@@ -153,19 +157,19 @@ class State:
         *_, last = parts = name.split("/")
         ends = (1, 0, 0) if last in ("lent", "lost") else (0, 2, 3) if last.isdecimal() else ()
         names = ("/".join(parts[:-end]) for end in ends if end)
-        return next((one for one in names if one in self.jobs), name)
+        return next((candidate for candidate in names if candidate in self.jobs), name)
 
     def job_of_pod(self, owner: str) -> str:
-        """The job of what has a name in devices: always "job/role/number"."""
+        """Return the job of a name in devices, "job/role/number"."""
         return owner.partition("//")[0].rsplit("/", 2)[0]
 
     def job_of_claim(self, claim: str) -> str:
-        """The job of a claim: always "job/role/number/template"."""
+        """Return the job of a claim, "job/role/number/template"."""
         return claim.partition("//")[0].rsplit("/", 3)[0]
 
     def hold_no_more(self, name: str) -> None:
-        """Nothing is held for a job any more."""
-        self.groups = [one for one in self.groups if self.job_of(one.owner) != name]
+        """Drop everything that is reserved for a job."""
+        self.groups = [group for group in self.groups if self.job_of(group.owner) != name]
         if self.network is not None:
             for owner in self.network.owners:
                 if self.job_of(owner) == name:
@@ -173,7 +177,7 @@ class State:
         self.free_devices(name)
 
     def devices_of(self, name: str) -> list[tuple[str, str]]:
-        """The namespaces and names of the claims of a job that hold devices."""
+        """Return (namespace, name) of a job's claims that hold devices."""
         claims = () if self.claims is None else self.claims.claims
         parts = [owner.split("/", 1) for owner in claims]
         return [
@@ -181,7 +185,7 @@ class State:
         ]
 
     def free_devices(self, name: str) -> None:
-        """The claims of a job hold no devices any more."""
+        """Release the devices of a job's claims."""
         self.of_devices.pop(name, None)
         for owner in () if self.tree is None else self.tree.owners:
             if owner.endswith(_DEVICES) and self.job_of(owner) == name:
@@ -192,34 +196,34 @@ class State:
             self.claims.release(f"{namespace}/{claim}")
 
     def join(self, name: str, others: Iterable[str]) -> None:
-        """A job shares what others have."""
+        """Let a job share what others have."""
         host = next(iter(others))
         self.together[name] = self.together.setdefault(host, [host])
         self.together[name].append(name)
 
     def holds(self, name: str) -> bool:
-        """Whether a job has its pods by itself: jobs that share have what the first of them has."""
+        """Whether a job has its own pods; of jobs that share, only the first has."""
         return self.together.get(name, [name])[0] == name
 
     def entry_of(self, owner: str) -> str:
-        """The job, or the extra pod, of what has a name in a part."""
+        """Return the job or extra pod of a name in a part."""
         return owner if owner in self.has else self.job_of(owner)
 
     def extras(self, name: str) -> list[str]:
-        """The extra pods of a job."""
+        """Return the extra pods of a job."""
         return [key for key, (of, _) in self.has.items() if isinstance(of, Lone) and of.of == name]
 
     def vacate(self, name: str) -> None:
-        """A job gives back where it is; quotas still count it."""
+        """Release a job's places; quotas still count it."""
         job, pods = self.has[name]
         self.count(job, pods, -1)
-        self.groups = [one for one in self.groups if self.entry_of(one.owner) != name]
+        self.groups = [group for group in self.groups if self.entry_of(group.owner) != name]
         self.free_devices(name)
 
     def leave(self, name: str, *, ends: bool = False) -> None:
-        """A job gives back all that it has; it asks for it again, unless it ends."""
+        """Release all that a job has; unless it ends, it requests it again."""
         if name not in self.has and name not in self.jobs:
-            return  # it is an extra pod, and has left with its job
+            return  # an extra pod, which left with its job
         for extra in self.extras(name):
             self.leave(extra, ends=True)
         self.stopping.discard(name)
@@ -243,12 +247,12 @@ class State:
                 self.keep_first(job)
 
     def stop(self, name: str, pods: Iterable[PlacedPod]) -> None:
-        """Pods of a job stop, unless they had stopped before; what runs of it runs on."""
+        """Stop pods of a job that run; its other pods run on."""
         if name not in self.has:
             return
-        job, there = self.has[name]
-        gone = [pod for pod in there if pod in pods]
-        if gone and len(gone) == len(there):
+        job, placed = self.has[name]
+        gone = [pod for pod in placed if pod in pods]
+        if gone and len(gone) == len(placed):
             self.leave(name)
             return
         for pod in pods:
@@ -256,51 +260,52 @@ class State:
             if extra in self.has and pod in self.has[extra].pods:
                 self.leave(extra)
         self.count(job, gone, -1)
-        there[:] = [pod for pod in there if pod not in gone]
+        placed[:] = [pod for pod in placed if pod not in gone]
         nodes = {pod.node for pod in gone}
         self.groups = [
-            one._replace(gpus=[gpu for gpu in one.gpus if gpu[1] not in nodes])
-            if self.entry_of(one.owner) == name
-            else one
-            for one in self.groups
+            group._replace(gpus=[gpu for gpu in group.gpus if gpu[1] not in nodes])
+            if self.entry_of(group.owner) == name
+            else group
+            for group in self.groups
         ]
         for owner in {pod_name(job, pod) for pod in gone} if self.tree is not None else ():
             if self.tree is not None and owner in self.tree.owners:
                 self.tree.evict(owner)
 
     def take_over(self, name: str, before: Iterable[PlacedPod], after: Iterable[PlacedPod]) -> None:
-        """Pods of a job that runs have other numbers, unless they had them before."""
+        """Give pods of a running job new numbers, unless they have them already."""
         for old, new in zip(before, after, strict=True) if name in self.has else ():
-            job, there = self.has[name]
+            job, placed = self.has[name]
             extra = pod_name(job, old)
             if extra in self.has and old in self.has[extra].pods:
                 self.has.pop(extra)
                 if self.tree is not None:
                     self.tree.release(extra)
-                there.append(new)
-            elif old in there:
-                there[there.index(old)] = new
+                placed.append(new)
+            elif old in placed:
+                placed[placed.index(old)] = new
 
     def keep_first(self, lone: Lone) -> None:
-        """Of the extra pods of a role that wait only the first does so from now on."""
+        """Let only the first waiting extra pod of a role wait."""
         assert self.tree is not None
         names = self.extra_names(self.jobs[lone.of], lone.roles[0].name)
-        for name in [one for one in names if one not in self.has][1:]:
+        for name in [extra for extra in names if extra not in self.has][1:]:
             self.tree.release(name)
 
     def extra_names(self, job: Job, role_name: str) -> list[str]:
-        """The extra pods of a role that run or wait, in their order."""
+        """Return the extra pods of a role that run or wait, in order."""
         owners = set() if self.tree is None else set(self.tree.owners)
-        role = next(one for one in job.roles if one.name == role_name)
+        role = next(known for known in job.roles if known.name == role_name)
         names = (f"{job.name}/{role_name}/{number}" for number in role.extra_numbers)
         return [name for name in names if name in owners]
 
     def hand_on(self, name: str, heir: str, *, held: bool, ends: bool) -> None:
-        """A job leaves what it shares to the others."""
+        """Pass what a job shares on to the others."""
         self.has.pop(name)
         if held:
             self.groups = [
-                one._replace(owner=heir) if one.owner == name else one for one in self.groups
+                group._replace(owner=heir) if group.owner == name else group
+                for group in self.groups
             ]
             for namespace, claim in self.devices_of(name):
                 assert self.claims is not None
@@ -313,22 +318,23 @@ class State:
             self.tree.release(name)
 
     def reject(self, name: str) -> None:
-        """A job that had to stop cannot start again."""
+        """Note that a job which had to stop cannot restart."""
         self.rejected.add(name)
         self.known.discard(name)
         if name not in self.has and self.tree is not None and name in self.tree.owners:
             self.tree.release(name)
 
     def must_stop(self, name: str) -> None:
-        """A job stays on its GPUs until it has stopped, on no cells of its tenant; no more pods
-        join it.
+        """Note that a job must stop.
+
+        Until then it keeps its GPUs, without cells of its tenant, and no pods join it.
         """
         self.stopping |= {name, *self.extras(name)}
         self.groups = [
-            one._replace(gpus=[(*gpu[:3], "") for gpu in one.gpus])
-            if self.entry_of(one.owner) == name
-            else one
-            for one in self.groups
+            group._replace(gpus=[(*gpu[:3], "") for gpu in group.gpus])
+            if self.entry_of(group.owner) == name
+            else group
+            for group in self.groups
         ]
         if self.tree is not None:
             for owner in self.tree.owners:
@@ -336,7 +342,7 @@ class State:
                     self.tree.release(owner)
 
     def count(self, job: Job, pods: Iterable[PlacedPod], times: int) -> None:
-        """Pods take from their nodes, or give back."""
+        """Add or subtract what pods take of their nodes."""
         for pod in pods:
             taken = self.taken[pod.node]
             taken["slots"] += times
@@ -344,13 +350,13 @@ class State:
                 taken[name] += times * amount
 
     def ask_for_devices(self, job: Job, pods: tuple[PlacedPod, ...]) -> None:
-        """What a tree counts beside the rest, as devices of pods that start have more than that."""
+        """Update what a tree counts for devices of starting pods."""
         assert self.tree is not None
         taken = self.of_devices[job.name].items()
         more = {what: Fraction(ceil(1000 * amount), 1000) for what, amount in taken}
         is_first = len(self.has[job.name].pods) == len(pods)
         asking = {job.name} if is_first else {pod_name(job, pod) for pod in pods}
-        for owner in [one for one in self.tree.owners if self.job_of(one) == job.name]:
+        for owner in [name for name in self.tree.owners if self.job_of(name) == job.name]:
             if owner in asking or self.tree.members(owner):
                 for what, amount in self.tree.request(owner).amounts:
                     more[what] = more.get(what, Fraction()) - Fraction(amount)
@@ -360,7 +366,7 @@ class State:
             self.tree.submit(self.tree.request(name).replace(name=name + _DEVICES, amounts=more))
 
     def admitted(self, job: Job, pods: tuple[PlacedPod, ...], *, lent: bool) -> None:
-        """What a tree counts when a job starts, and when a pod joins it."""
+        """Update what a tree counts when a job starts or a pod joins it."""
         assert self.tree is not None
         is_first = len(self.has[job.name].pods) == len(pods)
         names = [job.name] if is_first else [pod_name(job, pod) for pod in pods]
@@ -373,7 +379,7 @@ class State:
             self.expect_joining(job)
 
     def expect_joining(self, job: Job) -> None:
-        """The other pods of a job wait to join it, so they ask for their part; not in an order."""
+        """Let a job's remaining pods wait to join it, in any order."""
         assert self.tree is not None
         if self.before.has_order:
             return
@@ -382,7 +388,7 @@ class State:
         self.expect_extras(job)
 
     def expect_extras(self, job: Job) -> None:
-        """One more extra pod of each role asks for its part, unless one waits already."""
+        """Let another extra pod of each role wait, unless one waits already."""
         if self.tree is None or self.before.has_order:
             return
         for role in job.roles:
@@ -390,12 +396,12 @@ class State:
             owners = self.extra_names(job, role.name)
             missing = (number for number in role.extra_numbers if f"{prefix}{number}" not in owners)
             number = next(missing, None)
-            waits = any(one not in self.has for one in owners)
+            waits = any(owner not in self.has for owner in owners)
             if number is not None and not waits:
                 self.ask(f"{prefix}{number}", job.replace(guaranteed=False, preemptible=True))
 
     def ask(self, name: str, job: Job) -> None:
-        """A pod of a job asks for its part."""
+        """Let a pod of a job wait."""
         assert self.tree is not None
         pods = [PlacedPod(name.split("/")[-2], 0, "")]
         amounts = amounts_of(job, pods, self.before.gpu_memory)
@@ -407,19 +413,19 @@ class State:
 
 
 def pod_name(job: Job, pod: PlacedPod) -> str:
-    """The name of a pod in all parts."""
+    """Return a pod's name in all parts."""
     return f"{job.of if isinstance(job, Lone) else job.name}/{pod.role}/{pod.index}"
 
 
 def _joining(job: Job) -> Iterator[str]:
-    """The names of the pods that a job can start without."""
+    """Yield the names of the pods that a job can start without."""
     for role in job.roles:
         yield from (f"{job.name}/{role.name}/{i}" for i in role.joining_numbers)
 
 
 def lone_pod(job: Job, pod: PlacedPod) -> Lone | None:
-    """A pod above the least of an elastic role as a job by itself; ``None``: it is none."""
-    role = next(one for one in job.roles if one.name == pod.role)
+    """Return an extra pod as a job of its own; ``None`` for other pods."""
+    role = next(known for known in job.roles if known.name == pod.role)
     if pod.index not in role.extra_numbers:
         return None
     alone = (role.replace(pods=1, min_pods=1, max_pods=None, spares=0),)
@@ -428,7 +434,7 @@ def lone_pod(job: Job, pod: PlacedPod) -> Lone | None:
 
 
 def amounts_of(job: Job, pods: Iterable[PlacedPod], gpu_memory: int | None) -> Counter[str]:
-    """What pods take, by resource.
+    """Return what pods take, by resource.
 
     :param gpu_memory: see `Scheduler.gpu_memory`.
     """

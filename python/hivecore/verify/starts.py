@@ -1,4 +1,4 @@
-"""Every start keeps all rules."""
+"""Checks that every start obeys all rules."""
 
 from collections.abc import Iterable, Mapping
 
@@ -34,29 +34,27 @@ __all__ = ["verify_actions", "verify_start"]
 
 
 def verify_start(action: Start, job: Job, before: Scheduler) -> None:
-    """Raise `InvariantError` with the first rule that a start breaks; it begins with its name.
+    """Raise `InvariantError` with the first rule that a start violates; the message begins with it.
 
-    :param action: what `Scheduler.decide` has said.
-    :param job: as it was submitted.
-    :param before: the scheduler as it was before this start: a copy. Where reservations may end by
-        then (``reservation_seconds``), it has been told the time by `Scheduler.advance`.
-    :raises InvariantError: a rule is broken.
-    :raises ValueError: cells guarantee something, and the start does not say how: it was read from
-        a file.
+    :param action: from `Scheduler.decide`.
+    :param job: as submitted.
+    :param before: a copy of the scheduler from before the start. If reservations may have expired
+        (``reservation_seconds``), call `Scheduler.advance` on it first.
+    :raises InvariantError: a rule is violated.
+    :raises ValueError: cells guarantee something, but the start, which was read from a file, lacks
+        the cells.
 
-    The rules: *gang*: each role starts whole or with its least pods, each pod once, after those
-    that it waits for, and gets what it asks for. *health*: nothing on bad nodes and devices.
-    *nodes*: only where the job may be, within what is free, no more pods of a role than it
-    may get. *devices*: no device twice, or beyond
-    what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
-    table. *claims*: each claim of a pod has an allocation that keeps all rules of Kubernetes, see
-    `DraCluster.verify`. *topology*: one domain holds all, in multiples, none more
-    than it may get. *guarantee*: each tenant
-    keeps to its cells, and what is still promised to others fits beside them (S >= 0); a job that
-    is lent idle cells or has to stop uses none of its tenant. *sharing*: a job that shares has the
-    pods of those that it shares with. *quota*: sums along the path are within max, runtime and
-    total, firm ones within min; runtimes may have moved since others were told to stop for it.
-    Cost: O(jobs, nodes, GPUs).
+    The rules: *gang*: each role starts whole or with its minimum, each pod once, after the jobs
+    that it waits for, with what it asks for. *health*: no unhealthy nodes or devices. *nodes*: only
+    allowed nodes, within what is free, with no more pods of a role than allowed. *devices*: no
+    device twice or beyond its capacity. *nearness*: NICs and GPUs together as requested.
+    *partition*: a row of the fabric's table. *claims*: each claim of a pod has a valid allocation,
+    see `DraCluster.verify`. *topology*: one domain holds all pods, in multiples, and no domain more
+    than allowed. *guarantee*: each tenant stays within its cells, and all owned cells can still be
+    bound (S >= 0); a job on lent cells, or that must stop, uses none of its tenant's. *sharing*: a
+    job that shares has the pods of the jobs that it shares with. *quota*: sums along the path are
+    within max, runtime and total, non-preemptible ones within min; runtimes may have changed since
+    the victims were chosen. Cost: O(jobs, nodes, GPUs).
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start
@@ -74,29 +72,31 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
 
 
 def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: Scheduler) -> None:
-    """Verify all starts of one `Scheduler.decide`, each after what is told before it.
+    """Verify all starts of a `Scheduler.decide`, each after the actions before it.
 
-    :param jobs: those that start, as they were submitted.
-    :param before: the scheduler before it decided; where reservations expire, after ``advance`` to
-        that time.
+    :param jobs: the starting jobs, as submitted.
+    :param before: the scheduler before the decision; if reservations expire, after ``advance`` to
+        its time.
     :raises InvariantError: see `verify_start`.
-    :raises KeyError: one that starts is not in ``jobs``.
-    :raises ValueError: see `verify_start`; or jobs move that share GPUs or are on cells, which has
-        no rules here.
+    :raises KeyError: a starting job is not in ``jobs``.
+    :raises ValueError: see `verify_start`; or jobs move that share GPUs or are on cells, for which
+        there are no rules here.
     """
     actions = list(actions)
     moves = [action for action in actions if isinstance(action, Move)]
-    if moves and (before.cells is not None or any(before.status(one.job).shares for one in moves)):
+    if moves and (
+        before.cells is not None or any(before.status(move.job).shares for move in moves)
+    ):
         raise ValueError("actions: jobs on cells, or that share GPUs, move, which is not verified")
     state = State(before)
-    left: set[str] = set()  # the jobs that have left, as all moves happen together
+    left: set[str] = set()  # as all moves happen together
     for action in actions:
         if isinstance(action, Preempt):
             state.must_stop(action.job)
-            if action.why == "order":  # it leaves before anybody starts
+            if action.why == "order":  # it leaves before any job starts
                 state.leave(action.job)
             else:
-                state.told[action.for_job].append(action.job)
+                state.preempting[action.for_job].append(action.job)
         elif isinstance(action, Shrink):
             for pod in action.pods:
                 name = f"{action.job}/{pod.role}/{pod.index}"
@@ -104,7 +104,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                 if action.why == "order":
                     state.leave(name)
                 else:
-                    state.told[action.for_job].append(name)
+                    state.preempting[action.for_job].append(name)
         elif isinstance(action, Reject):
             state.reject(action.job)
         elif isinstance(action, Stop):
@@ -122,7 +122,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
             _check(Start(action.job, action.pods), job, state, is_charged=True)
             state.expect_extras(job)
         elif isinstance(action, Start | Promote):
-            for name in state.told.pop(action.job, ()):
+            for name in state.preempting.pop(action.job, ()):
                 state.leave(name, ends=name in state.rejected)
             job = jobs[action.job]
             lone = lone_pod(job, action.pods[0]) if action.pods else None
@@ -139,7 +139,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
 
 
 def _runs_again(action: Start | Promote, job: Job, state: State) -> bool:
-    """Whether pods start that had failed, while the others of their job ran on."""
+    """Whether failed pods restart while the others of their job have run on."""
     has = state.has.get(job.name)
     first = {(role.name, number) for role in job.roles for number in role.first_numbers}
     is_first = all((pod.role, pod.index) in first for pod in action.pods)

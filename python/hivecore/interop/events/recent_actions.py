@@ -35,7 +35,7 @@ class RecentActions:
         self._texts: deque[bytes] = deque()
         self._bytes, self._most_bytes = 0, most_bytes
         self.last = 0
-        """The number of the latest; 0: there is none."""
+        """The number of the latest action; 0 if there is none."""
 
     @classmethod
     def of_log(cls, path: "str | os.PathLike[str]", most_bytes: int = _MOST_BYTES) -> Self:

@@ -35,7 +35,7 @@ __all__ = ["MAX_STEP", "Fsync", "SchedulerService"]
 MAX_STEP = 7 * 86400.0  # seconds
 _LOOK_AFTER = 1.0  # seconds
 Fsync = Literal["always", "interval", "never"]
-"""When a log is synchronised with the disk."""
+"""When a log is flushed to disk."""
 
 _FEW = 256  # events and new pods that are handled faster than by handing them to a thread
 #: Events that take longer.
@@ -76,9 +76,9 @@ class SchedulerService(Service):
         snapshot_every: int = 0,
     ) -> None:
         self.broken = asyncio.Event()
-        """Set when something has failed and the service must not go on."""
+        """Set when a failure must end the service."""
         self.failure: Exception | None = None
-        """What has failed then."""
+        """The failure."""
         self._scheduler = scheduler
         self._recent = RecentActions() if actions is None else actions
         self._clock, self._max_step = Clock(scheduler.now, clock), max_step

@@ -22,7 +22,7 @@ from hivecore.scheduler import Job, JobStatus, PlacedPod, Role, Scheduler, Sched
 __all__ = ["OTHERS", "Adopter", "ContradictionError", "check_devices", "event_of", "lone_name"]
 
 OTHERS = "hivecore-others"
-"""The tenant of pods whose own cannot be charged, and of other schedulers' pods."""
+"""The tenant of pods that fit no quota of their own, and of other schedulers' pods."""
 _LONE = f"{PREFIX}lone:"
 _WHOLE = 100
 

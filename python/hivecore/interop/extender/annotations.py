@@ -15,9 +15,9 @@ from hivecore.scheduler import PlacedPod, Scheduler
 __all__ = ["JOB", "PLACE", "annotations_of", "read_devices", "read_place", "without_place"]
 
 JOB = "hivecore.io/job"
-"""The annotation with the job that a pod is of."""
+"""The annotation with a pod's job."""
 PLACE = "hivecore.io/place"
-"""The annotation with its role and its number there: "worker/3"."""
+"""The annotation with its role and number in the job: "worker/3"."""
 _WRITTEN = frozenset({JOB, PLACE, ISOLATION, DEVICE_ALLOCATED})
 _MOST_GPU = 2**20
 _PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")

@@ -29,15 +29,15 @@ class ClaimedPods:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.members: dict[str, Member] = {}
-        """The pods by identity."""
+        """Pods by identity."""
         self.is_listed = False
         """Whether all pods of the cluster are known."""
         self.woken: dict[str, None] = {}
-        """The jobs for whose pods there may be something now."""
+        """Jobs whose pods should be retried."""
         self.refused: dict[str, None] = {}
         """The pods that this replica refused, or that another one may have refused."""
         self.claims = None if scheduler.claims is None else Claims(scheduler.claims)
-        """What is known of device claims; ``None``: the scheduler allocates none."""
+        """The device claims; ``None`` if the scheduler allocates none."""
         self._submitted: set[str] = set()  # by the next events
         self._gangs: dict[str, Gang] = {}
         self._unsettled: dict[str, None] = {}

@@ -211,7 +211,7 @@ class Claims:
     def __init__(self, part: DraCluster) -> None:
         self._part = part
         self.known: dict[str, KnownClaim] = {}
-        """The claims by "namespace/name"."""
+        """Claims by "namespace/name"."""
         self._refs: dict[str, tuple[ClaimRef, ...]] = {}  # the pods of each claim
         self._users: dict[str, dict[str, None]] = {}  # the pods of each claim
         self._duties: dict[str, str] = {}  # the pod whose job allocates a claim
@@ -229,9 +229,9 @@ class Claims:
         self.is_listed = False
         """Whether all claims are known."""
         self.is_written = False
-        """Whether this process writes what claims have."""
+        """Whether this process writes the claims' status."""
         self.stale: dict[str, None] = {}
-        """The claims that have devices for pods of ours alone, which wait for other ones."""
+        """Claims with devices only for our own pods, which wait for other devices."""
 
     # --- what is reported
 

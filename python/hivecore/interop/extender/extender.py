@@ -73,10 +73,10 @@ class PodExtender:
     def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
         self._scheduler = scheduler
         self.jobs = PodJobs(scheduler, tell)
-        """The pods that are known, and their jobs."""
+        """The known pods and their jobs."""
         self._evictions = Evictions()
         self.informer = JobInformer(scheduler, self.jobs, self._evictions.forget)
-        """What is known of the pods and nodes of the cluster."""
+        """The known pods and nodes of the cluster."""
         self._not_ours: dict[str, None] = {}
 
     def begin(self, path: str, body: Any) -> Reply:

@@ -26,17 +26,17 @@ class Member:
     request: Request
     job: str
     slot: Slot | None = None
-    """Its place among the pods of its job."""
+    """Its place in the job."""
     node: str = ""
-    """Where it is bound, or being bound."""
+    """The node to which it is, or is being, bound."""
     wants: Wants = _NO_CLAIMS
     """What its claims mean for its job."""
     held: tuple[DeviceAllocation, ...] = ()
-    """What it has of its node, as its annotations say."""
+    """Its devices according to its annotations."""
     said: Slot | None = None
-    """Its place, as they say."""
+    """Its place according to its annotations."""
     is_beside: bool = False
-    """Whether it runs, and cannot be counted."""
+    """Whether it runs but cannot be counted."""
 
     def shape_in(self, job: Job) -> Shape:
         """Return the shape of the pod's role in a job."""
@@ -57,29 +57,29 @@ class Gang:
         self.name = name
         self.members: dict[str, Member] = {}
         self.taken: dict[Slot, str] = {}
-        """The pod of each place."""
+        """place -> pod"""
         self.refused = ""
-        """Why it can never run, or is no job."""
+        """Why it cannot become a job or never run, or ""."""
         self.offered: dict[str, frozenset[str]] = {}
-        """The nodes that were offered last to pods to which their own was not."""
+        """pod -> the nodes last offered to it, if its own was not among them"""
         self.partners: frozenset[str] = frozenset()
-        """The jobs without which its own does not start."""
+        """Jobs that must start with its own."""
         self.answer = "", ""
-        """The last answer for one of its pods: the outcome, and the reason."""
+        """The last answer for one of its pods: (outcome, reason)."""
         self.reported = ""
-        """The reason in the last event about it."""
+        """The reason in its last event."""
         self.condition: tuple[bool, str] | None = None
-        """What was written into the object that defines it: whether it is scheduled, or why not."""
+        """The condition in the object that defines it: (is scheduled, reason)."""
         self.has_started = False
-        """Whether its job has ever started: then it waits for no partner."""
+        """Whether its job has ever started; then it waits for no partner."""
         self.wishes: GangWishes | str | None = None
-        """What its pods and its PodGroup said last, or why they disagree."""
+        """What its pods and PodGroup last said, or how they contradict each other."""
         self.is_redefined = False
-        """Whether they say something else than when its job was submitted."""
+        """Whether that has changed since its job was submitted."""
         self.is_returned = False
-        """Whether its job is to be decided again, though it runs."""
+        """Whether its running job must be placed again."""
         self.never: tuple[tuple[int, int], str] = (0, 0), ""
-        """Why it can never run though pods are lacking, for so many pods and nodes."""
+        """For numbers of (pods, nodes): why it could never run, even with all of its pods."""
         self._places: dict[Slot, PlacedPod] | None = None
 
     def explained(self, message: str) -> str:

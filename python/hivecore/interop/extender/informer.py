@@ -38,7 +38,7 @@ class JobInformer(ClusterInformer):
         self._jobs = jobs
         self._has_nodes = False  # whether all are known
         self.scheduler_names: frozenset[str] = frozenset({_DEFAULT})
-        """The profiles of kube-scheduler whose pods are ours."""
+        """The kube-scheduler profiles whose pods are ours."""
         self._crowds: dict[str, str] = {}  # pod of another scheduler -> node
         self._crowded = Counter[str]()
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)

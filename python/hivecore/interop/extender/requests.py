@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 PREFIX = "pods:"
-"""How the names of jobs begin that consist of pods of Kubernetes; a restart knows them by it."""
+"""Prefix of the names of jobs of Kubernetes pods, by which a restart recognises them."""
 _MOST_PODS = 65_536  # of a job
 _LONGEST_NAME = 1000  # characters
 _HIVED = SPEC.partition("/")[0] + "/"

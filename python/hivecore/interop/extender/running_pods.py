@@ -51,7 +51,7 @@ class RunningPods(ClaimedPods):
         # kind -> object -> gang -> definition
         self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
         self.answered: dict[str, None] = {}
-        """The jobs whose gangs got another answer than before."""
+        """Jobs whose gangs got a new answer."""
         self._events: list[SchedulerEvent] = []
         self._lone: dict[str, str] = {}  # jobs of pods without a gang -> the pod
         self._others: dict[str, Member] = {}

@@ -64,7 +64,7 @@ class PodService(ExtenderService, SchedulerService):
             self.extender.jobs.claims.is_written = writer is not None
         self._rounds: list[tuple[list[SchedulerEvent], Round]] = []
         self.changed = asyncio.Event()
-        """Set when there may be something for pods that wait: see `PodJobs.woken`."""
+        """Set when waiting pods should be retried, see `PodJobs.woken`."""
         self.touches = False
         """Whether these pods are touched."""
         counts = self.extender.jobs.counts

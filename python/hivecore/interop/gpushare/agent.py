@@ -25,7 +25,7 @@ class ContainerMatch(NamedTuple):
     name: str
     card: int
     annotations: dict[str, str]
-    """What to write to the pod: with its last container it is assigned."""
+    """What to write to the pod, which is assigned with its last container."""
 
 
 def match_container(

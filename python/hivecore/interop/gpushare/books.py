@@ -25,11 +25,11 @@ class Holding(NamedTuple):
     uid: str
     node: str
     annotations: dict[str, str]
-    """As they were written; none for pods of before a restart."""
+    """As written; empty for pods from before a restart."""
     bound: bool
-    """Whether Kubernetes has said that it is bound."""
+    """Whether Kubernetes has reported it as bound."""
     missed: bool = False
-    """Whether a list of all pods has left it out."""
+    """Whether it was missing in a list of all pods."""
 
 
 class Books:
@@ -43,22 +43,22 @@ class Books:
         self.cluster = cluster
         self.unit = unit
         self.nodes = set(cluster.nodes)
-        """Where pods can go."""
+        """Nodes for new pods."""
         self.held = {
             owner: Holding("", node, {}, True)
             for node in cluster.nodes
             for owner in cluster.owners(node)
         }
         self._gone: set[str] = set()
-        """Deleted nodes whose cards pods still have."""
+        """Deleted nodes whose cards are still in use."""
         self._sick: dict[str, tuple[int, ...]] = {}
         self._waiting: dict[str, tuple[str, BoundPod]] = {}
-        """Owner -> uid and cards; it is bound to a node that is not known yet."""
+        """Owner -> uid and cards, on a node that is not known yet."""
         self._pages: dict[str, set[str]] = {}
         self.listed: set[str] = set()
-        """The kinds of which a whole list has come."""
+        """Kinds that have been listed completely."""
         self.gains = 0
-        """How often something may have become free."""
+        """How often resources may have become free."""
 
     def known_pod(self, name: str, uid: str) -> Holding | None:
         """Return what the pod has; an earlier pod of that name is released."""

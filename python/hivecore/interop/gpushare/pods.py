@@ -42,14 +42,14 @@ class Assignment(NamedTuple):
 
     name: str
     node: str
-    """Where it is bound; "": nowhere."""
+    """Its node, or ""."""
     card: int
     memory: int
-    """Bytes that it has of the card."""
+    """Its bytes of the card."""
     assigned: bool
-    """Whether its containers have the card already."""
+    """Whether its containers have started on the card."""
     assumed_at: int
-    """When the scheduler chose, in nanoseconds; 0: not known."""
+    """When the scheduler chose the card, in nanoseconds; 0 if unknown."""
     phase: str
 
 

@@ -47,9 +47,9 @@ class GpushareService(ExtenderService):
         self.metrics = Metrics(self.routes.posted)
         self.not_ready = _UNLISTED
         self.waiting: dict[str, PodId] = {}
-        """The pods for which no card was free, by name."""
+        """Pods for which no card was free, by name."""
         self.changed = asyncio.Event()
-        """Set when something may have become free."""
+        """Set when resources may have become free."""
         self._gains = 0
 
     async def apply(self, events: Any) -> list[str]:

@@ -27,7 +27,7 @@ class Hint(NamedTuple):
     selector: Selector
     vf_selector: Selector | None
     strategy: Literal["all", "count"] | None
-    """"all": every device that the selector lets through; "count": as many as are asked for."""
+    """"all": every device that matches the selector; "count": as many as requested."""
     exclusive: Literal["device", "pcie"] | None
     scope: Scope | None
 

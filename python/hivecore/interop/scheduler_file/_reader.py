@@ -32,7 +32,7 @@ class Reader(Problems):
         self._text, self._name = text, name
         self._elsewhere: list[tuple[str, str]] = []
         self.remarks: list[str] = []
-        """What is no mistake, but perhaps not meant."""
+        """Allowed, but perhaps not intended."""
         #: whether all nodes were read; otherwise other parts are not checked against them
         self.knows_nodes = True
 

@@ -27,10 +27,10 @@ from hivecore.reference.cells.state import State
 __all__ = ["CellMapping", "Placed"]
 
 Placed = dict[int, list[tuple[int, VirtualLeaf]]]
-"""Per pod, by position: its leaves with their virtual leaves."""
+"""pod position -> its leaves with their virtual leaves"""
 
 _Cells = dict[VirtualCell, int]
-"""Chosen units, and the physical cells that they are to be bound to."""
+"""chosen units -> the physical cells to bind them to"""
 
 
 class CellMapping:

@@ -155,9 +155,9 @@ class Plan:
     cancels: list[int] = field(default_factory=list)
     downgrades: list[int] = field(default_factory=list)
     stamps: tuple[int, ...] = ()
-    """The sequence numbers of the downgrades, then of the cancels: handles are used again."""
+    """Numbers of downgrades, then of cancels so far, as handles are reused."""
     is_fixed: bool = False
-    """Whether no other answer would be as good: see `hivecore.reference.cells.planning`."""
+    """Whether no other answer is as good, see `hivecore.reference.cells.planning`."""
 
     @property
     def is_harmless(self) -> bool:

@@ -55,7 +55,7 @@ class UnitState(NamedTuple):
     available: int
     used: int
     node: int
-    """-1: not bound."""
+    """-1 if unbound"""
 
 
 class GroupScheduler:

@@ -17,7 +17,7 @@ from hivecore.reference.cells.cells import Forest
 __all__ = ["GUARANTEED", "IDLE", "OPPORTUNISTIC", "Demand", "LeafClass", "choose_leaves"]
 
 IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
-"""A leaf that no group holds, that opportunistic work holds, that a preemptible group holds."""
+"""A leaf without a holder, with opportunistic work, with a preemptible group."""
 
 LeafClass = Callable[[int], int | None]
 _Classes = dict[int, int | None]

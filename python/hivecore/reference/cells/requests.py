@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PACKING, LEAST, ALONE = range(3)
-"""What comes before few evictions: packing; nothing; the units of a private cluster."""
+"""What precedes few evictions: packing; nothing; the units of a private cluster."""
 
 
 @dataclass(frozen=True)

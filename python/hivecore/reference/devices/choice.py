@@ -66,9 +66,9 @@ class Failure(NamedTuple):
 
     code: str
     type: str
-    """Of the need that fails; the first one's where it is about several."""
+    """Of the need that fails; the first, if it is about several."""
     resolvable: bool
-    """Whether it could if all its owners left."""
+    """Whether it would succeed without the owners."""
 
 
 def choose(

@@ -24,7 +24,7 @@ class Charge(NamedTuple):
     exclusive: str | None = None
     """"device": no other owner may use it; "pcie": nor any device of the type on its switch."""
     template: str = ""
-    """Of a share of a GPU; "": it is of none."""
+    """Of a share of a GPU, or ""."""
 
 
 class NodeState:

@@ -62,9 +62,9 @@ class Owner(NamedTuple):
 
     request: Any
     members: int = 0
-    """How many run; 0: it waits."""
+    """Running members; 0 if it waits."""
     start: int = 0
-    """The place in the order of admission."""
+    """Its position in the order of admission."""
     may_borrow: bool = True
 
     def held(self, members: int | None = None) -> Vector:

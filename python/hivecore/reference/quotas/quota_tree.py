@@ -27,7 +27,7 @@ class Answer(NamedTuple):
     victims: tuple[str, ...] = ()
     code: str = ""
     part: str = ""
-    """The quota that refuses; "": the root of its tree."""
+    """The quota that refuses; "" for the root of its tree."""
     borrows: bool = False
 
 

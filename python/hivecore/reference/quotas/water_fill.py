@@ -11,10 +11,10 @@ class Claim(NamedTuple):
 
     request: int
     minimum: int
-    """What it gets in any case, if it requests that much."""
+    """What it gets in any case if it requests that much."""
     weight: int
     lent: bool = True
-    """Whether other children may use the part of its minimum that it does not request."""
+    """Whether siblings may use the unrequested part of its minimum."""
 
 
 class Round(NamedTuple):

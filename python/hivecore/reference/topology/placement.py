@@ -39,21 +39,21 @@ class Wish(NamedTuple):
 
     pods: int
     widest: int = 0
-    """The level that one domain of which has to hold all pods."""
+    """The level in which one domain must hold all pods."""
     narrowest: int | None = None
-    """The level from which on a domain is looked for, wider and wider; ``None``: the nodes."""
+    """The level where the search for a domain starts, towards wider ones; ``None``: the nodes."""
     multiples: Mapping[int, int] = {}
-    """Of a level: each domain that is touched gets a multiple of so many pods."""
+    """level -> each touched domain gets a multiple of so many pods"""
     limits: Mapping[int, int] = {}
-    """Of a level: no domain gets more pods; a limit holds for all domains inside, too."""
+    """level -> the most pods of a domain; it also limits all domains inside"""
     existing: Mapping[int, int] = {}
-    """Pods by node that it wants to be near to."""
+    """node -> pods to be near to"""
     cost: Mapping[int, int] = {}
     """By node."""
     others: int = 0
-    """More pods, which take something else."""
+    """The number of pods with the other request."""
     rooms: Sequence[Collection[_Pair]] | None = None
-    """Of each node the pairs of pods and others that fit; ``None``: there are no others."""
+    """By node, the pairs (pods, others) that fit; ``None`` without others."""
 
 
 class _Best(NamedTuple):

@@ -1,7 +1,7 @@
-"""What each part of a scheduler brings: one trace of five tenants under five configurations.
+"""What each part of a scheduler gains: a trace of five tenants under several configurations.
 
-`run_demo` lets the jobs run, `demo_figures` says what came of it in figures, and `demo_report` shows
-it to people and programs, and on a page of pictures.
+`run_demo` runs the jobs, `demo_figures` returns figures, and `demo_report` a report with a page of
+pictures.
 """
 
 from hivecore.sim.demo.figures import DemoFigures

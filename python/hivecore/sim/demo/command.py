@@ -1,4 +1,4 @@
-"""`hivecore demo`: what each part of a scheduler brings, as a table and a page of pictures."""
+"""`hivecore demo`: what each part of a scheduler gains, as a table and a page of pictures."""
 
 import argparse
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ __all__ = ["Terms", "add_demo_command"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is simulated: jobs that ask for nearly all GPUs, and twice the remote IO there is."""
+    """The simulated load: jobs that ask for nearly all GPUs and twice the available remote IO."""
 
     jobs: int = 2000
     seed: int = 0
@@ -27,7 +27,7 @@ class Terms:
 
 
 def add_demo_command(commands: Any, **needs: Any) -> None:
-    """Add the command to the subparsers of a parser."""
+    """Add the command to a parser."""
     demo = commands.add_parser(
         "demo",
         help="show what cells, lending, sharing and storage bring to a generated trace",

@@ -1,4 +1,4 @@
-"""What a configuration brought, in figures."""
+"""The figures of a configuration."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,21 +10,21 @@ __all__ = ["DemoFigures"]
 
 @dataclass(frozen=True, slots=True)
 class DemoFigures:
-    """What one tenant, or all of them, got from one configuration; times in seconds.
+    """What a tenant, or all tenants together, got from a configuration; times in seconds.
 
-    :param jobs: how many.
-    :param mean_completion: from submission to end, mean over all jobs.
-    :param p99_completion: the 99th percentile of it, interpolated linearly.
-    :param mean_queueing: from submission to the begin of the run that was completed: runs that were
-        preempted count as waiting.
-    :param utilisation: useful work until the last submission / what the owned GPUs could have done.
-        Useful is what a job does that it does not lose: GPUs times seconds at full speed, spread
-        evenly over the run that it completed. Jobs that share GPUs count each with its own work,
-        those that wait for data with what they get done.
+    :param jobs: their number.
+    :param mean_completion: mean time from submission to end.
+    :param p99_completion: its 99th percentile, interpolated linearly.
+    :param mean_queueing: mean time from submission to the start of the completed run; preempted
+        runs count as waiting.
+    :param utilisation: useful work until the last submission, divided by the capacity of the owned
+        GPUs. Useful work is GPUs times seconds at full speed, without lost work, spread evenly over
+        the completed run. Jobs that share GPUs or wait for data count with the work that they get
+        done.
     :param later: jobs that start later than alone: broken guarantees.
-    :param max_excess: by how much, at most; 0 if none does.
+    :param max_excess: the largest such delay; 0 if there is none.
     :param ends_later: jobs that end later than alone.
-    :param lost_gpu_hours: work that preempted runs lost.
+    :param lost_gpu_hours: work lost by preempted runs.
     """
 
     jobs: Annotated[int, columns.count()]

@@ -1,4 +1,4 @@
-"""When each job ran, and which GPUs were held meanwhile: a world that notes down what it is told."""
+"""A world that records when each job ran, and which GPUs were held."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Books:
-    """All runs, those that were lost among them, and all GPUs that were held.
+    """All runs, including lost ones, and all GPUs that were held.
 
     :param job: int64[runs], the row of each job.
-    :param runs: float64[runs, 2], seconds, when each began and ended.
-    :param holder: int64[held], the row of the job that began what runs there.
-    :param node: int64[held], by number.
-    :param gpus: int64[held], how many of the node.
-    :param held: float64[held, 2], seconds, from when to when. Jobs that share GPUs hold them once.
+    :param runs: float64[runs, 2], start and end in seconds.
+    :param holder: int64[held], the row of the first job there.
+    :param node: int64[held], node number.
+    :param gpus: int64[held], number of GPUs of the node.
+    :param held: float64[held, 2], start and end in seconds. Jobs that share GPUs hold them once.
     """
 
     job: Indices
@@ -37,18 +37,18 @@ class Books:
 
 
 class _Group(NamedTuple):
-    """Jobs on the same GPUs, and the lines of the books in which these are."""
+    """Jobs on the same GPUs, and their lines in the books."""
 
     jobs: set[str]
     lines: list[int]
 
 
 class Ledger:
-    """A world in which jobs run as in another one.
+    """Records what happens in another world.
 
     :param world: the other one.
-    :param jobs: all that may run, each with pods that are alike and start together. None moves.
-    :param nodes: those of the cluster, by name their numbers.
+    :param jobs: all that may run; pods of a job are alike, start together and do not move.
+    :param nodes: node name -> number.
     """
 
     def __init__(self, world: World, jobs: Sequence[Job], nodes: Mapping[str, int]) -> None:
@@ -57,7 +57,7 @@ class Ledger:
         self._per_pod = {job.name: job.roles[0].gpus for job in jobs}
         self._run: dict[str, int] = {}
         self._group: dict[str, _Group] = {}
-        #: job, begin, end; and holder, node, GPUs, begin, end
+        #: (job, start, end); (holder, node, GPUs, start, end)
         self._runs: list[tuple[int, float, float]] = []
         self._held: list[tuple[int, int, int, float, float]] = []
 
@@ -117,7 +117,7 @@ class Ledger:
             self._held[line] = (*self._held[line][:4], now)
 
     def books(self) -> Books:
-        """What was noted down; no job runs any more."""
+        """Return the record, once no job runs."""
         runs = np.array(self._runs, dtype=np.float64).reshape(-1, 3)
         held = np.array(self._held, dtype=np.float64).reshape(-1, 5)
         return Books(

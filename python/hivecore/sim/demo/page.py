@@ -1,8 +1,8 @@
-"""One page of pictures of the demo; each title states what the picture shows, from the figures.
+"""A page of pictures of the demo; titles state what the pictures show, from the figures.
 
-To the left the first configuration, to the right the last one, over the same hours and on the same
-axes: first around the job that the first one delays most, then all of the time. Below, all
-configurations.
+The first configuration is on the left, the last on the right, with the same hours and axes: first
+around the job that the first configuration delays most, then over the whole time. Below, all
+configurations are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def demo_page(demo: Demo, figures: Mapping[str, DemoFigures]) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 20), layout="constrained")
-    # A line for the names of the columns, and one for the legend.
+    # A row for the names of the columns, and one for the legend.
     grid = figure.add_gridspec(8, 2, height_ratios=(0.12, 2.2, 0.12, 3.0, 2.0, 3.2, 1.2, 3.2))
     before: list[Axes | None] = [None] * 5
     for column, name in enumerate(_COLUMNS):
@@ -98,7 +98,7 @@ def _gpus(demo: Demo) -> int:
 
 
 def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> None:
-    """What is free around the job that the first configuration delays most."""
+    """Draw what is free around the job that the first configuration delays most."""
     row, trace = demo.most_delayed, demo.made.trace
     submit, start = (float(trace.submit[row]), float(demo.runs[name].start[row]))
     latest = submit + demo.wait(_COLUMNS[0], row)
@@ -122,7 +122,7 @@ def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> No
 
 
 def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigures) -> None:
-    """GPUs by tenant, and those that would do the same work at full speed."""
+    """Draw GPUs by tenant, and the GPUs that would do the same work at full speed."""
     hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.made.trace.tenants
     axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
     axes.plot(hours, series.useful, color=draw.BLACK, lw=1.6, label=_USEFUL)
@@ -133,19 +133,19 @@ def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigure
 
 
 def _draw_waiting(axes: "Axes", demo: Demo, series: DemoSeries) -> None:
-    """GPUs that waiting jobs of each tenant ask for."""
+    """Draw the GPUs that each tenant's waiting jobs ask for."""
     hours, names = series.instants / draw.HOUR, demo.made.trace.tenants
     for tenant, color, waiting in zip(names, _TENANTS, series.waiting, strict=False):
         axes.step(hours, waiting, where="post", color=color, lw=1.5, label=tenant)
-    who, when = np.unravel_index(series.waiting.argmax(), series.waiting.shape)
+    row, when = np.unravel_index(series.waiting.argmax(), series.waiting.shape)
     title = f"Waiting jobs ask for {series.waiting.sum(axis=0).mean():,.0f} GPUs on average"
-    if (most := series.waiting[who, when]) > 0:
-        title += f", {names[who]} for up to {most:,.0f}"
+    if (most := series.waiting[row, when]) > 0:
+        title += f", {names[row]} for up to {most:,.0f}"
     draw.frame(axes, title, ylabel="GPUs that waiting\njobs ask for", ylim=(0, None))
 
 
 def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
-    """GPUs in use by node; what carries the colours."""
+    """Draw the GPUs in use by node; return the mapping of colours."""
     from matplotlib import colormaps
     from matplotlib.colors import BoundaryNorm
 
@@ -163,7 +163,7 @@ def _draw_nodes(axes: "Axes", series: DemoSeries) -> Any:
 
 
 def _draw_free(axes: "Axes", series: DemoSeries, legend: str | None) -> None:
-    """Free GPUs on nodes in part use, and on wholly free ones."""
+    """Draw free GPUs on partly used and on entirely free nodes."""
     parts = (series.stranded, series.free - series.stranded)
     labels = ("on nodes in part use", "on wholly free nodes")
     look: dict[str, Any] = {"colors": (draw.VERMILION, draw.SKY), "step": "post", "lw": 0}
@@ -173,7 +173,7 @@ def _draw_free(axes: "Axes", series: DemoSeries, legend: str | None) -> None:
 
 
 def _draw_completion(axes: "Axes", demo: Demo) -> None:
-    """Share of the jobs that are complete so long after their submission."""
+    """Draw the fraction of jobs that are complete some time after submission."""
     medians = {}
     for name, run in demo.runs.items():
         minutes = np.sort(run.end - demo.made.trace.submit) / _MINUTE
@@ -196,7 +196,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
 
 
 def _draw_steps(axes: "Axes", figures: Mapping[str, DemoFigures]) -> None:
-    """Queueing and running of the mean job under each configuration, and broken guarantees."""
+    """Draw mean queueing and run times of each configuration, and broken guarantees."""
     shown = [figures[name] for name in CONFIGURATIONS]
     queueing = np.array([each.mean_queueing for each in shown]) / _MINUTE
     whole = np.array([each.mean_completion for each in shown]) / _MINUTE
@@ -208,7 +208,7 @@ def _draw_steps(axes: "Axes", figures: Mapping[str, DemoFigures]) -> None:
         axes.text(whole[place], place, said, va="center", fontsize=9)
     axes.set_yticks(places, CONFIGURATIONS)
     xlabel = "mean time from submission to completion (minutes)"
-    # From above; the legend has a line of its own.
+    # The legend has a row of its own, above.
     limits = {"xlim": (0, 1.9 * whole.max()), "ylim": (len(shown) - 0.4, -1.2)}
     draw.frame(axes, _most(CONFIGURATIONS, whole), "upper right", "x", xlabel=xlabel, **limits)
 

@@ -1,8 +1,8 @@
-"""What the configurations brought: figures, sentences computed from them, and the page of pictures.
+"""The demo's report: figures, findings computed from them, and a page of pictures.
 
-A guarantee is that a tenant gets on as though it were alone on the nodes that it owns. It is broken
-for a job that starts later than that, by more than a microsecond. Jobs that share GPUs, or wait for
-data, take longer: whether a job also *ends* later than alone is counted beside it.
+A tenant is guaranteed what it would get alone on its nodes. The guarantee is broken for a job that
+starts more than a microsecond later than that. Jobs that share GPUs or wait for data take longer,
+so jobs that *end* later than alone are counted separately.
 """
 
 from functools import partial
@@ -36,8 +36,8 @@ def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigure
 
     :param demo: outcome of `run_demo`.
     :param name: of the configuration.
-    :param tenant: whose jobs and nodes; ``None``: all.
-    :raises KeyError: there is no such configuration, or no such tenant.
+    :param tenant: whose jobs and nodes count; ``None`` for all.
+    :raises KeyError: there is no such configuration or tenant.
 
     Cost: O(jobs).
 
@@ -72,7 +72,7 @@ def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigure
 
 
 def demo_report(demo: Demo) -> Report:
-    """Return a report with a row per configuration, and the page of pictures.
+    """Return a report with a row for each configuration, and the page of pictures.
 
     :param demo: outcome of `run_demo`.
 
@@ -85,7 +85,7 @@ def demo_report(demo: Demo) -> Report:
     work = demo.made
     figures = {name: demo_figures(demo, name) for name in demo.runs}
     rows = [[name, *columns.values(each)] for name, each in figures.items()]
-    rows[0][-3:] = [None] * 3  # later than alone
+    rows[0][-3:] = [None] * 3  # comparisons with "alone" itself
     tenants = {
         name: {tenant: columns.as_json(demo_figures(demo, name, tenant)) for tenant in work.nodes}
         for name in demo.runs
@@ -116,7 +116,7 @@ def demo_report(demo: Demo) -> Report:
 
 
 def _notes(demo: Demo) -> list[str]:
-    """What each tenant owns and requests."""
+    """Describe what each tenant owns and requests."""
     work, trace = demo.made, demo.made.trace
     window = float(trace.submit[-1])
     nodes = sum(work.nodes.values())
@@ -134,7 +134,7 @@ def _notes(demo: Demo) -> list[str]:
 
 
 def demo_findings(demo: Demo) -> list[str]:
-    """Return what the demo shows, in sentences computed from its figures.
+    """Return findings, as sentences computed from the figures.
 
     :param demo: outcome of `run_demo`.
     """

@@ -1,14 +1,14 @@
-"""The same jobs under five configurations of a scheduler, each of which adds a part.
+"""The same jobs under configurations of a scheduler, each of which adds a part.
 
-alone      each tenant on its own nodes, with its part of cache and remote IO (by nodes), as though
-           nobody else were there: what the others are compared with.
-quotas     all share all nodes; each tenant may hold as many GPUs as it owns, wherever they are.
+alone      each tenant on its own nodes, with its part of cache and remote IO (by nodes), without
+           others: the reference.
+quotas     tenants share all nodes; each may hold as many GPUs as it owns, wherever they are.
 cells      each tenant owns whole node cells instead (HiveD).
-+ lending  cells, and jobs that wait may run on idle ones, which their owners may take back.
-+ sharing  that, and jobs that find no GPUs may join others of their tenant on theirs, if one keeps
-           the network or the storage busy while the other one computes (Muri).
-+ data     that, and cache and remote IO are allotted to jobs, too (SiloD). Until here nobody does
-           that: one LRU cache for all, and a network that is fair to all readers.
++ lending  waiting jobs may also run on idle cells, which their owners may reclaim.
++ sharing  jobs without GPUs may also join others of their tenant, if one keeps the network or the
+           storage busy while the other computes (Muri).
++ data     cache and remote IO are allotted to jobs as well (SiloD). Before this, all jobs use one
+           LRU cache and a network that is fair to all readers.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,9 +30,9 @@ from hivecore.traces import TenantsTrace
 
 __all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "run_demo"]
 
-#: What the configurations are compared with.
+#: The reference configuration.
 ALONE = "alone"
-#: Each has all that the one before it has; cells take the place of quotas.
+#: Each adds to the one before it; cells replace quotas.
 CONFIGURATIONS = ("quotas", "cells", "+ lending", "+ sharing", "+ data")
 
 _ALL = (ALONE, *CONFIGURATIONS)
@@ -47,10 +47,10 @@ _RESOURCES = 3
 class DemoRun:
     """What became of the jobs under a configuration.
 
-    :param start: float64[jobs], seconds, when each began the run that it completed.
+    :param start: float64[jobs], seconds, start of the completed run.
     :param end: float64[jobs], seconds.
-    :param lost: float64[jobs], seconds of runs that were preempted.
-    :param books: what jobs ran and held; ``None`` for tenants that are alone.
+    :param lost: float64[jobs], seconds of preempted runs.
+    :param books: what jobs ran and held; ``None`` for "alone".
     """
 
     start: Floats
@@ -75,12 +75,12 @@ class Demo:
     runs: dict[str, DemoRun]
 
     def wait(self, name: str, row: int) -> float:
-        """Seconds from the submission of a job to the start of the run that it completed."""
+        """Return the seconds from a job's submission to the start of its completed run."""
         return float(self.runs[name].start[row] - self.made.trace.submit[row])
 
     @property
     def most_delayed(self) -> int:
-        """The row of the job that quotas delay most against alone; ties: the first."""
+        """The row of the job that quotas delay most compared with "alone"; ties: the first."""
         return int((self.runs[CONFIGURATIONS[0]].start - self.runs[ALONE].start).argmax())
 
 
@@ -90,16 +90,16 @@ def run_demo(
     bandwidth_mbps: float,
     progress: Callable[[str], None] | None = None,
 ) -> Demo:
-    """Return what becomes of the jobs of a trace under all configurations.
+    """Run the jobs of a trace under all configurations.
 
-    :param made: the jobs, each of a size that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
+    :param made: the jobs, with sizes that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
     :param cache_gb: of all jobs together.
     :param bandwidth_mbps: of remote IO of all jobs together, in MB/s.
-    :param progress: called with each configuration when it is done.
+    :param progress: called with the name of each finished configuration.
 
-    Needs joblib, and runs one configuration after the other unless its configuration says
-    otherwise: inside `joblib.parallel_config(n_jobs=2)` two of them run at once. Deterministic.
-    Cost: see `hivecore.sim.simulate`.
+    Needs joblib, whose configuration sets the parallelism: inside
+    `joblib.parallel_config(n_jobs=2)` two configurations run at once. Deterministic. Cost: see
+    `hivecore.sim.simulate`.
 
     >>> from hivecore.traces import generate_tenants
     >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000.0, 6000.0)
@@ -119,22 +119,22 @@ def run_demo(
     return Demo(made, cache_gb, bandwidth_mbps, {name: runs[name] for name in _ALL})
 
 
-def _run(made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, name: str) -> DemoRun:
+def _run(generated: TenantsTrace, cache_gb: float, bandwidth_mbps: float, name: str) -> DemoRun:
     if name == ALONE:
-        return _alone(made, cache_gb, bandwidth_mbps)
-    return _together(name, made, cache_gb, bandwidth_mbps)
+        return _alone(generated, cache_gb, bandwidth_mbps)
+    return _together(name, generated, cache_gb, bandwidth_mbps)
 
 
-def _alone(made: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
-    trace = made.trace
+def _alone(generated: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
+    trace = generated.trace
     start, end, lost = (np.empty(trace.jobs) for _ in range(3))
-    nodes = sum(made.nodes.values())
+    nodes = sum(generated.nodes.values())
     for code, name in enumerate(trace.tenants):
         own = trace.tenant == code
-        work = Workload.of(trace.select(own), {name: made.nodes[name]})
-        jobs = _jobs(made, work, "private", np.flatnonzero(own))
-        part = made.nodes[name] / nodes
-        pool = StoragePool(made.datasets_gb, cache_gb * part, bandwidth_mbps * part)
+        work = Workload.of(trace.select(own), {name: generated.nodes[name]})
+        jobs = _jobs(generated, work, "private", np.flatnonzero(own))
+        part = generated.nodes[name] / nodes
+        pool = StoragePool(generated.datasets_gb, cache_gb * part, bandwidth_mbps * part)
         submit, seconds = _times(work)
         reading = reading_from(pool, jobs, seconds)
         outcome = simulate(configure("private", work), jobs, submit, seconds, progress=reading)
@@ -142,11 +142,11 @@ def _alone(made: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRu
     return DemoRun(start, end, lost, None)
 
 
-def _together(name: str, made: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
-    work, policy = Workload.of(made.trace, made.nodes), _POLICIES.get(name, "lending")
-    jobs = _jobs(made, work, policy, np.arange(made.trace.jobs))
+def _together(name: str, generated: TenantsTrace, cache_gb: float, bandwidth_mbps: float) -> DemoRun:
+    work, policy = Workload.of(generated.trace, generated.nodes), _POLICIES.get(name, "lending")
+    jobs = _jobs(generated, work, policy, np.arange(generated.trace.jobs))
     sharing = Sharing(_RESOURCES) if name in ("+ sharing", "+ data") else None
-    pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
+    pool = StoragePool(generated.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
     allots = name == "+ data"
     scheduler = configure(policy, work, sharing, pool if allots else None)
     assert scheduler.cells is not None
@@ -158,11 +158,11 @@ def _together(name: str, made: TenantsTrace, cache_gb: float, bandwidth_mbps: fl
     return DemoRun(outcome.start, outcome.end, outcome.lost, ledger.books())
 
 
-def _jobs(made: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]) -> list[Job]:
-    """The jobs of a workload, which are these rows of the trace."""
+def _jobs(generated: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]) -> list[Job]:
+    """Return a workload's jobs, which are these rows of the trace."""
     if work.rounded or work.unowned.jobs or work.oversized.jobs:
         raise ValueError("made: a job has a size that no cells have")
-    columns = (made.stages[rows], made.dataset[rows], made.rate_mbps[rows])
+    columns = (generated.stages[rows], generated.dataset[rows], generated.rate_mbps[rows])
     return [
         job.replace(stages=stages, data=Data(dataset, rate) if dataset else None)
         for job, stages, dataset, rate in zip(

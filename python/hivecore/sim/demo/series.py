@@ -1,4 +1,4 @@
-"""What a run held, waited for and got done, at instants of time."""
+"""What a run held, waited for and completed over time."""
 
 from dataclasses import dataclass
 
@@ -17,12 +17,12 @@ __all__ = ["DemoSeries", "demo_series"]
 class DemoSeries:
     """A configuration over time; tenants are in the order of the trace.
 
-    :param instants: float64[instants], seconds, from 0 until the last submission.
-    :param held: float64[tenants, instants], GPUs on which jobs of each tenant run.
-    :param waiting: float64[tenants, instants], GPUs for which jobs ask that do not run.
-    :param useful: float64[instants], GPUs that would do the same work at full speed; work that is
-        lost later is not in it.
-    :param used: int64[nodes, instants], GPUs of each node on which jobs run.
+    :param instants: float64[instants], seconds, from 0 to the last submission.
+    :param held: float64[tenants, instants], GPUs on which each tenant's jobs run.
+    :param waiting: float64[tenants, instants], GPUs that each tenant's waiting jobs ask for.
+    :param useful: float64[instants], GPUs that would do the same work at full speed, without work
+        that is lost later.
+    :param used: int64[nodes, instants], GPUs in use on each node.
     """
 
     instants: Floats
@@ -33,17 +33,19 @@ class DemoSeries:
 
     @property
     def free(self) -> Indices:
-        """int64[instants], GPUs on which nothing runs."""
+        """int64[instants], free GPUs."""
         return np.asarray((GPUS_PER_NODE - self.used).sum(axis=0))
 
     @property
     def stranded(self) -> Indices:
-        """int64[instants], those of them that are on nodes in part use."""
+        """int64[instants], free GPUs on partly used nodes."""
         return np.asarray(np.where(self.used > 0, GPUS_PER_NODE - self.used, 0).sum(axis=0))
 
     @property
     def fragmentation(self) -> float:
-        """The share of these, of all instants together; 0.0 if no GPU is ever free."""
+        """The fraction of free GPUs that are stranded, over all instants; 0.0 if
+        none is ever free.
+        """
         return fragmentation(self.free, self.stranded)
 
 
@@ -51,8 +53,8 @@ def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:
     """Return a configuration over time.
 
     :param demo: outcome of `run_demo`.
-    :param name: of a configuration in which tenants are not alone.
-    :param instants: how many, at least 2.
+    :param name: of a configuration other than "alone".
+    :param instants: their number, at least 2.
 
     Cost: O(runs + pods + (tenants + nodes) instants).
     """
@@ -77,7 +79,7 @@ def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:
 def _sums(
     row: Indices, rows: int, spans: Floats, amount: npt.NDArray[np.generic], times: Floats
 ) -> Floats:
-    """Per row and instant the sum of what lasts then: from its begin on, until before its end."""
+    """Sum amounts by row and instant; a span includes its start and excludes its end."""
     change = np.zeros((rows, len(times) + 1))
     begin, end = np.searchsorted(times, spans, side="left").T
     np.add.at(change, (row, begin), amount)

@@ -1,8 +1,8 @@
-"""Pods that share GPUs, placed one after the other by several policies: FGD's comparison.
+"""Compares policies for pods that share GPUs, as in the FGD paper.
 
-`replay_devices` lets pods come until they ask for more than the cluster has, and tells how many
-GPUs were allocated and how fragmented the idle ones were at each load. `devices_report` shows
-policies beside each other, and beside what others reported of them.
+`replay_devices` lets pods come until they ask for more than the cluster has, and returns how many
+GPUs were allocated and how fragmented the idle ones were at each load. `devices_report` compares
+policies with each other, and with reported results.
 """
 
 from hivecore.sim.devices.arrivals import arrivals

@@ -1,8 +1,8 @@
-"""In which order pods come, and how many, so that they ask for more GPUs than there are.
+"""The order and number of arriving pods, which ask for more GPUs than there are.
 
-As in the simulator of FGD (USENIX ATC'23, section 6.1): all pods of the list in random order; after
-them pods drawn from the list again and again, until all that came ask for so many times the GPUs of
-the cluster. No pod ends. A list that asks for more than that by itself is cut off.
+As in FGD's simulator (USENIX ATC'23, section 6.1): first all pods of the list in random order, then
+pods drawn from the list until the requests reach a multiple of the cluster's GPUs. No pod ends. A
+list that asks for more by itself is cut off.
 """
 
 import numpy as np
@@ -15,17 +15,17 @@ __all__ = ["arrivals"]
 
 
 def arrivals(pods: GpuPods, capacity_milli: int, load: float, seed: int) -> npt.NDArray[np.int64]:
-    """Return which pods come one after the other, as rows of the list.
+    """Return the arriving pods, as rows of the list.
 
     :param pods: the list.
     :param capacity_milli: thousandths of a GPU in the cluster, at least 1.
-    :param load: positive; what the arrived pods ask for is at most so many times the capacity. The
-        first drawn pod that would be too much ends it.
+    :param load: positive; the most that pods may ask for, divided by the capacity. The first drawn
+        pod that would exceed it ends the list.
     :param seed: equal seeds give equal arrivals.
-    :raises ValueError: an argument out of range, or no pod of the list needs a GPU.
+    :raises ValueError: an argument is out of range, or no pod needs a GPU.
 
-    The simulator ends as soon as one GPU of the next pod would be too much, so it may come a few
-    GPUs over the load. Cost: O(pods that come).
+    FGD's simulator ends when one GPU of the next pod would be too much, so it may exceed the load
+    by a few GPUs. Cost: O(arrivals).
 
     >>> from hivecore.traces import generate_openb_pods
     >>> pods = generate_openb_pods(100, seed=0)

@@ -22,11 +22,11 @@ from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
 __all__ = ["add_pods"]
 
 _LOAD, _SEEDS = 1.3, 3
-_SHOWN = (80, 90, 100)  # percent; and the load at which it ends
+_SHOWN = (80, 90, 100)  # percent; the final load is added
 
 
 def add_pods(kinds: Any) -> Any:
-    """Add the command to the subparsers of a parser, and return its own."""
+    """Add the command to a parser, and return its own parser."""
     what = "pods that share GPUs, in openb's format, until they ask for more than there is"
     kind = replay_kind(kinds, "pods", "NODES PODS", what, _run)
     add(kind, "nodes", "NODES", "openb's list of nodes", type=Path)
@@ -66,6 +66,6 @@ def _run(arguments: argparse.Namespace) -> None:
 def _replay(nodes: GpuNodes, pods: GpuPods, policy: Policy, seed: int, load: float) -> DeviceReplay:
     try:
         return replay_devices(nodes, pods, policy, seed, load=load)
-    except ValueError as error:  # it begins with the argument, which is an option
+    except ValueError as error:  # the message begins with the argument's name
         option = "--" if str(error).startswith("load=") else ""
         raise ValueError(f"{option}{error}") from None

@@ -1,7 +1,7 @@
-"""Nodes and pods of a trace as `hivecore.devices` has them.
+"""Converts a trace's nodes and pods for `hivecore.devices`.
 
-Thousandths of a GPU are its memory: a GPU has "memory" 1000, a pod takes `gpu_milli` of it. So no
-share is rounded, and whole GPUs are those of 1000. CPU and memory of the host are a device of type
+Thousandths of a GPU become its memory: a GPU has "memory" 1000, and a pod takes `gpu_milli` of it,
+so no share is rounded and 1000 means a whole GPU. CPU and memory of the host are a device of type
 "host".
 """
 
@@ -20,17 +20,17 @@ def inventories(nodes: GpuNodes, gpus_per_nic: int = 0) -> list[NodeDevices]:
     """Return the inventory of each node.
 
     :param nodes: of a trace or generated.
-    :param gpus_per_nic: 0: no NICs, as public traces tell of none. Otherwise there is one for every
-        so many GPUs, on one PCIe switch with them, and the switches are halved among two NUMA
-        nodes, each with a socket. That is how 8-GPU machines are built, and an assumption here: no
-        figure that depends on it is one of a trace.
+    :param gpus_per_nic: 0 for no NICs, as public traces have none. Otherwise a NIC shares a PCIe
+        switch with this number of GPUs, and half of the switches are in each of two NUMA nodes and
+        sockets. This is the usual layout of 8-GPU machines, and an assumption: no figure that
+        depends on it comes from a trace.
     :raises ValueError: a negative number.
 
-    Equal nodes have one inventory together. Cost: O(nodes).
+    Equal nodes share an inventory. Cost: O(nodes).
 
     >>> from hivecore.traces import generate_openb_nodes
-    >>> found = inventories(generate_openb_nodes(50, seed=0), gpus_per_nic=2)
-    >>> big = next(node for node in found if len(node.of_type("gpu")) == 8)
+    >>> nodes = inventories(generate_openb_nodes(50, seed=0), gpus_per_nic=2)
+    >>> big = next(node for node in nodes if len(node.of_type("gpu")) == 8)
     >>> [nic.numa for nic in big.of_type("rdma")]
     [0, 0, 1, 1]
     """
@@ -43,21 +43,21 @@ def inventories(nodes: GpuNodes, gpus_per_nic: int = 0) -> list[NodeDevices]:
         strict=True,
     )
     known: dict[object, NodeDevices] = {}
-    found = []
+    inventories = []
     for shape in shapes:
         if shape not in known:
             gpus, cpu, memory, model = shape
             known[shape] = NodeDevices((_host(cpu, memory), *_cards(gpus, each)), model=model)
-        found.append(known[shape])
-    return found
+        inventories.append(known[shape])
+    return inventories
 
 
 def request_of(pods: GpuPods, row: int, name: str) -> DeviceRequest:
-    """Return what one pod of the list asks for.
+    """Return the request of a pod of the list.
 
     :param pods: of a trace or generated.
     :param row: of the pod.
-    :param name: of the owner that it will be.
+    :param name: of the owner.
     :raises ValueError: the name is empty.
 
     Cost: O(1).
@@ -93,12 +93,12 @@ def _cards(gpus: int, gpus_per_nic: int) -> list[Device]:
         numa = switch * _NUMA_NODES // nics
         return {"socket": numa, "numa": numa, "pcie": str(switch)}
 
-    found = [
+    needs = [
         Device("gpu", minor, amounts, **place(minor // gpus_per_nic))  # type: ignore[arg-type]
         for minor in range(gpus)
     ]
-    found += [
+    needs += [
         Device("rdma", switch, {"share": 100}, **place(switch))  # type: ignore[arg-type]
         for switch in range(nics)
     ]
-    return found
+    return needs

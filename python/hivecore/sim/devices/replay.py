@@ -1,7 +1,7 @@
-"""The replay: pods come one after the other, each is placed or turned away, and none ends.
+"""Replays pods one after the other; each is placed or refused, and none ends.
 
-A policy is a `Scheduler` with nothing but devices. Each pod is a job of its own, which is cancelled
-if it does not start at once.
+A policy is a `Scheduler` that has only devices. Each pod is a job, cancelled if it does not start
+at once.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from hivecore.traces import GpuNodes, GpuPods
 
 __all__ = ["SHARING_POLICIES", "DeviceReplay", "replay_devices"]
 
-#: The policies of `DeviceCluster` that are for shared GPUs, with FGD, which was compared with them.
+#: `DeviceCluster`'s policies for shared GPUs: FGD and those it was compared with.
 SHARING_POLICIES: tuple[Policy, ...] = (
     "random",
     "worst-fit",
@@ -36,21 +36,20 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceReplay:
-    """What came of one replay.
+    """The outcome of a replay.
 
     :param policy: its name.
     :param seed: of the order of nodes and pods.
     :param capacity_milli: thousandths of a GPU in the cluster.
-    :param order: int64[nodes], the rows of the nodes in the order that breaks ties.
-    :param rows: int64[arrivals], which pod of the list came.
-    :param node: int64[arrivals], where it was placed, as a row of the nodes; -1: turned away.
-    :param arrived: int64[arrivals], thousandths of a GPU that all pods asked for that had come by
-        then.
-    :param allocated: int64[arrivals], thousandths of a GPU that were allocated then.
-    :param sampled: int64[samples], the arrivals after which fragmentation was measured: the last
-        one within each percent of the load.
-    :param fragmented: float64[samples], thousandths of a GPU that were idle and of no use to the
-        pods of the list: `DeviceCluster.fragmentation`.
+    :param order: int64[nodes], rows of the nodes in the order that breaks ties.
+    :param rows: int64[arrivals], the pod's row in the list.
+    :param node: int64[arrivals], the pod's node as a row; -1 if it was refused.
+    :param arrived: int64[arrivals], thousandths of a GPU requested so far.
+    :param allocated: int64[arrivals], thousandths of a GPU allocated so far.
+    :param sampled: int64[samples], arrivals after which fragmentation was measured: the last one in
+        each percent of the load.
+    :param fragmented: float64[samples], thousandths of idle GPUs that the list's pods cannot use:
+        `DeviceCluster.fragmentation`.
     """
 
     policy: str
@@ -66,24 +65,24 @@ class DeviceReplay:
 
     @property
     def load(self) -> _Floats:
-        """float64[samples], what had come over the capacity."""
+        """float64[samples], requested GPUs divided by the capacity."""
         return self.arrived[self.sampled] / self.capacity_milli
 
     @property
     def allocation(self) -> _Floats:
-        """float64[samples], what was allocated over the capacity."""
+        """float64[samples], allocated GPUs divided by the capacity."""
         return self.allocated[self.sampled] / self.capacity_milli
 
     @property
     def fragmentation(self) -> _Floats:
-        """float64[samples], the fragmented part of what was idle; 0 where nothing was."""
+        """float64[samples], the fragmented part of idle GPUs; 0 where none was idle."""
         idle = self.capacity_milli - self.allocated[self.sampled]
         return self.fragmented / np.maximum(idle, 1)
 
     def at(self, load: float) -> int:
-        """Return the last sample at which no more had come than this load, or the first.
+        """Return the last sample with at most this load, or the first sample.
 
-        :param load: over the capacity.
+        :param load: divided by the capacity.
         """
         return max(int(np.searchsorted(self.load, load, side="right")) - 1, 0)
 
@@ -96,22 +95,23 @@ def replay_devices(
     *,
     load: float = 1.3,
 ) -> DeviceReplay:
-    """Return how many GPUs a policy of `DeviceCluster` allocates while more and more pods come.
+    """Return how many GPUs a policy of `DeviceCluster` allocates as more and more pods arrive.
 
-    :param nodes: the cluster; their order, which breaks ties, is shuffled by the seed.
+    :param nodes: the cluster; the seed shuffles their order, which breaks ties.
     :param pods: the list that `arrivals` draws from, and the task mix of "fgd".
     :param policy: see `DeviceCluster`.
-    :param seed: equal seeds give equal replays; "random" draws by it and the pod's name.
+    :param seed: equal seeds give equal replays; "random" uses it with the pod's name.
     :param load: see `arrivals`.
-    :raises ValueError: an argument out of range, no such policy, no GPU, or no pod that comes.
+    :raises ValueError: an argument is out of range, the policy is unknown, or there is no GPU or
+        pod.
 
-    A pod that is turned away does not come again. Cost: O(arrivals) times what a placement costs.
-    Source: the simulator of FGD (USENIX ATC'23) does the same, and shuffles the nodes, too.
+    A refused pod does not come again. Cost: O(arrivals) placements. Source: FGD's simulator (USENIX
+    ATC'23), which also shuffles the nodes.
 
     >>> from hivecore.traces import generate_openb_nodes, generate_openb_pods
     >>> nodes, pods = generate_openb_nodes(5, seed=0), generate_openb_pods(30, seed=0)
-    >>> found = replay_devices(nodes, pods, "best-fit", 0)
-    >>> bool((found.allocated <= found.arrived).all()), int(found.node.min())
+    >>> run = replay_devices(nodes, pods, "best-fit", 0)
+    >>> bool((run.allocated <= run.arrived).all()), int(run.node.min())
     (True, -1)
     """
     number = as_int(seed, "seed", 0, 2**63 - 1)
@@ -123,9 +123,9 @@ def replay_devices(
         raise ValueError(f"load={load}: the first pod asks for more already")
     order = np.random.default_rng((number, 1)).permutation(len(nodes))
     requests, kinds = _requests(pods)
-    roles = [(Role("pod", devices=one),) for one in requests]
+    roles = [(Role("pod", devices=request),) for request in requests]
     cluster = DeviceCluster(
-        {str(place): one for place, one in enumerate(inventories(nodes.select(order)))},
+        {str(place): inventory for place, inventory in enumerate(inventories(nodes.select(order)))},
         policy=policy,
         mix=TaskMix.of(requests[kind] for kind in kinds),
         seed=number,
@@ -157,18 +157,18 @@ def replay_devices(
 
 
 def _node_of(scheduler: Scheduler, job: Job) -> int:
-    """The node that a job gets at once; -1: none, and it is gone."""
+    """Return the node that a job gets at once; otherwise -1, and the job is removed."""
     scheduler.submit(job, scheduler.now)
     for action in scheduler.decide(scheduler.now):
         if isinstance(action, Start):
             return int(action.pods[0].node)
-    if job.name in scheduler:  # one that no node could ever serve is gone already
+    if job.name in scheduler:  # a job that no node could ever serve is removed already
         scheduler.cancel(job.name, scheduler.now)
     return -1
 
 
 def _requests(pods: GpuPods) -> tuple[list[DeviceRequest], list[int]]:
-    """A request of each kind of pods, and the kind of each pod: there are far fewer kinds."""
+    """Return a request for each kind of pod, and the kind of each pod; there are few kinds."""
     columns = (pods.gpus, pods.gpu_milli, pods.cpu_milli, pods.memory_mib)
     contents = zip(*(column.tolist() for column in columns), pods.models, strict=True)
     known: dict[object, int] = {}

@@ -1,7 +1,6 @@
-"""Policies beside each other at several loads, and beside what others reported of them.
+"""Compares policies at several loads, with each other and with reported results.
 
-The pictures have a line per policy, the median over its seeds: GPUs that stay idle, and how
-fragmented those are.
+The pictures have a line for each policy, the median over seeds: idle GPUs, and their fragmentation.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reported", "devices_report", "median_at"]
 
-#: By policy and load in percent of the capacity: the allocated GPUs in percent of it.
+#: policy -> load in percent of the capacity -> allocated GPUs in percent of it
 Reported = Mapping[str, Mapping[int, float]]
 
 _LOADS = (90, 95, 100, 110, 120)
@@ -41,10 +40,10 @@ _Floats = npt.NDArray[np.float64]
 
 
 def median_at(replays: Iterable[DeviceReplay], load: float) -> float:
-    """Return the median of what the replays had allocated at a load, over the capacity.
+    """Return the median allocation of replays at a load, divided by the capacity.
 
-    :param replays: of one policy, one per seed; NaN of none.
-    :param load: over the capacity.
+    :param replays: of one policy, one per seed; NaN for none.
+    :param load: divided by the capacity.
     """
     return percentile([float(each.allocation[each.at(load)]) for each in replays], 50)
 
@@ -54,17 +53,17 @@ def devices_report(
     reported: Reported | None = None,
     loads: Iterable[int] = _LOADS,
 ) -> Report:
-    """Return a report with a row per policy: allocated GPUs in percent of all, by load.
+    """Return a report with a row for each policy: allocated GPUs in percent, by load.
 
-    :param replays: at least one; any number per policy, of which the medians are shown.
-    :param reported: what others found, shown in a second row of the policy, and as points.
-    :param loads: in percent of the capacity. In the JSON each replay stands by itself: "allocated"
-        is over the capacity at each load, "fragmented" over what is idle.
+    :param replays: at least one; for several of a policy, the median is shown.
+    :param reported: results of others, shown in a second row of the policy and as points.
+    :param loads: in percent of the capacity. The JSON has each replay: "allocated" divided by the
+        capacity at each load, "fragmented" divided by what is idle.
     :raises ValueError: no replay.
 
     >>> import numpy as np
-    >>> one = np.array([900, 1000])
-    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, np.array([0, 1]), one * 0.0)
+    >>> row = np.array([900, 1000])
+    >>> run = DeviceReplay("fgd", 0, 1000, row, row, row, row, row, np.array([0, 1]), row * 0.0)
     >>> report = devices_report([run], {"fgd": {100: 95.2}}, loads=[90, 100])
     >>> report.cells()
     [['fgd', '90.0', '100.0'], ['fgd, reported', '', '95.2']]
@@ -105,7 +104,7 @@ def devices_report(
 
 
 def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
-    """The part of the GPUs that is not allocated, while the load nears and passes the capacity."""
+    """Draw the part of the GPUs that is not allocated, around full load."""
     figure, (axes,) = draw.panels()
     loads = _draw(axes, groups, lambda run: 100 - 100 * run.allocation)
     end = min(float(loads[-1]), 100.0)
@@ -128,7 +127,7 @@ def _unallocated(groups: _Groups, reported: Reported) -> "Figure":
 
 
 def _fragmentation(groups: _Groups) -> "Figure":
-    """The fragmented part of the idle GPUs."""
+    """Draw the fragmented part of the idle GPUs."""
     figure, (axes,) = draw.panels()
     loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
     at = 0.8 * min(float(loads[-1]), 100.0)
@@ -150,7 +149,7 @@ def _draw(
     groups: _Groups,
     values: Callable[[DeviceReplay], _Floats],
 ) -> _Floats:
-    """A line per policy: the median at every percent of the load that all replays reach."""
+    """Draw a line for each policy: the median at every percent of load that all replays reach."""
     reached = min(float(run.load[-1]) for runs in groups.values() for run in runs)
     loads = np.arange(1, max(int(100 * reached), 1) + 1, dtype=np.float64)
     for policy, runs in groups.items():

@@ -1,1 +1,1 @@
-"""Decision logs of schedulers, shown: the command `hivecore log`."""
+"""Shows decision logs of schedulers: the command `hivecore log`."""

@@ -1,4 +1,4 @@
-"""`hivecore log`: what a scheduler's decision log tells."""
+"""`hivecore log`: what is in a scheduler's decision log."""
 
 import argparse
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _ROWS = 10
 
 
 def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
-    """Add the command to the subparsers of a parser; `read` makes a scheduler of a file."""
+    """Add the command to a parser; `read` builds a scheduler from a file."""
     parser = commands.add_parser(
         "log",
         help="run a scheduler's decision log again, and ask it questions",
@@ -39,7 +39,7 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
     )
     again.set_defaults(needs=())
 
-    state = _question(questions, "state", _state, "who ran and who waited at a time, and why")
+    state = _question(questions, "state", _state, "which jobs ran and waited at a time, and why")
     state.set_defaults(needs=("rich",))
     add(state, "--until", "TIME", "(default: the end)", type=_time)
 

@@ -1,4 +1,4 @@
-"""A decision log as a report: which jobs ran and waited, and what other parts would have done."""
+"""Reports on a decision log: running and waiting jobs, and what other configurations would do."""
 
 from functools import partial
 from math import isinf, nan
@@ -62,7 +62,7 @@ def figures_report(difference: LogDifference) -> Report:
 
 
 def difference_report(difference: LogDifference, most: int) -> Report:
-    """Return a report of the jobs that start sooner, and of those that start later."""
+    """Return a report of the jobs that start earlier and of those that start later."""
     sooner, later = difference.sooner, difference.later
     findings = [f"{len(sooner)} of {len(difference.jobs)} jobs start sooner, {len(later)} later."]
     if difference.endless:
@@ -98,7 +98,7 @@ def _difference(each: JobDifference) -> str:
 
 
 def _difference_picture(difference: LogDifference) -> "Figure":
-    """GPUs in use, and jobs that wait."""
+    """Draw GPUs in use, and waiting jobs."""
     figure, (used, waiting) = draw.panels(2, 1, (9.0, 6.0), sharex=True)
     is_long = difference.end - difference.begin > 2 * draw.HOUR
     unit, scale = ("hours", draw.HOUR) if is_long else ("seconds", 1.0)

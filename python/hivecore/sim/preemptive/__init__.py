@@ -1,9 +1,9 @@
 """Training jobs under policies that stop and restart them, or let several share GPUs.
 
 `schedule` runs jobs on nodes of 8 GPUs under FIFO, SRTF, SRSF, Tiresias, Muri-S or Muri-L, by the
-rules of the simulator that Muri's authors published, and to its last digit where `MuriOptions`
-names its matching. They are orders of one `hivecore.scheduler.Scheduler`, and FIFO is its queue.
-Jobs and nodes may fail meanwhile. `job_figures` turns the outcome into completion times.
+rules of the Muri authors' published simulator, and to the last digit with its matching
+(`MuriOptions`). FIFO is a queue, the other policies are orders of a `hivecore.scheduler.Scheduler`.
+Jobs and nodes may fail. `job_figures` returns completion times.
 """
 
 from hivecore.sim.preemptive.failures import JobFailure, NodeFailure, RandomFailures

@@ -33,7 +33,7 @@ _MTBF = between(0.01, 1e9)
 
 
 def add_jobs(kinds: Any) -> Any:
-    """Add the command to the subparsers of a parser, and return its own."""
+    """Add the command to a parser, and return its own parser."""
     what = "training jobs under policies that stop them, or let several share GPUs: completion "
     what += "times; TRACE is in Muri's format"
     kind = replay_kind(kinds, "jobs", "TRACE", what, _run)

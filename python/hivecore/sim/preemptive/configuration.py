@@ -1,4 +1,4 @@
-"""The schedulers that training jobs run under: nodes of 8 GPUs, and an order or a queue."""
+"""The schedulers for training jobs: nodes of 8 GPUs, and an order or a queue."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -19,19 +19,18 @@ from hivecore.topology import (
 
 __all__ = ["configure", "configure_queue", "events_of"]
 
-#: Storage, CPU, GPU and network, of which a trace tells the first two together.
+#: Storage, CPU, GPU and network; a trace gives the first two together.
 _RESOURCES = 4
 
 
 def configure(
     jobs: Jobs, nodes: int, *, by_node: bool, shares: bool
 ) -> tuple[Scheduler, list[Job]]:
-    """Return a scheduler without jobs for an order, and the jobs, named by their numbers.
+    """Return a scheduler without jobs for an order, and the jobs, named by number.
 
     :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.
-    :param by_node: whether it matters on which nodes the GPUs of a job are: at most 8 on one, and
-        more on whole ones.
+    :param by_node: whether nodes matter: at most 8 GPUs are on one node, more on whole nodes.
     :param shares: whether jobs share GPUs.
     """
     sizes = [GPUS_PER_NODE] * nodes if by_node else [GPUS_PER_NODE * nodes]
@@ -41,7 +40,7 @@ def configure(
 
 
 def configure_queue(jobs: Jobs, nodes: int) -> tuple[Scheduler, list[Job]]:
-    """Return the same for jobs that come in their turn, each on the first nodes that can hold it.
+    """Return the same for jobs in a queue, each on the first nodes that can hold it.
 
     :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.
@@ -53,7 +52,7 @@ def configure_queue(jobs: Jobs, nodes: int) -> tuple[Scheduler, list[Job]]:
 
 
 class _FirstNodes(NetworkTopology):
-    """A network that costs the more the later its nodes stand."""
+    """A network in which later nodes cost more."""
 
     def schedule(
         self,
@@ -80,10 +79,10 @@ def _at_rising_costs(
 
 
 def _idle(network: type[NetworkTopology], sizes: Sequence[int]) -> NetworkTopology:
-    made = network([], {str(node): {} for node in range(len(sizes))})
+    topology = network([], {str(node): {} for node in range(len(sizes))})
     for node, gpus in enumerate(sizes):
-        made.set_free(str(node), {"gpu": gpus})
-    return made
+        topology.set_free(str(node), {"gpu": gpus})
+    return topology
 
 
 def _asked(jobs: Jobs, most: int, shares: bool) -> list[Job]:
@@ -105,12 +104,12 @@ def _stages(stages: tuple[float, float, float]) -> tuple[float, ...]:
 
 
 def events_of(submit: Sequence[float]) -> list[float]:
-    """Return when jobs come, where times that differ by rounding only are the first of them.
+    """Return the submission times, with times that differ only by rounding made equal.
 
     >>> events_of([5.0, 3e6, 3e6 + 0.002, 3e6 + 0.004])
     [5.0, 3000000.0, 3000000.0, 3000000.004]
     """
-    found: list[float] = []
+    times: list[float] = []
     for time in submit:
-        found.append(found[-1] if found and close(time, found[-1]) else time)
-    return found
+        times.append(times[-1] if times and close(time, times[-1]) else time)
+    return times

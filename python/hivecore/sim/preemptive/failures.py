@@ -1,4 +1,4 @@
-"""What may go wrong while jobs run, given as data, or drawn from a seed."""
+"""Failures during a run, given as data or drawn from a seed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ __all__ = ["Failure", "JobFailure", "NodeFailure", "RandomFailures"]
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """The process that runs a job ends, and with it all jobs that share its GPUs.
+    """A job's process ends, and with it all jobs that share its GPUs.
 
-    :param time: seconds; at an instant at which the job does not run, nothing happens.
+    :param time: seconds; nothing happens if the job does not run then.
     :param job: its number in order of submission.
     """
 
@@ -22,11 +22,11 @@ class JobFailure:
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """A node is lost with all that runs on it, and gives no GPUs until it is back.
+    """A node is lost with all its jobs, and has no GPUs until it is back.
 
     :param time: seconds.
     :param node: its number, from 0.
-    :param back: seconds; of several failures of one node the latest return counts.
+    :param back: seconds; of several failures of a node, the latest return counts.
     """
 
     time: float
@@ -39,19 +39,19 @@ Failure = JobFailure | NodeFailure
 
 @dataclass(frozen=True, slots=True)
 class RandomFailures:
-    """Failures without end, in order of time, the same each time that they are gone through.
+    """An endless sequence of failures in order of time; each iteration is the same.
 
     :param jobs: number of jobs.
     :param nodes: number of nodes.
     :param seed: equal seeds give equal failures, whatever the policy.
-    :param job_mtbf: seconds that a job runs between two of its failures, on average.
-    :param node_mtbf: seconds that a node is there between two of its failures, on average.
+    :param job_mtbf: mean seconds of a job's run between failures.
+    :param node_mtbf: mean seconds between failures of a node.
     :param repair: seconds until a node is back.
-    :raises ValueError: a time that is not positive, or a repair without end.
+    :raises ValueError: a time is not positive, or the repair is infinite.
 
-    Times between failures are exponential. Every job fails all the time, whether it runs or not,
-    and only what hits a running job has an effect; exponential times have no memory, so this is as
-    if the clock of a job stood still while it waits. Cost: O(1) per failure.
+    Times between failures are exponential. Failures are drawn for all jobs, but affect only running
+    ones. As exponential times have no memory, this is as if a job's clock stood still while it
+    waits. Cost: O(1) per failure.
 
     >>> failures = iter(RandomFailures(jobs=3, nodes=2, seed=0, job_mtbf=3600.0))
     >>> first, second = next(failures), next(failures)
@@ -84,7 +84,7 @@ class RandomFailures:
                 yield JobFailure(time, random.randrange(self.jobs))
                 continue
             node = random.randrange(self.nodes)
-            # A node that is away cannot fail.
+            # A lost node cannot fail.
             if back[node] <= time:
                 back[node] = time + self.repair
                 yield NodeFailure(time, node, back[node])

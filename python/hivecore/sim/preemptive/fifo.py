@@ -1,9 +1,8 @@
-"""First in, first out: no job is stopped, and none starts before one that came earlier.
+"""First in, first out: no job is stopped, and none starts before an earlier one.
 
-The queue of the scheduler says so, not an order: jobs keep their GPUs until they end. One that a
-failure stops takes its place in the queue again, and pays for its restart; nothing else does. It
-keeps the work that it had reported. So the end of a run is known when it begins, and is looked at
-again only if a failure comes first.
+This is the scheduler's queue, not an order: jobs keep their GPUs until they end. A job that a
+failure stops returns to its place in the queue, pays for its restart, and keeps the work that it
+had reported. So the end of a run is known when it starts, unless a failure comes first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +22,14 @@ __all__ = ["Fifo"]
 
 
 class Fifo:
-    """Progress for `hivecore.sim.simulate` of jobs that are named by their numbers.
+    """The progress of jobs that are named by number, for `hivecore.sim.simulate`.
 
     :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.
     :param failures: in order of time.
     :param report_interval: seconds between reports of progress.
     :param record: whether to keep the history.
-    :raises ValueError: here or later, failures that cannot be, or under which no job gets ahead.
+    :raises ValueError: here or later, for impossible failures, or if no job makes progress.
 
     Cost: O(log running jobs) for each run, and O(running jobs) for each failure.
     """
@@ -51,7 +50,7 @@ class Fifo:
         self._start, self._end, self._begin = [inf] * count, [inf] * count, [inf] * count
         self._held, self._lost = [0.0] * count, [0.0] * count
         self._events = self._interruptions = 0
-        #: of running jobs
+        #: (end, job) of running jobs
         self._ends: list[tuple[float, int]] = []
         self._nodes: dict[int, tuple[int, ...]] = {}
         self._waiting = 0
@@ -70,14 +69,14 @@ class Fifo:
 
     def completed(self, now: float) -> Sequence[str]:
         """See `Progress`."""
-        found = []
+        names = []
         while self._ends and self._ends[0][0] == now:
             job = heappop(self._ends)[1]
             self._end[job] = now
             self._leave(job, now)
-            found.append(str(job))
+            names.append(str(job))
         self._has_ended = True
-        return found
+        return names
 
     def happen(self, now: float) -> Sequence[Incident]:
         """See `Progress`."""
@@ -121,7 +120,7 @@ class Fifo:
             self._spans.append(Span(begin, now, (job,), nodes))
 
     def _keep_what_it_reported(self, job: int, now: float) -> bool:
-        """Whether that is anything, of the run that a failure ends."""
+        """Keep the work reported by the run that a failure ends; return whether there is any."""
         begin, setup, solo = self._begin[job], self._setup[job], self._jobs.solo[job]
         last = self._previous + reported(now - self._previous, self._interval)
         done, kept = max(now - begin - setup, 0.0), max(last - begin - setup, 0.0)
@@ -133,7 +132,7 @@ class Fifo:
         return [Placed((job,), nodes) for job, nodes in self._nodes.items()]
 
     def outcome(self) -> JobOutcome:
-        """Return what has become of the jobs."""
+        """Return what became of the jobs."""
         return JobOutcome(
             self._start,
             self._end,

@@ -1,4 +1,6 @@
-"""Which candidates share GPUs: Muri's rounds of matchings, the best groups, or neighbours."""
+"""Groups of candidates that share GPUs: Muri's rounds of matchings, the best
+groups, or neighbours.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ _Group = list[int]
 
 
 class Rounds(Protocol):
-    """What makes groups by rounds of matchings, as the simulator of Muri's authors does it."""
+    """Forms groups by rounds of matchings, as in the Muri authors' simulator."""
 
     def __call__(
         self,
@@ -36,7 +38,7 @@ class Rounds(Protocol):
         order: str,
         interference: Sequence[float],
     ) -> list[list[int]]:
-        """Return groups of places in `stages`; `order` is that of the jobs of a group."""
+        """Return groups of positions in `stages`; `order` is that of a group's jobs."""
         ...
 
 
@@ -46,7 +48,7 @@ class Bucket:
 
     :param gpus: of each.
     :param candidates: jobs in order of priority.
-    :param optional: how many of them, the least urgent, may be in no group.
+    :param optional: how many of the least urgent may be left out.
     """
 
     gpus: int
@@ -54,7 +56,7 @@ class Bucket:
     optional: int = 0
 
 
-#: From buckets and the GPUs of the cluster to the groups, bucket after bucket.
+#: (buckets, GPUs of the cluster) -> groups, bucket after bucket.
 Grouping = Callable[[Sequence[Bucket], int], list[_Group]]
 
 
@@ -65,13 +67,13 @@ def matched_groups(
     interference: Sequence[float],
     rounds: Rounds | None,
 ) -> Grouping:
-    """Return the grouping by matchings, as the simulator of Muri's authors does it.
+    """Return the grouping by matchings, as in the Muri authors' simulator.
 
     :param stages: per job.
-    :param largest: jobs in a group at most.
-    :param worst: weigh groups in their worst order, not in the best one.
+    :param largest: the most jobs in a group.
+    :param worst: weigh groups in their worst order instead of the best.
     :param interference: factors for 1 to 4 jobs.
-    :param rounds: makes the groups; None for the native kernel.
+    :param rounds: forms the groups; None for the native kernel.
     """
     rows = np.array(stages, dtype=np.float64)
 
@@ -84,8 +86,8 @@ def matched_groups(
             order="worst" if worst else "best",
             interference=interference,
         )
-        found = group_candidates(candidates, capacity, method="muri", least_waste_first=False)
-        return found.groups
+        grouping = group_candidates(candidates, capacity, method="muri", least_waste_first=False)
+        return grouping.groups
 
     def group(buckets: Sequence[Bucket], capacity: int) -> list[_Group]:
         jobs = [job for bucket in buckets for job in bucket.candidates]
@@ -93,9 +95,9 @@ def matched_groups(
         if not jobs:
             return []
         if rounds is None:
-            found = native(jobs, gpus, capacity)
+            groups = native(jobs, gpus, capacity)
         else:
-            found = rounds(
+            groups = rounds(
                 [stages[job] for job in jobs],
                 gpus,
                 capacity,
@@ -103,7 +105,7 @@ def matched_groups(
                 order="worst" if worst else "best",
                 interference=interference,
             )
-        return [[jobs[place] for place in places] for places in found]
+        return [[jobs[place] for place in places] for places in groups]
 
     return group
 
@@ -111,11 +113,11 @@ def matched_groups(
 def best_groups(
     stages: Sequence[Stages], solo: Sequence[float], largest: int, interference: Sequence[float]
 ) -> Grouping:
-    """Return the grouping that makes the most progress, in GPUs times jobs' worth of it.
+    """Return the grouping with the most progress, in GPUs times progress of single jobs.
 
     :param stages: per job.
     :param solo: per job, seconds of an iteration alone on its GPUs.
-    :param largest: jobs in a group at most.
+    :param largest: the most jobs in a group.
     :param interference: factors for 1 to 4 jobs.
     """
     rows, alone = np.array(stages, dtype=np.float64), np.array(solo, dtype=np.float64)
@@ -138,7 +140,7 @@ def best_groups(
             interference=interference,
             solo=alone[jobs],
         )
-        found = group_candidates(
+        grouping = group_candidates(
             candidates,
             capacity,
             method="exact",
@@ -146,15 +148,15 @@ def best_groups(
             optional=np.array(optional),
             cache=cache,
         )
-        return [[jobs[place] for place in places] for places in found.groups]
+        return [[jobs[place] for place in places] for places in grouping.groups]
 
     return group
 
 
 def group_neighbours(largest: int, buckets: Sequence[Bucket], capacity: int) -> list[_Group]:
-    """Return groups of jobs that follow each other in order of priority, without a matching.
+    """Return groups of successive jobs in order of priority, without a matching.
 
-    :param largest: jobs in a group at most.
+    :param largest: the most jobs in a group.
     :param buckets: the candidates.
     :param capacity: GPUs of the cluster. Once they suffice, jobs stay alone, before their group.
 

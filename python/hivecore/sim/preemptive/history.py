@@ -1,4 +1,4 @@
-"""Where and when each job ran, put together from what the policy chose at each event."""
+"""Where and when each job ran, recorded from the policy's choices."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ __all__ = ["Recorder", "Span"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which jobs ran on the same GPUs, the same jobs on the same nodes throughout.
+    """A time in which the same jobs ran together on the same nodes.
 
     :param begin: seconds.
     :param end: seconds, later than `begin`.
-    :param jobs: in rising order.
-    :param nodes: that the GPUs are on: whole ones but for the last.
+    :param jobs: ascending.
+    :param nodes: of the GPUs: whole nodes, except for the last.
     """
 
     begin: float
@@ -25,7 +25,7 @@ class Span:
 
 
 class Recorder:
-    """Joins what is the same from event to event into spans, in order of their ends."""
+    """Joins what stays the same from event to event into spans, in order of their ends."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -34,11 +34,12 @@ class Recorder:
     def note(
         self, now: float, placed: Iterable[Placed], stopped: Collection[int] = frozenset()
     ) -> None:
-        """Take down what runs from now on.
+        """Record what runs from now on.
 
         :param now: seconds, not earlier than before.
         :param placed: the running jobs and their nodes.
-        :param stopped: jobs that a failure has stopped; their spans end even if they go on at once.
+        :param stopped: jobs that a failure has stopped; their spans end even if they continue at
+            once.
         """
         before, self._open = self._open, {}
         for group in placed:

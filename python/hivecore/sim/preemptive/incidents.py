@@ -1,4 +1,4 @@
-"""Failures and returns of nodes as an event loop meets them."""
+"""Failures and returns of nodes, for an event loop."""
 
 from collections.abc import Callable, Container, Iterable
 from heapq import heappop, heappush
@@ -12,7 +12,7 @@ from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["Incidents", "reported"]
 
-# So many in a row, and jobs would never end: they fail faster than they restart.
+# After so many in a row jobs would never end: they fail faster than they restart.
 _VAIN = 1000
 
 
@@ -33,14 +33,14 @@ class Incidents:
 
     :param failures: in order of time; read only as far as needed.
     :param jobs: number of jobs.
-    :param idle: GPUs of each node; kept up to date here, 0 for a lost node.
-    :raises ValueError: here or later, a failure that cannot be.
+    :param idle: GPUs of each node; updated here, 0 for a lost node.
+    :raises ValueError: here or later, for an impossible failure.
     """
 
     def __init__(self, failures: Iterable[Failure], jobs: int, idle: list[int]) -> None:
         self._failures = iter(failures)
         self._jobs = jobs
-        self._idle, self._told = idle, idle.copy()
+        self._idle, self._reported = idle, idle.copy()
         self._back = [0.0] * len(idle)
         self._returns: list[tuple[float, int]] = []
         self._vain = 0
@@ -49,25 +49,25 @@ class Incidents:
         self._read()
 
     def _read(self) -> None:
-        found = self._next = next(self._failures, None)
-        if found is None:
+        failure = self._next = next(self._failures, None)
+        if failure is None:
             return
-        if not self._now <= found.time < inf:
-            raise ValueError(f"failures must be in order of time, from 0 on: {found}")
-        self._now = found.time
-        if isinstance(found, JobFailure):
-            if not 0 <= found.job < self._jobs:
-                raise ValueError(f"there are {self._jobs} jobs: {found}")
-        elif not 0 <= found.node < len(self._idle):
-            raise ValueError(f"there are {len(self._idle)} nodes: {found}")
-        elif not found.time <= found.back < inf:
-            raise ValueError(f"a node must come back, and not before it is lost: {found}")
+        if not self._now <= failure.time < inf:
+            raise ValueError(f"failures must be in order of time, from 0 on: {failure}")
+        self._now = failure.time
+        if isinstance(failure, JobFailure):
+            if not 0 <= failure.job < self._jobs:
+                raise ValueError(f"there are {self._jobs} jobs: {failure}")
+        elif not 0 <= failure.node < len(self._idle):
+            raise ValueError(f"there are {len(self._idle)} nodes: {failure}")
+        elif not failure.time <= failure.back < inf:
+            raise ValueError(f"a node must come back, and not before it is lost: {failure}")
 
     def first(self, time: float, running: Container[int]) -> float:
-        """Return `time`, or that of an incident which comes before it.
+        """Return `time`, or that of an earlier incident.
 
-        :param time: seconds, of the next event if there is no incident.
-        :param running: jobs that run until then; failures of others are passed over.
+        :param time: seconds, of the next event otherwise.
+        :param running: jobs that run until then; failures of others are skipped.
         """
         if self._returns:
             time = min(time, self._returns[0][0])
@@ -80,12 +80,12 @@ class Incidents:
     def occur(
         self, now: float, running: Iterable[int], placed: Callable[[], list[Placed]]
     ) -> set[int]:
-        """Let everything up to `now` happen; returns the running jobs that it stops.
+        """Apply all incidents up to `now`; return the running jobs that they stop.
 
         :param now: seconds.
         :param running: jobs that ran until now and have not ended.
-        :param placed: tells which jobs share GPUs, and where; may name jobs that have ended.
-        :raises ValueError: 1,000 incidents during which no job got ahead.
+        :param placed: returns which jobs share GPUs, and where; may include jobs that have ended.
+        :raises ValueError: 1,000 incidents without progress of any job.
         """
         if not self._due(now):
             return set()
@@ -115,20 +115,20 @@ class Incidents:
         return up.intersection(chain.from_iterable(stopped))
 
     def changes(self) -> list[NodeChanges]:
-        """Return the nodes that were lost or came back since this was asked last."""
-        if self._idle == self._told:
+        """Return the nodes lost or returned since the last call."""
+        if self._idle == self._reported:
             return []
-        pairs = zip(self._idle, self._told, strict=True)
-        found = [
+        pairs = zip(self._idle, self._reported, strict=True)
+        changes = [
             NodeChanges(str(node), gpus > 0)
             for node, (gpus, before) in enumerate(pairs)
             if gpus != before
         ]
-        self._told = self._idle.copy()
-        return found
+        self._reported = self._idle.copy()
+        return changes
 
     def got_ahead(self) -> None:
-        """Say that since the last incident a job has got ahead, or that there is none."""
+        """Note that a job has made progress since the last incident, or that there is no job."""
         self._vain = 0
 
     def _due(self, now: float) -> bool:

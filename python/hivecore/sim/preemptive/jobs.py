@@ -1,4 +1,4 @@
-"""Training jobs as the policies see them: plain lists, one entry per job, all times in seconds."""
+"""Training jobs for the policies: lists with an entry per job, all times in seconds."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,7 +8,7 @@ from hivecore.traces import TrainingTrace
 
 __all__ = ["Jobs"]
 
-#: How much longer an iteration takes than in the profile, though the job is alone on its GPUs.
+#: How much longer an iteration takes than in the profile, even alone on its GPUs.
 _SOLO_SLOWDOWN = 1.015
 
 
@@ -17,12 +17,12 @@ class Jobs:
     """The jobs of a trace in order of submission.
 
     :param submit: seconds.
-    :param gpus: how many each job needs, all at once.
+    :param gpus: the number that each job needs at once.
     :param iterations: whole numbers, as floats.
-    :param solo: seconds of one iteration of the job alone on its GPUs.
-    :param stages: seconds of one iteration's stages: storage and CPU, GPU, network.
+    :param solo: seconds of an iteration alone on its GPUs.
+    :param stages: seconds of an iteration's stages: storage and CPU, GPU, network.
     :param duration: seconds, as the trace estimates it.
-    :param restart: seconds that a restart takes.
+    :param restart: seconds of a restart.
     """
 
     submit: list[float]

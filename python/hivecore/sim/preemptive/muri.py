@@ -1,13 +1,12 @@
-"""Muri (SIGCOMM'22): groups of jobs that share GPUs, each on another resource at a time.
+"""Muri (SIGCOMM'22): groups of jobs share GPUs, each on another resource at a time.
 
-At each event the first jobs in order of priority become candidates, up to a group's worth of jobs
-for each set of GPUs. Candidates that need equally many GPUs are grouped (`grouping`), and then the
-groups are placed, the largest first. Muri-S goes by remaining service (the GPU time that a job
-would still need alone), Muri-L by attained service.
+At each event the first jobs in order of priority become candidates, up to a full group for each set
+of GPUs. Candidates with equal numbers of GPUs are grouped (`grouping`), and the groups are placed,
+the largest first. Muri-S orders by remaining service (GPU time alone), Muri-L by attained service.
 
-The exact forms, our own, take the groups that make the most progress together. They choose among
-more candidates: of those that there are for each set of GPUs the first few must be in groups, which
-keeps to the priorities, and the next few may be, where they go better with the others.
+The exact forms, which are not in the paper, choose the groups with the most total progress, from
+more candidates: for each set of GPUs, the first few must be in groups, which respects priorities,
+and the next few may be, if they fit better with the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,18 +37,18 @@ _Group = list[int]
 
 @dataclass(frozen=True, slots=True)
 class MuriOptions:
-    """How Muri makes groups.
+    """How Muri forms groups.
 
-    :param largest: jobs in a group at most, 1 to 4.
-    :param autopack: split the groups that take longer than their jobs one after another.
-    :param worst_order: let the jobs of a group go in the worst order, to see what order is worth.
+    :param largest: the most jobs in a group, 1 to 4.
+    :param autopack: split groups that take longer than their jobs one after another.
+    :param worst_order: order a group's jobs in the worst way, to measure what order is worth.
     :param matching: match jobs; otherwise neighbours in order of priority form groups.
-    :param candidates: of the exact forms, how many candidates for each set of GPUs must be in
-        groups (1 to `largest`), and how many may be, at least as many; (4, 4) is Muri's own choice.
+    :param candidates: for the exact forms, (must, may): how many candidates for each set of GPUs
+        must be in groups (1 to `largest`), and how many may be; (4, 4) is Muri's own choice.
     :param interference: whether jobs that share GPUs slow each other down.
-    :param rounds: makes groups in place of the native kernel, which is much faster;
-        `hivecore.reference.muri_matching.muri_groups` repeats published figures.
-    :raises ValueError: another number of jobs.
+    :param rounds: forms groups instead of the much faster native kernel;
+        `hivecore.reference.muri_matching.muri_groups` reproduces published figures.
+    :raises ValueError: a number is out of range.
     """
 
     largest: int = 4
@@ -73,9 +72,9 @@ class Muri(Ranked):
 
     :param jobs: the jobs.
     :param nodes: of 8 GPUs each.
-    :param by_attained: Muri-L, not Muri-S.
-    :param options: how groups are made.
-    :param exact: make the best groups, not those of matchings.
+    :param by_attained: Muri-L instead of Muri-S.
+    :param options: how groups are formed.
+    :param exact: form the best groups instead of matched ones.
     """
 
     same_event = 1e-4
@@ -108,11 +107,11 @@ class Muri(Ranked):
             )
 
     def first_key(self, job: int) -> float:
-        """Return the service that the trace expects, or none attained."""
+        """Return the expected service, or 0 attained."""
         return 0.0 if self._by_attained else self._jobs.duration[job] * self._jobs.gpus[job]
 
     def key(self, job: int, remaining: float, attained: float) -> float:
-        """Return the attained service in full, or what is left as if the job were alone."""
+        """Return the attained service, or the remaining service alone."""
         service = attained if self._by_attained else remaining * self._jobs.solo[job]
         return service * self._jobs.gpus[job]
 
@@ -130,10 +129,10 @@ class Muri(Ranked):
 
     def chosen(self, running: set[int]) -> list[int]:
         """See `Policy`; a group runs as a whole."""
-        found = super().chosen(running)
-        for group in self.groups(found):
+        jobs = super().chosen(running)
+        for group in self.groups(jobs):
             self._start(group)
-        return found
+        return jobs
 
     def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
         """See `Policy`."""
@@ -141,7 +140,7 @@ class Muri(Ranked):
         return list(groups.values())
 
     def _candidates(self, order: list[int]) -> list[Bucket]:
-        """Return the first jobs of each bucket; buckets in the order of their first jobs."""
+        """Return each bucket's first jobs; buckets are in the order of their first jobs."""
         buckets, must = self._marked(order, self._must)
         may = must if self._may == self._must else self._marked(order, self._may)[1]
         return [
@@ -152,7 +151,7 @@ class Muri(Ranked):
     def _marked(
         self, order: list[int], for_each: int
     ) -> tuple[dict[int, list[int]], dict[int, int]]:
-        """Return the jobs of each bucket, and how many of them are for the GPUs that there are."""
+        """Return each bucket's jobs, and how many of them are for the existing GPUs."""
         gpus = self._jobs.gpus
         buckets: dict[int, list[int]] = {}
         rank: list[int] = []
@@ -183,7 +182,7 @@ class Muri(Ranked):
         return kept
 
     def _admit(self, groups: list[_Group], key: list[float]) -> list[_Group]:
-        """Return the groups that fit when they are placed in order of their most urgent jobs."""
+        """Return the groups that fit, placed in order of their most urgent jobs."""
         free = self.idle.copy()
         urgent_first = sorted(groups, key=lambda group: min(key[job] for job in group))
         return [group for group in urgent_first if place(free, self._jobs.gpus[group[0]])]

@@ -24,9 +24,9 @@ __all__ = ["job_pictures"]
 _COLORS = {"fifo": draw.GREY, "srtf": draw.SKY, "srsf": draw.GREEN, "tiresias": draw.ORANGE}
 _COLORS |= {"muri-s": draw.BLUE, "muri-l": draw.VERMILION}
 _OTHER = (draw.PURPLE, draw.BLACK)
-#: Light to dark, by how many jobs share.
+#: Light to dark, by the number of jobs that share.
 _SHARING = {1: "#C9C9C9", 2: "#A6CEE8", 3: "#3D8FC9", 4: "#08306B"}
-_SHOWN, _WINDOWS = 120, 200  # spans, and choices of them
+_SHOWN, _WINDOWS = 120, 200  # spans, and windows to choose from
 _WIDTH = 11.0  # of the timeline, inches
 _INCHES_PER_LETTER, _GPUS_PER_LINE = 0.065, 1.7
 
@@ -34,7 +34,7 @@ _INCHES_PER_LETTER, _GPUS_PER_LINE = 0.065, 1.7
 def job_pictures(
     jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome]
 ) -> dict[str, Callable[[], "Figure"]]:
-    """Return what draws completion times, and a timeline for each outcome with a history."""
+    """Return functions that draw completion times, and a timeline for each recorded outcome."""
     drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, jobs, outcomes)}
     for policy, outcome in outcomes.items():
         if outcome.history:
@@ -56,7 +56,7 @@ def _completion(jobs: Jobs, outcomes: Mapping[str, JobOutcome]) -> "Figure":
 
 
 def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figure":
-    """Groups on their GPUs, over a window."""
+    """Draw groups on their GPUs, over a window."""
     begin, end = _window(history, jobs.gpus)
     shown = [span for span in history if span.begin < end and span.end > begin]
     figure, (axes,) = draw.panels(size=(12, 2.2 + 0.62 * nodes))
@@ -86,7 +86,7 @@ def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figu
 
 
 def _name_jobs(axes: "Axes", span: Span, x: float, y: float, inches: float, length: int) -> None:
-    """Write the numbers of a bar's jobs into it, in a line or below each other, if they fit."""
+    """Write the numbers of a bar's jobs into it, on one or several lines, if they fit."""
     names = [f"{job}" for job in span.jobs]
     for text, lines in ((" ".join(names), 1), ("\n".join(names), len(names))):
         width = max(len(line) for line in text.split("\n"))
@@ -97,13 +97,13 @@ def _name_jobs(axes: "Axes", span: Span, x: float, y: float, inches: float, leng
 
 
 def _columns(history: Sequence[Span], gpus: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Begin, end, GPUs and number of jobs of each span."""
+    """Return begin, end, GPUs and number of jobs of each span."""
     rows = [(span.begin, span.end, gpus[span.jobs[0]], len(span.jobs)) for span in history]
     return np.array(rows, dtype=np.float64).T
 
 
 def _window(history: Sequence[Span], gpus: Sequence[int]) -> tuple[float, float]:
-    """A window of some spans: of those that are not too short, the most varied."""
+    """Return the most varied window of a number of spans, ignoring very short ones."""
     begin, end, used, sharing = _columns(history, gpus)
     begins = np.sort(begin)
     if len(begins) <= _SHOWN:
@@ -122,7 +122,7 @@ def _window(history: Sequence[Span], gpus: Sequence[int]) -> tuple[float, float]
 
 
 def _shared(history: Sequence[Span], gpus: Sequence[int]) -> float:
-    """The share of the GPU time in use that is used by several jobs at once."""
+    """Return the fraction of the used GPU time in which several jobs share."""
     begin, end, used, sharing = _columns(history, gpus)
     work = (end - begin) * used
     return float(work[sharing > 1].sum() / work.sum())

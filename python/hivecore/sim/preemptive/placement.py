@@ -1,4 +1,4 @@
-"""Which nodes a job gets: the first that can hold it, and whole nodes if it is larger than one."""
+"""Places jobs on the first node that can hold them, or on whole nodes if they are larger."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ __all__ = ["Placed", "idle_nodes", "nodes_of", "place"]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Jobs that run on the same GPUs.
+    """Jobs on the same GPUs.
 
-    :param jobs: in rising order.
-    :param nodes: that the GPUs are on: whole ones but for the last.
+    :param jobs: ascending.
+    :param nodes: of the GPUs: whole nodes, except for the last.
     """
 
     jobs: tuple[int, ...]
@@ -27,11 +27,11 @@ def idle_nodes(nodes: int) -> list[int]:
 
 
 def place(free: list[int], gpus: int) -> tuple[int, ...]:
-    """Take a job's GPUs, all of them or none; returns the nodes that they are on.
+    """Take a job's GPUs, all or none; return their nodes.
 
     :param free: free GPUs per node.
-    :param gpus: at most 8 come from one node; more come from idle nodes, and what is left over
-        from one more node, which is named last. Always the nodes of the lowest numbers.
+    :param gpus: up to 8 come from one node; more come from idle nodes, and the rest from another
+        node, which is listed last. Lower node numbers come first.
 
     >>> free = [3, 8, 8]
     >>> place(free, 4), place(free, 10), place(free, 11), free
@@ -59,5 +59,5 @@ def place(free: list[int], gpus: int) -> tuple[int, ...]:
 
 
 def nodes_of(pods: Iterable[PlacedPod]) -> tuple[int, ...]:
-    """Return the numbers of the nodes on which the pods of a job are, each once, in their order."""
+    """Return the numbers of the nodes of a job's pods, without repetition, in their order."""
     return tuple(dict.fromkeys([int(pod.node) for pod in pods]))

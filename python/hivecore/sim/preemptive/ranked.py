@@ -1,4 +1,4 @@
-"""What the policies have in common that go by a key."""
+"""The common part of policies that order jobs by a key."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -30,7 +30,9 @@ class Ranked:
         raise NotImplementedError
 
     def key(self, job: int, remaining: float, attained: float) -> float:
-        """Return the key of a job that has run, from iterations left and seconds on GPUs."""
+        """Return the key of a job that has run, from its remaining iterations and
+        seconds on GPUs.
+        """
         raise NotImplementedError
 
     def come(self, job: int) -> None:
@@ -56,8 +58,8 @@ class Ranked:
 
     def chosen(self, running: set[int]) -> list[int]:
         """See `Policy`."""
-        found = (job for job in self._order if job in running)
-        return list(islice(found, len(running)))
+        jobs = (job for job in self._order if job in running)
+        return list(islice(jobs, len(running)))
 
     def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
         """See `Policy`."""

@@ -1,4 +1,4 @@
-"""What training jobs came to: completion times and queueing."""
+"""The figures of training jobs: completion times and queueing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ __all__ = ["JobFigures", "job_figures", "jobs_report"]
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """Figures over all jobs, times in seconds. A job's completion time counts from submission.
+    """Figures over all jobs, times in seconds. Completion times count from submission.
 
     :param mean_completion: mean completion time.
     :param p99_completion: their 99th percentile, interpolated linearly.
-    :param makespan: end of the last job, counted from time 0.
+    :param makespan: end of the last job, from time 0.
     :param mean_queueing: mean time without GPUs between submission and end.
     :param preemptions: how often the policy stopped a running job.
     :param events: instants at which the policy chose.
     :param interruptions: how often a failure stopped a running job.
-    :param lost_gpu_hours: work that failures undid, as if each job had been alone on its GPUs.
+    :param lost_gpu_hours: work lost by failures, as if each job were alone on its GPUs.
     """
 
     mean_completion: Annotated[float, columns.time("mean\ncompletion")]
@@ -63,7 +63,7 @@ def job_figures(jobs: Jobs, outcome: JobOutcome) -> JobFigures:
 def jobs_report(
     jobs: Jobs, nodes: int, outcomes: Mapping[str, JobOutcome], findings: Sequence[str] = ()
 ) -> Report:
-    """Return a report with a row per policy; what failures did is shown if there were any."""
+    """Return a report with a row per policy; effects of failures are shown if there were any."""
     figures = {policy: job_figures(jobs, outcome) for policy, outcome in outcomes.items()}
     notes = ["completion: from submission to end; queueing: without GPUs"]
     shown = slice(-2)

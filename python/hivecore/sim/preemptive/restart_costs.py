@@ -1,4 +1,4 @@
-"""What it costs to stop and restart a training job, measured by Muri's authors.
+"""The cost of stopping and restarting a training job, measured by Muri's authors.
 
 Source: Rivendile/Muri (Apache-2.0), the artifact of Muri (SIGCOMM'22).
 """
@@ -20,11 +20,10 @@ _UNKNOWN_MODEL = 10
 
 
 def restart_seconds(model: str, gpus: int) -> int:
-    """Return the seconds that a restart of a job takes.
+    """Return the seconds of a job's restart.
 
-    :param model: name of the model; one that is not in the table takes 10 seconds.
-    :param gpus: 1, 2, 4, 8, 16 or 32; another count takes as long as the next larger one of these,
-        or as 32.
+    :param model: name of the model; an unknown one takes 10 seconds.
+    :param gpus: 1, 2, 4, 8, 16 or 32; other numbers count as the next larger one, at most 32.
 
     >>> restart_seconds("a2c", 8), restart_seconds("vgg16", 3), restart_seconds("llama", 8)
     (46, 8, 10)

@@ -16,8 +16,8 @@ from hivecore.sim.workload import GPUS_PER_NODE
 __all__ = ["JOB_POLICIES", "schedule"]
 
 _MURI = ("muri-s", "muri-l", "muri-exact-s", "muri-exact-l")
-#: First in first out, shortest remaining time and service, Tiresias, the two forms of Muri, and the
-#: same with the best groups.
+#: First in first out, shortest remaining time and service, Tiresias, the two forms of Muri, and
+#: these with the best groups.
 JOB_POLICIES = ("fifo", "srtf", "srsf", "tiresias", *_MURI)
 _DEFAULTS = MuriOptions()
 
@@ -34,29 +34,27 @@ def schedule(
     """Return what becomes of training jobs on a cluster under a policy.
 
     :param jobs: the jobs.
-    :param policy: a name among `JOB_POLICIES`.
+    :param policy: one of `JOB_POLICIES`.
     :param nodes: of 8 GPUs each.
     :param muri: options of the policies whose names begin with "muri".
-    :param failures: `JobFailure` and `NodeFailure`, in order of time, maybe without end.
-    :param report_interval: seconds, positive; the default is that of the testbed of Muri's authors.
+    :param failures: `JobFailure` and `NodeFailure` in order of time, possibly endless.
+    :param report_interval: seconds, positive; the default is that of the Muri authors' testbed.
     :param record: whether the outcome has a history.
-    :raises ValueError: an unknown policy, a job that is larger than the cluster, a failure that
-        cannot be, or failures so frequent that no job gets ahead. "tiresias" counts GPUs and does
-        not know nodes: it takes no `NodeFailure` and records nothing.
+    :raises ValueError: the policy is unknown, a job is larger than the cluster, a failure is
+        impossible, or failures are so frequent that no job makes progress. "tiresias" counts GPUs
+        without nodes: it accepts no `NodeFailure` and records nothing.
 
-    A failure stops the job that it hits and all jobs that share its GPUs, that of a node all that
-    run there. They keep the work that they had reported, and lose the rest: jobs report whenever
-    the policy chooses, and every `report_interval` after that until it chooses again. Then they
-    wait as other jobs do, with the priority of what they have left, and may run again at once.
-    The time that they had GPUs counts in full, as attained service too. Failures of running jobs,
-    and of nodes, and the return of nodes are instants at which the policy chooses again. A failure
-    of a job that does not run has no effect, and neither has one at the instant at which it ends.
+    A job failure stops the job and all jobs that share its GPUs; a node failure stops all jobs on
+    the node. They lose the work since their last report: jobs report whenever the policy chooses,
+    and every `report_interval` between choices. Then they wait like other jobs, with the priority
+    of their remaining work, and may run again at once. Their time on GPUs counts in full, also as
+    attained service. The policy chooses again at failures of running jobs and nodes, and when nodes
+    return. A failure has no effect on a job that does not run, or that ends at that instant.
 
-    Jobs whose sizes are powers of two run as if each event placed all of them anew on the first
-    nodes that can hold them. But they stay where they are while that harms no other job, and node
-    failures hit them there. Under "fifo" they are on the first nodes that can hold them when they
-    start, and stay there in any case; nothing but a failure costs a restart, and only the jobs that
-    it stops.
+    If all sizes are powers of two, jobs run as if each event placed all of them again on the first
+    nodes that can hold them; but they stay where they are if that harms no other job, and node
+    failures hit them there. Under "fifo", jobs stay on the first nodes that can hold them when they
+    start; only failures cause restarts, and only of the jobs that they stop.
 
     Deterministic. Cost: see `simulate` and `Training`; for Muri also the matchings at each event.
 
@@ -87,8 +85,8 @@ def schedule(
     chosen = _policy(jobs, policy, nodes, muri)
     submit = events_of(jobs.submit) if chosen.same_event or not counts_only else jobs.submit
     progress = Training(jobs, chosen, failures, report_interval, record)
-    scheduler, asked = configure(jobs, nodes, by_node=not counts_only, shares=policy in _MURI)
-    simulate(scheduler, asked, submit, ones, order=progress.order, progress=progress)
+    scheduler, requests = configure(jobs, nodes, by_node=not counts_only, shares=policy in _MURI)
+    simulate(scheduler, requests, submit, ones, order=progress.order, progress=progress)
     return progress.outcome()
 
 

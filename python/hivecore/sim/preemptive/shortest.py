@@ -1,4 +1,4 @@
-"""Shortest job first, preemptive: by remaining time (SRTF), or by remaining GPU time (SRSF)."""
+"""Shortest job first, preemptive: by remaining time (SRTF) or remaining GPU time (SRSF)."""
 
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.placement import idle_nodes
@@ -8,11 +8,11 @@ __all__ = ["Shortest"]
 
 
 class Shortest(Ranked):
-    """Runs the jobs with the least work left, and behind them whatever else fits.
+    """Runs the jobs with the least remaining work, and after them whatever else fits.
 
     :param jobs: the jobs.
     :param nodes: of 8 GPUs each.
-    :param by_service: count the work in GPU seconds, not in seconds.
+    :param by_service: count work in GPU seconds instead of seconds.
     """
 
     def __init__(self, jobs: Jobs, nodes: int, by_service: bool) -> None:
@@ -21,9 +21,9 @@ class Shortest(Ranked):
         super().__init__(jobs, idle_nodes(nodes))
 
     def first_key(self, job: int) -> float:
-        """Return the work of the whole job."""
+        """Return the job's total work."""
         return self.key(job, self._iterations[job], 0.0)
 
     def key(self, job: int, remaining: float, attained: float) -> float:
-        """Return the work that is left."""
+        """Return the remaining work."""
         return remaining * self._solo[job] * self._weight[job]

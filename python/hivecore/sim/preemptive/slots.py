@@ -1,4 +1,4 @@
-"""Which GPUs of its nodes a group is drawn on: a policy only counts them."""
+"""Chooses the GPUs on which a group is drawn; a policy only counts them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,26 +7,26 @@ from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["bars"]
 
-#: A span, the first of its GPUs (numbered through all nodes), and how many follow each other.
+#: (span, first GPU, number of GPUs); GPUs are numbered through all nodes.
 _Bar = tuple[Span, int, int]
 
 
 def bars(spans: Iterable[Span], gpus: Sequence[int], nodes: int) -> list[_Bar]:
-    """Return each span as bars of neighbouring GPUs, so that no two bars overlap.
+    """Return each span as bars of neighbouring GPUs, without overlap.
 
     :param spans: of one history, in any order.
     :param gpus: per job.
     :param nodes: of 8 GPUs each.
 
-    A group keeps its GPUs throughout its span. It gets neighbours if there are enough in one place,
-    else the first that are free.
+    A group keeps its GPUs throughout its span: neighbours if possible, otherwise the first free
+    ones.
 
     >>> pair, late = Span(0.0, 9.0, (0, 1), (0,)), Span(5.0, 9.0, (2,), (0,))
     >>> [(first, length) for _, first, length in bars([late, pair], [4, 4, 2], nodes=1)]
     [(0, 4), (4, 2)]
     """
     free_from = [[0.0] * GPUS_PER_NODE for _ in range(nodes)]
-    found: list[_Bar] = []
+    drawn: list[_Bar] = []
     for span in sorted(spans, key=lambda span: (span.begin, span.nodes)):
         left = gpus[span.jobs[0]]
         for node in span.nodes:
@@ -36,8 +36,8 @@ def bars(spans: Iterable[Span], gpus: Sequence[int], nodes: int) -> list[_Bar]:
             taken = _choose([slot for slot, time in enumerate(slots) if time <= span.begin], part)
             for slot in taken:
                 slots[slot] = span.end
-            found += [(span, GPUS_PER_NODE * node + at, size) for at, size in _runs(taken)]
-    return found
+            drawn += [(span, GPUS_PER_NODE * node + at, size) for at, size in _runs(taken)]
+    return drawn
 
 
 def _choose(free: list[int], part: int) -> list[int]:
@@ -48,7 +48,7 @@ def _choose(free: list[int], part: int) -> list[int]:
 
 
 def _runs(slots: list[int]) -> list[tuple[int, int]]:
-    """Return the first and the length of each run of neighbours."""
+    """Return (first, length) of each run of neighbours."""
     runs: list[tuple[int, int]] = []
     for slot in slots:
         if runs and sum(runs[-1]) == slot:

@@ -1,8 +1,8 @@
 """Tiresias (NSDI'19): least attained service first, in three queues.
 
-A job starts in the first queue and sinks to the next when it has used 3,250 and then 7,200 GPU
-seconds. Within a queue it is first come, first served, but running jobs go before waiting ones.
-As in the simulator of Muri's authors, only the number of free GPUs counts, not where they are.
+A job starts in the first queue and moves to the next one after 3,250 and 7,200 GPU seconds. A queue
+is first come, first served, but running jobs precede waiting ones. As in the Muri authors'
+simulator, only the number of free GPUs counts, not their nodes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,12 +14,12 @@ from hivecore.sim.preemptive.jobs import Jobs
 
 __all__ = ["Tiresias", "of_jobs"]
 
-#: GPU seconds at which a job leaves each queue but the last.
+#: GPU seconds at which a job leaves each queue except the last.
 _LIMITS = (3250, 7200)
 
 
 class Tiresias:
-    """Events are submissions, completions, and the instants at which a job sinks; for `Training`.
+    """Chooses at submissions, completions and changes of queue; for `Training`.
 
     :param jobs: in order of submission.
     :param gpus: of the cluster.
@@ -63,7 +63,7 @@ class Tiresias:
         return zip(chain.from_iterable(self._queues))
 
     def chosen(self, running: set[int]) -> list[int]:
-        """See `Policy`; the order of jobs that sink at one event is that of their submission."""
+        """See `Policy`; jobs that change queue at the same event are ordered by submission."""
         for queue in self._queues:
             queue.sort(key=running.__contains__, reverse=True)
         self._running = sorted(running)
@@ -79,7 +79,7 @@ class Tiresias:
         return first, [position for position, end in enumerate(ends) if end == first]
 
     def next_change(self, now: float, attained: list[float]) -> float:
-        """See `Policy`: when the next job sinks."""
+        """See `Policy`: when the next job changes its queue."""
         return min(
             (
                 self._sinks_at[self._level[job]][job] - attained[job] + now
@@ -91,7 +91,7 @@ class Tiresias:
 
 
 def of_jobs(failures: Iterable[Failure]) -> Iterator[Failure]:
-    """Pass failures on; raises ValueError for one of a node."""
+    """Yield the failures; a node failure is a ValueError."""
     for failure in failures:
         if not isinstance(failure, JobFailure):
             raise ValueError(f"tiresias places no job on a node, so that none can fail: {failure}")

@@ -1,19 +1,19 @@
 """Training jobs that are stopped and restarted at any event, and keep their progress.
 
-The rules are those of the simulator that Muri's authors published, down to the order of operations
-on floats, because ties and roundings move the averages:
+The rules are those of the Muri authors' simulator, down to the order of float operations, as ties
+and rounding affect the averages:
 
-- The restart overhead is paid afterwards: in each interval between events a job that ran does no
-  work for its restart time, or for the whole interval if that is shorter, whether or not it was
-  moved. The interval that ends with the job's own completion is free.
-- The list of jobs is one object, sorted stably by key: among equal keys a job stays where the event
-  before has left it, and new jobs come last.
+- The restart overhead is paid afterwards: in each interval between events, a job that ran does no
+  work for its restart time (or the whole interval, if shorter), whether or not it was moved. The
+  interval that ends with the job's own completion is free.
+- The list of jobs is a single object, stably sorted by key: among equal keys a job stays where the
+  previous event left it, and new jobs come last.
 - Completions at nearly the same time are one event, at the time of the first in the list.
 
-That simulator knows no failures. Here one that stops a running job, a node that is lost and a node
-that is back are events as well, and so all running jobs pay for them. What is stopped loses the
-work since its last report and waits as any other job; it may run again at once. Jobs report at each
-event, and between events whenever another report interval is over.
+That simulator has no failures. Here, a failure that stops a running job, and the loss or return of
+a node, are events as well, so all running jobs pay for them. A stopped job loses the work since its
+last report and waits like any other job; it may run again at once. Jobs report at each event, and
+after each report interval between events.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,16 +36,16 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOutcome:
-    """When each job first ran and when it ended, and how it came to that.
+    """When each job first ran and ended, and how.
 
     :param start: per job, seconds.
     :param end: per job, seconds.
-    :param held: per job, seconds with GPUs, restarts included.
+    :param held: per job, seconds with GPUs, including restarts.
     :param events: instants at which the policy chose.
     :param preemptions: how often the policy stopped a running job.
-    :param lost: per job, iterations that it lost, because a failure came before a report.
+    :param lost: per job, iterations lost because a failure came before a report.
     :param interruptions: how often a failure stopped a running job.
-    :param history: where and when each job ran, in order of ends, if it was recorded.
+    :param history: where and when each job ran, in order of ends, if recorded.
     """
 
     start: list[float]
@@ -59,9 +59,9 @@ class JobOutcome:
 
 
 class Policy(Protocol):
-    """Which jobs come first, and how fast running jobs go."""
+    """Orders jobs, and knows how fast running jobs are."""
 
-    #: A submission and a completion that are as near as this (seconds) are one event.
+    #: A submission and a completion within this time (seconds) are one event.
     same_event: float
     #: GPUs of each node, 0 while it is lost.
     idle: list[int]
@@ -71,35 +71,35 @@ class Policy(Protocol):
     overhead: list[float]
 
     def come(self, job: int) -> None:
-        """A job comes."""
+        """Add a new job."""
 
     def end(self, job: int) -> None:
-        """A running job has completed."""
+        """Remove a running job that has completed."""
 
     def attain(self, attained: float, now: float, since: float) -> float:
         """Return the seconds on GPUs of a job that has run since then."""
 
     def ran(self, job: int, remaining: float, attained: float) -> None:
-        """A job has run: what is left of it, in iterations, and its seconds on GPUs."""
+        """Note that a job has run: its remaining iterations, and its seconds on GPUs."""
 
     def order(self) -> Iterable[Sequence[int]]:
-        """Return the jobs in order, those together that share GPUs; others do not run."""
+        """Return the jobs in order, grouped by shared GPUs; other jobs do not run."""
 
     def chosen(self, running: set[int]) -> list[int]:
         """Note which jobs run from now on; return them in the order in which ends are compared."""
 
     def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
-        """Return those together that share GPUs, in the order of the first of each."""
+        """Return the jobs grouped by shared GPUs, in the order of the first of each group."""
 
     def completion(self, ends: list[float]) -> tuple[float, list[int]]:
-        """Return the time of the next completions, and the positions of what completes."""
+        """Return the time of the next completion event, and the positions of what completes."""
 
     def next_change(self, now: float, attained: list[float]) -> float:
-        """Return when the order changes though nothing happens; inf: never."""
+        """Return when the order changes by itself; inf for never."""
 
 
 def close(x: float, y: float) -> bool:
-    """Whether two times differ by rounding only.
+    """Whether two times differ only by rounding.
 
     >>> close(3e6, 3e6 + 0.002), close(3e6, 3e6 + 0.004), close(0.0, 0.0)
     (True, False, True)
@@ -108,9 +108,9 @@ def close(x: float, y: float) -> bool:
 
 
 def earliest_completion(ends: list[float]) -> tuple[float, list[int]]:
-    """Return the time of the first completion event and the positions of what it completes.
+    """Return the time of the first completion event, and the positions of what it completes.
 
-    A completion joins the first event in the list that is close to it, or opens one.
+    A completion joins the first event in the list that is close to it, or starts one.
 
     >>> earliest_completion([7.0, 5.0 + 4e-9, 5.0, 6.0])
     (5.000000004, [1, 2])
@@ -118,7 +118,7 @@ def earliest_completion(ends: list[float]) -> tuple[float, list[int]]:
     if not ends:
         return inf, []
     first = min(ends)
-    # Only a chain of close completions could carry an influence beyond this.
+    # Only a chain of close completions could have an influence beyond this.
     horizon = first + abs(first) * (2 * _CLOSE * (len(ends) + 1))
     near = [position for position, end in enumerate(ends) if end <= horizon]
     if len(near) == 1:
@@ -133,14 +133,14 @@ def earliest_completion(ends: list[float]) -> tuple[float, list[int]]:
 
 
 class Training:
-    """For `hivecore.sim.simulate`, whose jobs are named by their numbers.
+    """The progress of jobs that are named by number, for `hivecore.sim.simulate`.
 
     :param jobs: in order of submission.
     :param policy: made for `jobs`.
     :param failures: in order of time.
     :param report_interval: seconds between reports of progress.
     :param record: whether to keep the history.
-    :raises ValueError: here or later, failures that cannot be, or under which no job gets ahead.
+    :raises ValueError: here or later, for impossible failures, or if no job makes progress.
 
     Cost: O(running jobs) for each event.
     """
@@ -159,7 +159,7 @@ class Training:
         self._policy, self._interval = policy, report_interval
         self._names = [str(job) for job in range(count)]
         self._gpus = jobs.gpus
-        #: whether the first job has a place wherever there are as many GPUs
+        #: whether the first job fits wherever its number of GPUs is free
         self._fill_up = len(policy.idle) == 1 or all(map(_is_power_of_two, set(jobs.gpus)))
         self._remaining, self._attained = list(jobs.iterations), [0.0] * count
         self._start, self._end, self._lost = [inf] * count, [inf] * count, [0.0] * count
@@ -175,7 +175,7 @@ class Training:
         self._recorder = Recorder() if record else None
 
     def next_end(self, before: float) -> float:
-        """See `Progress`: when it is that of the next submission, nearly, it is that."""
+        """See `Progress`; if that is close to the next submission, it is the submission."""
         time, near = self._completion, self._policy.same_event
         latest = max(before, time)
         if near and latest < inf and abs(before - time) <= max(_CLOSE * latest, near):
@@ -210,7 +210,9 @@ class Training:
         return [*failed, *self._incidents.changes()]
 
     def _advance(self, now: float) -> bool:
-        """Note what running jobs have done since the last event; whether one has got ahead."""
+        """Update what running jobs have done since the last event; return whether any made
+        progress.
+        """
         policy, elapsed, ahead = self._policy, now - self._previous, False
         for job in self._running:
             work = elapsed - policy.overhead[job]
@@ -231,19 +233,19 @@ class Training:
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
-        """Return the jobs in order, without those that have no place for certain."""
+        """Return the jobs in order, without those that certainly have no place."""
         names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
-        found: list[str | Sequence[str]] = []
+        order: list[str | Sequence[str]] = []
         for entry in self._policy.order():
             first = entry[0]
             if self._fill_up:
                 if gpus[first] > left:
                     continue
                 left -= gpus[first]
-            found.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
+            order.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
             if not left:
                 break
-        return found
+        return order
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `Progress`."""
@@ -268,12 +270,12 @@ class Training:
         self._change = policy.next_change(now, self._attained)
 
     def _placed(self) -> list[Placed]:
-        """Those on the same GPUs, in the order of the first of each."""
+        """Return the jobs grouped by shared GPUs, in the order of the first of each group."""
         groups = self._policy.groups(self._running)
         return [Placed(tuple(sorted(group)), nodes_of(self._pods[group[0]])) for group in groups]
 
     def outcome(self) -> JobOutcome:
-        """Return what has become of the jobs."""
+        """Return what became of the jobs."""
         return JobOutcome(
             self._start,
             self._end,

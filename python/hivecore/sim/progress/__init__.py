@@ -1,4 +1,4 @@
-"""What jobs have done, and when they are done: to be given to `hivecore.sim.simulate`."""
+"""The progress of jobs, for `hivecore.sim.simulate`."""
 
 from hivecore.sim.progress.base import Incident, JobFails, NodeChanges, Progress
 

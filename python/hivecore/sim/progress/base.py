@@ -1,4 +1,4 @@
-"""What a simulation asks of the object that keeps the progress of its jobs."""
+"""What a simulation needs from the object that keeps the progress of its jobs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -32,32 +32,35 @@ Incident = JobFails | NodeChanges
 
 
 class Progress(Protocol):
-    """What jobs have done and when they are done. It is told all that happens, each with its time
-    in seconds, in order; at each instant the methods are called in the order in which they stand
-    here.
+    """What jobs have done, and when they end.
+
+    It is notified of all events in order, with times in seconds. At each instant the methods are
+    called in the order in which they are defined here.
     """
 
-    #: Whether jobs that stop keep what they have done, so that they go on from there.
+    #: Whether stopped jobs keep their progress and continue from there.
     is_kept: bool
 
     def next_end(self, before: float) -> float:
-        """When the next job completes, if that is not after the next submission, ``before``, and
-        nothing else happens until then; else it may be inf.
+        """Return when the next job completes, if nothing else happens before.
+
+        It may be inf if that is after ``before``, the next submission.
         """
 
     def next_change(self, before: float) -> float:
-        """When something else happens by itself, or something is to be decided on; ``before``:
-        nothing does until then.
+        """Return when anything else happens or must be decided.
+
+        Until ``before``, nothing does.
         """
 
     def completed(self, now: float) -> Sequence[str]:
-        """The jobs that complete at this instant, which is that of `next_end`, and run no more."""
+        """Return the jobs that complete at this instant, that of `next_end`; they stop running."""
 
     def happen(self, now: float) -> Sequence[Incident]:
-        """What happens by itself at this instant, in order."""
+        """Return what happens by itself at this instant, in order."""
 
     def submit(self, job: str, seconds: float, now: float) -> None:
-        """A job has come that takes so long when nothing slows it."""
+        """Add a job that takes this time at full speed."""
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
-        """A scheduler has said this, and it was done."""
+        """Follow a scheduler's actions, which have been carried out."""

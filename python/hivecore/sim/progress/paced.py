@@ -1,4 +1,4 @@
-"""Jobs go at the speeds that a world says, and begin again when they stop."""
+"""Jobs that run at the speeds of a world, and start over when they stop."""
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
@@ -14,11 +14,11 @@ __all__ = ["Paced"]
 class Paced:
     """The ends of running jobs; nothing fails.
 
-    :param world: how fast jobs run; ``None``: at full speed, whatever they share.
+    :param world: how fast jobs run; by default at full speed, whatever they share.
 
-    A run is known by a number, so that the end of one that has stopped, or goes at another speed by
-    now, is recognized when its time has come. Jobs that end together end in the order in which they
-    came. Cost: O(log jobs) for each that starts or changes its speed.
+    Each run has a number, so that the end of a run that has stopped or changed its speed is
+    recognised as outdated. Jobs that end together end in the order of submission. Cost: O(log jobs)
+    for each start or change of speed.
     """
 
     is_kept = False
@@ -27,19 +27,19 @@ class Paced:
         self._world = world
         self._place: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
-        #: of the runs: when they end, the place of the job, the number of the run, and the job
+        #: (end, position of the job, number of the run, job)
         self._ends: list[tuple[float, int, int, str]] = []
         self._numbers = 0
-        #: by running job
+        #: of running jobs
         self._number: dict[str, int] = {}
-        #: of running jobs in a world: what is left, since when, and how fast it goes
+        #: running job -> (remaining work, since when, speed)
         self._pace: dict[str, tuple[float, float, float]] = {}
 
     def next_end(self, before: float = inf) -> float:
         """See `Progress`."""
         ends, number = self._ends, self._number
         while ends and number.get(ends[0][3]) != ends[0][2]:
-            heappop(ends)  # of a run that was preempted, or goes at another speed now
+            heappop(ends)  # the run was preempted or has changed its speed
         return ends[0][0] if ends else inf
 
     def next_change(self, before: float) -> float:
@@ -48,14 +48,14 @@ class Paced:
 
     def completed(self, now: float) -> Sequence[str]:
         """See `Progress`."""
-        found = []
+        names = []
         while self.next_end() == now:
             job = heappop(self._ends)[3]
             del self._number[job]
-            found.append(job)
+            names.append(job)
             if self._world is not None:
                 self._world.end(job, now)
-        return found
+        return names
 
     def happen(self, now: float) -> Sequence[Incident]:
         """See `Progress`."""
@@ -69,7 +69,7 @@ class Paced:
         """See `Progress`."""
         for action in actions:
             if isinstance(action, Start):
-                if action.job not in self._number:  # else more pods join it
+                if action.job not in self._number:  # otherwise more pods join it
                     self._start(action.job, now)
             elif isinstance(action, Preempt):
                 del self._number[action.job]
@@ -89,9 +89,9 @@ class Paced:
             heappush(self._ends, (end, self._place[job], self._numbers, job))
 
     def adjust(self, speeds: Mapping[str, float], now: float) -> None:
-        """Let running jobs go at other speeds, as shares of their own.
+        """Change the speeds of running jobs.
 
-        :param speeds: by job.
+        :param speeds: job -> fraction of its full speed.
         :param now: seconds.
         """
         for job, speed in speeds.items():

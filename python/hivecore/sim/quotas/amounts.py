@@ -1,6 +1,6 @@
-"""Amounts for people: cores, bytes in powers of 1024, and numbers whose digits need no counting.
+"""Formats amounts: cores, bytes in powers of 1024, and numbers with separators.
 
-Resources go by their names in Kubernetes: ``cpu`` is in thousandths of a core, memory in bytes.
+Resources have Kubernetes' names: ``cpu`` is in thousandths of a core, memory in bytes.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from hivecore._thousandths import Amount
 
 __all__ = ["UNLIMITED", "axis_unit", "shown"]
 
-#: From here on an amount stands for "no limit".
+#: From here on, an amount means "no limit".
 UNLIMITED = 2**60
 
 _BYTES = ("memory", "storage", "hugepages")
@@ -18,9 +18,9 @@ _POWERS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 def shown(resource: str, amount: Amount) -> str:
-    """The amount in a table, with one decimal at most.
+    """Return an amount for a table, with at most one decimal.
 
-    :param resource: which.
+    :param resource: its name.
     :param amount: in the resource's units.
 
     >>> shown("cpu", 1500), shown("memory", 3 << 29), shown("gpu", 1200), shown("gpu", 2**62)
@@ -37,10 +37,10 @@ def shown(resource: str, amount: Amount) -> str:
 
 
 def axis_unit(resource: str, largest: float) -> tuple[str, int]:
-    """What to call the axis of a resource, and how many units are one on it.
+    """Return the label of a resource's axis, and its unit in the resource's units.
 
-    :param resource: which.
-    :param largest: amount on the axis.
+    :param resource: its name.
+    :param largest: the largest amount on the axis.
 
     >>> axis_unit("cpu", 64_000), axis_unit("memory", 64 << 30)
     (('cpu (cores)', 1000), ('memory (GiB)', 1073741824))
@@ -54,7 +54,7 @@ def axis_unit(resource: str, largest: float) -> tuple[str, int]:
 
 
 def _is_bytes(resource: str) -> bool:
-    """Of memory of any tier, such as ``kubernetes.io/batch-memory``."""
+    """Whether it is memory of any kind, such as ``kubernetes.io/batch-memory``."""
     last: Iterable[str] = resource.rpartition("/")[2].split("-")
     return any(word in _BYTES for word in last)
 

@@ -1,4 +1,4 @@
-"""`hivecore quota`: how the quotas in a file stand."""
+"""`hivecore quota`: the state of the quotas in a file."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +14,15 @@ __all__ = ["Found", "add_quota_command"]
 
 
 class Found(Protocol):
-    """What a file says: a tree, and what of the file is not in it."""
+    """The content of a file: a tree, and what the tree leaves out."""
 
     @property
     def tree(self) -> QuotaTree:
-        """Its quotas with the owners in them."""
+        """The quotas and their owners."""
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Sentences."""
+        """Sentences about what is left out."""
 
 
 class _Read(Protocol):
@@ -30,9 +30,9 @@ class _Read(Protocol):
 
 
 def add_quota_command(commands: Any, read: _Read) -> None:
-    """Add the command to the subparsers of a parser.
+    """Add the command to a parser.
 
-    `read` takes the text of a file and a total, as quantities by resource, to what the file says.
+    `read` is called with a file's text and a total, as quantities by resource.
     """
     parser = commands.add_parser(
         "quota",
@@ -68,7 +68,7 @@ def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
         try:
             file = read(arguments.file.read_text("utf-8"), total=arguments.total)
         except (TypeError, ValueError) as error:
-            # What the option says takes the place of what the file says.
+            # The option overrides the file.
             of_option = arguments.total is not None and str(error).startswith("total")
             option = "--" if of_option else ""
             raise ValueError(f"{arguments.file}: {option}{error}") from None

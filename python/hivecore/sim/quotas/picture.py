@@ -1,7 +1,7 @@
-"""One picture of how quotas stand: a row per quota, a panel per resource.
+"""Draws the state of quotas: a row per quota, a panel per resource.
 
-The frame is what a quota may have at most, the pale bar what it may use now, the dark bar what it
-uses, in vermilion what it uses beyond that; a tick is its minimum, a diamond what is asked for.
+The frame is a quota's maximum, the pale bar its runtime, the dark bar its use, vermilion if beyond
+the runtime; the tick is its minimum, the diamond its request.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _INCHES = 0.095  # of a letter in it
 
 
 def quota_picture(rows: Sequence[QuotaRow]) -> "Figure":
-    """Return the picture of some rows, of which one at least has a max."""
+    """Return the picture of some rows, at least one of which has a max."""
     resources = sorted({resource for row in rows for resource in row.max})
     if not resources:
         raise ValueError("rows must hold a quota with a max")
@@ -38,7 +38,7 @@ def quota_picture(rows: Sequence[QuotaRow]) -> "Figure":
     for label, row in zip(panels[0].get_yticklabels(), rows, strict=True):
         label.set_fontweight("normal" if row.depth else "bold")
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
-    # Labels begin at one line, so that their indents show.
+    # Labels start in one column, so that their indentation shows.
     panels[0].tick_params(axis="y", pad=5.6 * longest + 8)
     figure.suptitle(_title(rows, size[0]), x=0.01, ha="left", fontweight="bold", fontsize=11)
     draw.legend_below(figure, handles=_handles(), fontsize=8)
@@ -61,9 +61,9 @@ def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
 
 
 def _limit(rows: Sequence[QuotaRow], resource: str) -> float:
-    """Where the axis ends: at the most that is there, promised, used or handed out.
+    """Return the end of the axis: the largest total, minimum, use or runtime.
 
-    A quota may have a maximum far beyond that, and requests: those run out of the picture.
+    Maximums and requests far beyond that leave the picture.
     """
     amounts = [1.0]
     for row in rows:
@@ -107,7 +107,7 @@ def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: float,
 
 
 def _title(rows: Sequence[QuotaRow], width: float) -> str:
-    """What the picture shows; names only if they have room in so many inches."""
+    """Return the title, with names only if they fit into this width in inches."""
     quotas = [row for row in rows if row.depth]
     over = [row.name for row in quotas if row.over()]
     if not over:

@@ -1,4 +1,4 @@
-"""The quotas of a tree from the top down, each with how it stands."""
+"""The quotas of a tree from the top down, with their state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -22,10 +22,10 @@ _NOTES = (
 
 
 def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
-    """A row per tree, followed by its quotas, parents before their children.
+    """Return a row for each tree, followed by its quotas, parents before children.
 
-    What a tree has is without what is used by quotas that are outside of what is shared out; these
-    are not in the sums of its row.
+    A tree's total is without what quotas outside the total use; the sums in its row do not include
+    these.
     """
     depths: dict[str, int] = {}
     tops: dict[str, list[QuotaStatus]] = {}
@@ -47,7 +47,7 @@ def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
 
 
 def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> QuotaRow:
-    # Of what is asked for, what may be.
+    # Requests count only up to the maximum.
     sums: dict[str, dict[str, Amount]] = {field: {} for field in _STANDING}
     for status in tops:
         for field, amounts in sums.items():
@@ -59,7 +59,7 @@ def _total(name: str, has: Mapping[str, Amount], tops: list[QuotaStatus]) -> Quo
 
 
 def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Report:
-    """Return a report with a row per quota and resource, quotas below others to the right."""
+    """Return a report with a row for each quota and resource, children indented."""
     table = []
     for row in rows:
         for resource in sorted(row.max):
@@ -74,24 +74,24 @@ def quota_report(rows: Sequence[QuotaRow], findings: Iterable[str] = ()) -> Repo
 
 
 def quota_findings(tree: QuotaTree, rows: Sequence[QuotaRow]) -> list[str]:
-    """Return what is to be known of a tree beside the table, a sentence each."""
+    """Return what the table does not show, as sentences."""
     running = sum(tree.members(name) > 0 for name in tree.owners)
-    told = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
+    lines = [f"Owners: {running} running, {len(tree.owners) - running} pending."]
     scaled = []
     for row in rows:
         if not row.depth:
             continue
         for resource, more in row.over().items():
             used, runtime = (shown(resource, each[resource]) for each in (row.used, row.runtime))
-            told.append(
+            lines.append(
                 f"{row.name} uses {shown(resource, more)} {resource} more than it may now: "
                 f"{used} of {runtime}."
             )
         if any(amount > row.min[resource] for resource, amount in tree.quota(row.name).min):
             scaled.append(row.name)
     if scaled:
-        told.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
+        lines.append(f"More is promised than there is: min is scaled down of {', '.join(scaled)}.")
     quotas = [tree.quota(name) for name in tree.quotas]
     for broken in quota_rules(quotas, same_dimensions=False):
-        told.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
-    return told
+        lines.append(f"Rule broken (in thousandths of a core, bytes): {broken}.")
+    return lines

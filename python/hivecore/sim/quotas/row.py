@@ -1,4 +1,4 @@
-"""How a quota stands."""
+"""The state of a quota."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ __all__ = ["QuotaRow"]
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """How a quota stands, or all of a tree.
+    """The state of a quota, or of a whole tree.
 
     :param name: of the quota, or "total", or "total of" a tree.
-    :param depth: 0: all of a tree; 1: a quota at the top, and so on.
-    :param request: what is asked for, by resource.
-    :param min: what it is entitled to, as it is in effect.
+    :param depth: 0 for a tree, 1 for a quota at the top, and so on.
+    :param request: resource -> the requested amount.
+    :param min: what it is entitled to at present.
     :param runtime: what it may use now.
     :param used: what it uses.
-    :param max: the most that it may use; of a tree, what it has for the quotas in it.
+    :param max: its maximum; of a tree, what its quotas divide.
     """
 
     name: str
@@ -30,7 +30,7 @@ class QuotaRow:
     max: Mapping[str, Amount]
 
     def over(self) -> dict[str, Amount]:
-        """How much more is used than may be, by resource; what is not above is left out."""
+        """Return how much more is used than allowed, by resource, without zeros."""
         may = self.runtime
         pairs = ((each, exact(amount - may.get(each, 0))) for each, amount in self.used.items())
         return {resource: more for resource, more in pairs if more > 0}

@@ -1,4 +1,4 @@
-"""Any trace through the schedulers that specs describe, side by side."""
+"""Compares schedulers that specs describe, on any trace."""
 
 from hivecore.sim.specs.report import SpecFigures, spec_figures, specs_report
 from hivecore.sim.specs.run import Spec, SpecRun, replay_specs

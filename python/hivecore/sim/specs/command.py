@@ -26,7 +26,7 @@ __all__ = ["add_spec", "add_specs", "named_specs", "tenant_names"]
 
 
 def add_spec(kinds: Any, read: Callable[[Path], Spec]) -> None:
-    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
+    """Add the command to a parser; `read` reads a spec's file."""
     what = "the jobs of any trace under the schedulers that files describe, side by side"
     kind = replay_kind(kinds, "spec", "TRACE [TRACE ...]", what, _runner(read))
     formats = (*FORMATS, "storage", "openb")
@@ -38,7 +38,7 @@ def add_spec(kinds: Any, read: Callable[[Path], Spec]) -> None:
 
 
 def add_specs(parser: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add the options that name specs, and whose jobs are whose."""
+    """Add the options that name specs, and map tenants of the trace to theirs."""
     many: dict[str, Any] = {"nargs": "+", "action": "extend"}
     what = "run the jobs under the schedulers that these files describe (see hivecore init), or in "
     what += "the clusters that kubectl has dumped to them"
@@ -51,7 +51,7 @@ def add_specs(parser: argparse.ArgumentParser, required: bool = False) -> None:
 
 
 def tenant_names(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what ``--tenant`` says, by tenant of the trace that of the specs."""
+    """Return ``--tenant`` as tenant of the trace -> tenant of the specs."""
     names: dict[str, str] = {}
     for old, new in arguments.tenant or ():
         if names.setdefault(old, new) != new:
@@ -60,7 +60,7 @@ def tenant_names(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def named_specs(paths: Sequence[Path], read: Callable[[Path], Spec]) -> dict[str, Spec]:
-    """Return the specs of files, each by its file's name, or its path where two names are equal."""
+    """Return the specs by file name, or by path if names are equal."""
     if len(set(paths)) < len(paths):
         raise ValueError(f"--spec names {max(paths, key=paths.count)} twice")
     names = [path.name for path in paths]

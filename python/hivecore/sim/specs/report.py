@@ -1,7 +1,7 @@
-"""What specs made of the jobs, side by side.
+"""Compares what specs made of the jobs.
 
-Specs refuse different jobs, so completion and queueing are told of those only that ran to their end
-under all of them.
+Specs refuse different jobs, so completion and queueing times are of the jobs that completed under
+all specs.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SpecFigures", "spec_figures", "specs_report"]
 
-_REASONS = 3  # that are told of each spec
+_REASONS = 3  # reasons listed for each spec
 _NOTES = (
     "completion, queueing: of jobs that run to their end under all specs",
     "queueing: until the run begins that is completed",
@@ -41,23 +41,22 @@ _COLUMNS = 4  # of the legend
 
 @dataclass(frozen=True, slots=True)
 class SpecFigures:
-    """What one tenant, or all of them, got under one spec; times in seconds.
+    """What a tenant, or all tenants together, got under a spec; times in seconds.
 
-    :param jobs: how many came.
-    :param refused: those of them that were rejected, or waited for ever.
-    :param compared: those that ran to their end under all specs; the times are theirs, NaN if there
-        are none.
-    :param mean_completion: from submission to end, mean.
-    :param p50_completion: the median of it.
-    :param p99_completion: the 99th percentile of it, interpolated linearly, as is the median.
-    :param mean_queueing: from submission to the begin of the run that was completed: runs that were
-        preempted count as waiting.
-    :param utilisation: useful work of all jobs until the last submission, or until the last end if
-        all came at once / what the GPUs of the cluster could have done. Useful is what a job does
-        that it does not lose: GPUs times seconds at full speed, spread evenly over the run that it
-        completed. NaN: it is not known how many GPUs there are.
+    :param jobs: submitted jobs.
+    :param refused: jobs that were rejected or waited forever.
+    :param compared: jobs that completed under all specs; times are theirs, NaN if there are none.
+    :param mean_completion: mean time from submission to end.
+    :param p50_completion: its median.
+    :param p99_completion: its 99th percentile; both are interpolated linearly.
+    :param mean_queueing: mean time from submission to the start of the completed run; preempted
+        runs count as waiting.
+    :param utilisation: useful work of all jobs until the last submission (or the last end, if all
+        came at once), divided by the capacity of the cluster's GPUs. Useful work is GPUs times
+        seconds at full speed, without lost work, spread evenly over the completed run. NaN if the
+        number of GPUs is unknown.
     :param preemptions: how often jobs were preempted.
-    :param lost_gpu_hours: work that preempted runs lost.
+    :param lost_gpu_hours: work lost by preempted runs.
     """
 
     jobs: Annotated[int, columns.count()]
@@ -73,7 +72,7 @@ class SpecFigures:
 
 
 def _compared_jobs(runs: Mapping[str, SpecRun]) -> npt.NDArray[np.bool_]:
-    """Which jobs ran to their end under all specs, bool[jobs]."""
+    """Return which jobs completed under all specs, bool[jobs]."""
     ends = np.array([run.outcome.end for run in runs.values()])
     done: npt.NDArray[np.bool_] = np.isfinite(ends).all(axis=0)
     return done
@@ -87,8 +86,8 @@ def spec_figures(
     :param trace: the jobs.
     :param runs: of `replay_specs` on them.
     :param name: of the spec.
-    :param tenant: whose jobs, on all GPUs; ``None``: all.
-    :raises KeyError: there is no such spec, or no such tenant.
+    :param tenant: whose jobs count, on all GPUs; ``None`` for all.
+    :raises KeyError: there is no such spec or tenant.
 
     Cost: O(specs jobs).
 
@@ -99,8 +98,8 @@ def spec_figures(
     >>> specs = {"one": SchedulerSpec.of_yaml(text)}
     >>> columns = ["a", "b", "c"], ["x", "x", "x"], [0, 0, 9], [60, 30, 5], [8, 8, 99]
     >>> trace = TraceJobs.of(Trace.from_columns(*columns))
-    >>> found = spec_figures(trace, replay_specs(trace, specs), "one")
-    >>> found.refused, found.mean_completion, found.mean_queueing
+    >>> figures = spec_figures(trace, replay_specs(trace, specs), "one")
+    >>> figures.refused, figures.mean_completion, figures.mean_queueing
     (1, 75.0, 30.0)
     """
     run = runs[name]
@@ -140,7 +139,7 @@ def _utilisation(trace: TraceJobs, run: SpecRun, done: npt.NDArray[np.bool_]) ->
 
 
 def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
-    """Return a report with a row per spec, which says which jobs are refused, and why.
+    """Return a report with a row for each spec, including which jobs are refused, and why.
 
     :param trace: the jobs.
     :param runs: of `replay_specs` on them.
@@ -151,11 +150,11 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
     findings = dropped(trace.dropped)
     findings.append(f"{compared:,} of {len(trace):,} jobs run to their end under all specs.")
     for name, reasons in refusals.items():
-        told = [f"{reason} ({jobs:,})" for reason, jobs in reasons.most_common(_REASONS)]
+        listed = [f"{reason} ({jobs:,})" for reason, jobs in reasons.most_common(_REASONS)]
         if rest := sum(jobs for _, jobs in reasons.most_common()[_REASONS:]):
-            told.append(f"other reasons ({rest:,})")
-        if told:
-            findings.append(f"{name} refuses {reasons.total():,} jobs: {'; '.join(told)}.")
+            listed.append(f"other reasons ({rest:,})")
+        if listed:
+            findings.append(f"{name} refuses {reasons.total():,} jobs: {'; '.join(listed)}.")
     return Report(
         "Specs side by side; times in minutes",
         [columns.label("spec"), columns.count("GPUs"), *columns.of(SpecFigures)],
@@ -188,7 +187,7 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
 
 
 def _completions(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> "Figure":
-    """How many jobs are done by when, and how long they take, by spec."""
+    """Draw how many jobs are complete by when, and how long they take, by spec."""
     rows = -(-(1 + len(runs)) // _COLUMNS)
     figure, (done, took) = draw.panels(1, 2, (11.0, 4.5 + 0.2 * rows))
     compared = _compared_jobs(runs)

@@ -1,4 +1,4 @@
-"""The same jobs through the schedulers that several specs describe, one after the other."""
+"""Runs the same jobs through the schedulers that several specs describe."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.sim.console import named
-from hivecore.sim.looks import Told, looks
+from hivecore.sim.looks import Notify, looks
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import TraceJobs
@@ -18,30 +18,30 @@ __all__ = ["Spec", "SpecRun", "replay_specs"]
 
 
 class Spec(Protocol):
-    """What describes a scheduler, such as `hivecore.interop.scheduler_file.SchedulerSpec`."""
+    """Describes a scheduler, such as `hivecore.interop.scheduler_file.SchedulerSpec`."""
 
     @property
     def tenants(self) -> tuple[str, ...]:
-        """Their names; none: anybody may come."""
+        """Their names; empty if any tenant is allowed."""
 
     @property
     def sharing(self) -> Sharing | None:
-        """On which terms jobs share GPUs."""
+        """How jobs share GPUs."""
 
     @property
     def storage(self) -> StoragePool | None:
         """What jobs read from."""
 
     def scheduler(self, **options: Any) -> Scheduler:
-        """A new one, with no job in it; options count more than what the spec says."""
+        """Return a new scheduler without jobs; options override the spec."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpecRun:
-    """What became of the jobs under one spec.
+    """What became of the jobs under a spec.
 
-    :param gpus: of the cluster; 0: no part knows.
-    :param outcome: of the jobs, by their places in the trace, which are their names.
+    :param gpus: of the cluster; 0 if unknown.
+    :param outcome: of the jobs, which are named by their positions in the trace.
     """
 
     gpus: int
@@ -51,23 +51,22 @@ class SpecRun:
 def replay_specs(
     trace: TraceJobs,
     specs: Mapping[str, Spec],
-    progress: Callable[[str], Told] | None = None,
+    progress: Callable[[str], Notify] | None = None,
 ) -> dict[str, SpecRun]:
-    """Return what becomes of the jobs of a trace under each spec.
+    """Return what becomes of a trace's jobs under each spec.
 
     :param trace: any jobs.
     :param specs: by name.
-    :param progress: called with a spec's name before its run; what it returns is called now and
-        then with the number of jobs submitted so far.
-    :raises ValueError: a spec lacks a tenant of the trace, or something that the jobs need: devices
-        for pods that share GPUs, as many resources as iterations have stages; or its datasets have
-        other sizes.
+    :param progress: called with a spec's name before its run; the result is called from time to
+        time with the number of jobs submitted so far.
+    :raises ValueError: a spec lacks a tenant of the trace, or what the jobs need: devices for pods
+        that share GPUs, as many resources as iterations have stages, or datasets of the same sizes.
 
-    Jobs that a scheduler rejects, or lets wait for ever, are named in `Outcome.refused`. Those that
-    stop begin again. Jobs that share GPUs take turns on them (`InterleavedGpus`). Jobs with
-    datasets read as the spec's storage allots it; where some of the specs have storage, the others
-    have one LRU cache and a fair network of the same size as the first that has; where none has,
-    nobody waits for data. Deterministic. Cost: see `hivecore.sim.simulate`.
+    Jobs that a scheduler rejects, or that wait forever, are in `Outcome.refused`. Stopped jobs
+    start over. Jobs that share GPUs take turns on them (`InterleavedGpus`). Jobs with datasets read
+    as the spec's storage allots it; specs without storage get one LRU cache and a fair network of
+    the same size as the first spec with storage. If no spec has storage, no job waits for data.
+    Deterministic. Cost: see `hivecore.sim.simulate`.
 
     >>> from hivecore.interop.scheduler_file import SchedulerSpec
     >>> from hivecore.traces import generate
@@ -102,7 +101,7 @@ def _run(
     trace: TraceJobs,
     spec: Spec,
     pools: Sequence[StoragePool],
-    progress: Told | None,
+    progress: Notify | None,
 ) -> SpecRun:
     options: dict[str, Any] = {}
     datasets = dict(trace.datasets_gb)
@@ -128,9 +127,9 @@ def _run(
     return SpecRun(gpus, outcome)
 
 
-def _datasets(name: str, told: Mapping[str, float], pool: StoragePool) -> dict[str, float]:
+def _datasets(name: str, datasets: Mapping[str, float], pool: StoragePool) -> dict[str, float]:
     sizes = dict(pool.datasets_gb)
-    for dataset, size in told.items():
+    for dataset, size in datasets.items():
         if sizes.setdefault(dataset, size) != size:
             raise ValueError(
                 f"{name}: dataset {dataset} has {sizes[dataset]:g} GB, and {size:g} in the trace"

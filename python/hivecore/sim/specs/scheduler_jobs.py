@@ -1,8 +1,8 @@
-"""The jobs of a trace as one cluster's scheduler is asked for them.
+"""Turns a trace's jobs into requests to a cluster's scheduler.
 
-A job of more GPUs than a node has is one pod for each whole node and one for the rest. Its run time
-is known to the scheduler beforehand. A tenant that is promised no cells asks for idle ones. What a
-cluster does not have, such as stages or processors, is not asked for.
+A job of more GPUs than a node has becomes a pod for each whole node and a pod for the rest. The
+scheduler knows its run time in advance. The jobs of a tenant without own cells ask for idle ones.
+Requests omit what a cluster does not have, such as stages or CPUs.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ _WHOLE = 1000  # thousandths
 
 
 def scheduler_jobs(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -> list[Job]:
-    """Return the jobs of a trace, named by their places in it.
+    """Return the jobs of a trace, named by their positions in it.
 
     :param trace: any jobs.
-    :param scheduler: the one to ask, with or without jobs.
-    :param resources: how many stages an iteration has where jobs share GPUs; 0: they do not.
-    :raises ValueError: the jobs have more stages than there are resources, or are pods that share
-        GPUs, and the scheduler has no devices.
+    :param scheduler: to submit them to, with or without jobs.
+    :param resources: the number of an iteration's stages if jobs share GPUs, otherwise 0.
+    :raises ValueError: jobs have more stages than there are resources, or share GPUs although the
+        scheduler has no devices.
 
     Cost: O(jobs).
 
@@ -69,30 +69,30 @@ def _without_cells(scheduler: Scheduler, tenants: set[str]) -> set[str]:
 
 
 def _stages(stages: tuple[tuple[float, ...], ...], resources: int) -> tuple[tuple[float, ...], ...]:
-    """As many as there are resources: the first ones take no time where a trace tells fewer."""
+    """Return a stage for each resource; if the trace has fewer, the first ones take no time."""
     if not stages or not resources:
         return ()
-    told = len(stages[0])
-    if told > resources:
-        raise ValueError(f"sharing has {resources} resources, and jobs have {told} stages")
-    return tuple((0.0,) * (resources - told) + one for one in stages)
+    given = len(stages[0])
+    if given > resources:
+        raise ValueError(f"sharing has {resources} resources, and jobs have {given} stages")
+    return tuple((0.0,) * (resources - given) + stage for stage in stages)
 
 
 def _roles(trace: TraceJobs, scheduler: Scheduler) -> list[tuple[Role, ...]]:
     most = _gpus_per_node(scheduler)
     known: dict[int, tuple[Role, ...]] = {}
-    found = []
+    roles = []
     for gpus in trace.gpus.astype(int).tolist():
         if gpus not in known:
             whole, rest = divmod(gpus, most) if most else (0, gpus)
             wholes = (Role("whole", whole, gpus=most),) if whole else ()
             known[gpus] = (*wholes, Role("rest", 1, gpus=rest)) if rest else wholes
-        found.append(known[gpus])
-    return found
+        roles.append(known[gpus])
+    return roles
 
 
 def _gpus_per_node(scheduler: Scheduler) -> int:
-    """Of the largest node; 0: no part has nodes."""
+    """Return the GPUs of the largest node; 0 if no part has nodes."""
     if scheduler.devices is not None:
         devices = scheduler.devices
         nodes = [len(devices.inventory(node).of_type("gpu")) for node in devices.nodes]
@@ -115,18 +115,21 @@ def _roles_of_pods(pods: GpuPods, scheduler: Scheduler) -> list[tuple[Role, ...]
         raise ValueError("pods that share GPUs need devices")
     inventories = {devices.inventory(node) for node in devices.nodes}
     hosts = {
-        name for one in inventories for device in one.of_type("host") for name, _ in device.amounts
+        name
+        for inventory in inventories
+        for device in inventory.of_type("host")
+        for name, _ in device.amounts
     }
-    knows_models = any(one.model for one in inventories)
+    knows_models = any(inventory.model for inventory in inventories)
     columns = (pods.gpus, pods.gpu_milli, pods.cpu_milli, pods.memory_mib)
     known: dict[object, tuple[Role, ...]] = {}
-    found = []
-    for asked in zip(*(column.tolist() for column in columns), pods.models, strict=True):
-        if asked not in known:
-            gpus, milli, cpu, memory, models = asked
-            known[asked] = (_role(gpus, milli, cpu, memory, models if knows_models else (), hosts),)
-        found.append(known[asked])
-    return found
+    roles = []
+    for row in zip(*(column.tolist() for column in columns), pods.models, strict=True):
+        if row not in known:
+            gpus, milli, cpu, memory, models = row
+            known[row] = (_role(gpus, milli, cpu, memory, models if knows_models else (), hosts),)
+        roles.append(known[row])
+    return roles
 
 
 def _role(

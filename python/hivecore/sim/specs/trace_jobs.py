@@ -1,4 +1,4 @@
-"""The jobs of any trace in no cluster's terms yet: when each asks for GPUs, how many, how long."""
+"""The jobs of any trace, independent of a cluster: submission time, GPUs, duration."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,23 +25,23 @@ __all__ = ["OTHERS", "TraceJobs", "load_jobs"]
 
 _Floats = npt.NDArray[np.float64]
 
-#: As a tenant of the trace: all that are not named.
+#: Stands for all tenants of the trace that are not named.
 OTHERS = "*"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceJobs:
-    """Jobs in the order in which they come.
+    """Jobs in order of submission.
 
-    :param tenant: the tenant of each.
-    :param submit: float64[jobs], seconds, rising.
+    :param tenant: of each job.
+    :param submit: float64[jobs], seconds, ascending.
     :param duration: float64[jobs], seconds at full speed, positive.
-    :param gpus: float64[jobs], how many each holds; of pods that share GPUs the parts together.
-    :param stages: seconds of each resource that an iteration takes, of each job; none: not told.
-    :param data: what each job reads; none: not told.
-    :param datasets_gb: the size of each dataset, by name.
-    :param pods: what each job asks of devices, row by row; ``None``: whole GPUs.
-    :param dropped: how many jobs of the trace are left out, by reason.
+    :param gpus: float64[jobs], number of GPUs; of pods that share GPUs, the sum of their parts.
+    :param stages: per job, seconds of each resource in an iteration; empty if unknown.
+    :param data: what each job reads; empty if unknown.
+    :param datasets_gb: size of each dataset by name.
+    :param pods: what each job asks of devices, row by row; ``None`` for whole GPUs.
+    :param dropped: reason -> number of jobs left out.
 
     `load_jobs` reads them from files.
     """
@@ -79,10 +79,11 @@ class TraceJobs:
 
     @classmethod
     def of_training(cls, trace: TrainingTrace, tenant: str) -> Self:
-        """Return the jobs of a trace in Muri's format: alone they take all their iterations.
+        """Return the jobs of a trace in Muri's format, whose duration is that of all iterations
+        alone.
 
         :param trace: any such trace.
-        :param tenant: the tenant of all of them.
+        :param tenant: of all jobs.
         """
         return cls(
             (tenant,) * trace.jobs,
@@ -95,10 +96,10 @@ class TraceJobs:
 
     @classmethod
     def of_storage(cls, trace: StorageTrace, tenant: str) -> Self:
-        """Return the jobs of a trace with datasets: at full speed they never wait for data.
+        """Return the jobs of a trace with datasets; at full speed they never wait for data.
 
         :param trace: any such trace.
-        :param tenant: the tenant of all of them.
+        :param tenant: of all jobs.
         """
         names, sizes = trace.dataset.tolist(), trace.dataset_gb.tolist()
         rates, totals = trace.rate_mbps.tolist(), trace.total_gb.tolist()
@@ -114,10 +115,10 @@ class TraceJobs:
 
     @classmethod
     def of_pods(cls, pods: GpuPods, tenant: str) -> Self:
-        """Return a job for each pod of a list with times; those that never ran are left out.
+        """Return a job for each pod of a list with times, without pods that never ran.
 
-        :param pods: of which it is told when they came and went.
-        :param tenant: the tenant of all of them.
+        :param pods: with creation and deletion times.
+        :param tenant: of all jobs.
         :raises ValueError: the list has no times, or no pod that ran.
         """
         if pods.created is None or pods.deleted is None:
@@ -140,26 +141,26 @@ class TraceJobs:
         )
 
     def with_tenants(self, names: Mapping[str, str]) -> Self:
-        """Return the same jobs as those of other tenants.
+        """Return the same jobs for other tenants.
 
-        :param names: by the name in the trace the other one; `OTHERS` stands for all that are not
-            named. A tenant that is not named keeps its name.
-        :raises ValueError: there is no such tenant in the trace.
+        :param names: tenant in the trace -> new tenant; `OTHERS` stands for all that are not named.
+            Otherwise these keep their names.
+        :raises ValueError: the trace has no such tenant.
 
         >>> trace = Trace.from_columns(["a", "b"], ["x", "y"], [0, 0], [60, 60], [1, 1])
         >>> TraceJobs.of(trace).with_tenants({"x": "vision", "*": "speech"}).tenant
         ('vision', 'speech')
         """
-        there = dict.fromkeys(self.tenant)
-        unknown = [name for name in names if name != OTHERS and name not in there]
+        tenants = dict.fromkeys(self.tenant)
+        unknown = [name for name in names if name != OTHERS and name not in tenants]
         if unknown:
-            known = ", ".join(there)
+            known = ", ".join(tenants)
             raise ValueError(f"the trace has no tenant {unknown[0]!r}, it has {known}")
-        to = {name: names.get(name, names.get(OTHERS, name)) for name in there}
+        to = {name: names.get(name, names.get(OTHERS, name)) for name in tenants}
         return replace(self, tenant=tuple(to[name] for name in self.tenant))
 
     def with_load(self, factor: float) -> Self:
-        """Return the same jobs with all times between submissions divided by a factor.
+        """Return the same jobs with times between submissions divided by a factor.
 
         :param factor: positive.
         """
@@ -167,17 +168,17 @@ class TraceJobs:
 
 
 def load_jobs(paths: Sequence[str | Path], format: str) -> TraceJobs:
-    """Return the jobs of one or more trace files.
+    """Read the jobs of one or more trace files.
 
     :param paths: of the files; "openb" takes the list of pods.
-    :param format: one of `hivecore.traces.FORMATS`, "storage" or "openb". Where a format tells no
-        tenants, those of each file are the jobs of a tenant that is called like the file.
-    :raises ValueError: an unknown format, no file, several files of one name where the name is the
-        tenant, or a dataset of two sizes.
+    :param format: one of `hivecore.traces.FORMATS`, "storage" or "openb". If a format has no
+        tenants, a file's jobs belong to a tenant with the file's name.
+    :raises ValueError: the format is unknown, there is no file, two files give the same tenant, or
+        a dataset has two sizes.
     :raises OSError: a file cannot be read.
     :raises TraceFormatError: a file does not follow its format.
 
-    Jobs that come at the same time stay in the order of the files. Cost: O(jobs log jobs).
+    Jobs submitted at the same time stay in the order of the files. Cost: O(jobs log jobs).
     """
     if format not in ("muri", "storage", "openb"):
         return TraceJobs.of(load(paths, format))
@@ -207,7 +208,7 @@ def _tenant_of(path: str | Path) -> str:
 
 
 def _together(parts: Sequence[TraceJobs]) -> TraceJobs:
-    """All jobs in the order in which they come, counted from the first."""
+    """Return all jobs in order of submission, with times from the first one."""
     submit = np.concatenate([part.submit for part in parts])
     order = np.argsort(submit, kind="stable")
     sizes: dict[str, float] = {}
@@ -217,8 +218,8 @@ def _together(parts: Sequence[TraceJobs]) -> TraceJobs:
                 raise ValueError(f"dataset {name} has {size:g} GB here, and {sizes[name]:g} there")
     rows = order.tolist()
     tenant = [name for part in parts for name in part.tenant]
-    stages = [one for part in parts for one in part.stages]
-    data = [one for part in parts for one in part.data]
+    stages = [stage for part in parts for stage in part.stages]
+    data = [entry for part in parts for entry in part.data]
     return TraceJobs(
         tuple(tenant[row] for row in rows),
         submit[order] - submit[order[0]],

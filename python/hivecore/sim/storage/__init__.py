@@ -1,11 +1,11 @@
 """Training jobs that share GPUs, cache and the bandwidth of remote storage.
 
-`schedule_storage` runs jobs that read a dataset again and again under FIFO, SJF, SRTF, LAS or
-max-min fairness, with SiloD's joint allocation of cache and remote IO, or with a storage system
-that acts for itself: Alluxio's LRU, CoorDL or Quiver. `hivecore.scheduler.Scheduler` says which
-jobs run, and what SiloD caches, in the one event loop of the simulator; amounts of data are a fluid
-in it. `storage_figures` turns the outcome into completion times, utilisation and fairness. Jobs of
-any scheduler read by the same model with `reading_from`.
+`schedule_storage` runs jobs that read a dataset repeatedly, under FIFO, SJF, SRTF, LAS or max-min
+fairness, with SiloD's joint allocation of cache and remote IO, or with an independent storage
+system: Alluxio's LRU, CoorDL or Quiver. A `hivecore.scheduler.Scheduler` decides which jobs run and
+what SiloD caches; amounts of data flow as a fluid between its decisions. `storage_figures` returns
+completion times, utilisation and fairness. With `reading_from`, jobs of any scheduler read by the
+same model.
 """
 
 from hivecore.sim.storage.history import StorageHistory

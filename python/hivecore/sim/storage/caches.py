@@ -1,4 +1,4 @@
-"""How much cache jobs get: as the scheduler says, or by systems that act for themselves."""
+"""The jobs' cache: allotted by the scheduler, or by an independent system."""
 
 from typing import Protocol
 
@@ -17,37 +17,34 @@ __all__ = [
     "WholeDatasets",
 ]
 
-#: MB for each cache, and the caches in the order in which they give up what is above that.
+#: (MB for each cache, caches in the order in which they give up what exceeds that)
 Quotas = tuple[Floats, Indices]
 
 
 class CachePolicy(Protocol):
     """A rule for the cache."""
 
-    #: Whether each job has a cache of its own, which goes when the job stops.
+    #: Whether each job has its own cache, which is dropped when the job stops.
     private: bool
-    #: Whether one LRU cache serves all, so that quotas have no meaning.
+    #: Whether all jobs share one LRU cache, so that quotas have no meaning.
     lru: bool
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return the room of each cache from now on, together at most the cluster's.
+        """Return the size of each cache from now on, in total at most the cluster's.
 
-        None has more room than its dataset is large. Caches that hold no more than their quota need
-        not stand in the order in which they give it up.
+        No cache is larger than its dataset. Caches within their quota may be missing in the order.
         """
 
 
 class Allotted:
-    """SiloD: the scheduler's storage stage says it, as a `StoragePool` for the least remote IO.
+    """SiloD: the scheduler's storage stage decides, as a `StoragePool` for the least remote IO.
 
-    Those are the datasets that save the most remote IO per GB, as far as the room goes. What is
-    left over goes to the datasets of waiting jobs, in order of arrival, which keeps what is there,
-    and lets a warm-up begin.
+    It caches the datasets that save the most remote IO per GB. The rest of the cache goes to the
+    datasets of waiting jobs, in order of arrival, which keeps what is cached and allows warm-ups.
 
-    :param eps: by how much another dataset must save more before it takes the room of one that is
-        cached already.
-    :param ahead: whether it lets caches of waiting jobs be filled.
-    :param by_progress: whether what it says depends on how much jobs have read.
+    :param eps: by how much more another dataset must save to replace a cached one.
+    :param ahead: whether caches of waiting jobs are filled.
+    :param by_progress: whether decisions depend on how much jobs have read.
     """
 
     private = lru = False
@@ -56,7 +53,7 @@ class Allotted:
         self._eps, self.ahead, self.by_progress = eps, ahead, by_progress
 
     def pool(self, work: StorageWorkload, cluster: StorageCluster) -> StoragePool:
-        """Return what the scheduler has to know.
+        """Return the scheduler's storage.
 
         :param work: the jobs.
         :param cluster: what they share.
@@ -65,21 +62,21 @@ class Allotted:
         return StoragePool(sizes, cluster.cache_gb, None, ahead=self.ahead, eps=self._eps)
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return what the scheduler has said.
+        """Return the scheduler's allotment.
 
-        :param situation: of this instant.
-        :param grants: those of the running jobs.
+        :param situation: the present.
+        :param grants: of the running jobs.
         """
         quota = situation.allotted.copy()
         return quota, _reclaimed(situation, grants, quota)
 
 
 class WholeDatasets:
-    """Quiver (FAST'20): whole datasets by benefit over cost, as it would be without a scheduler.
+    """Quiver (FAST'20): whole datasets by benefit over cost, without a scheduler.
 
-    The benefit is how much faster its jobs get, all together, if the dataset is cached, than with
-    an equal part of the bandwidth alone; the cost is its size. Datasets that do not fit as a whole
-    are passed over. (Its substitutable hits change the order of reads, and are not modelled.)
+    The benefit is the total speedup of its jobs if the dataset is cached, compared with an equal
+    part of the bandwidth; the cost is its size. Datasets that do not fit as a whole are skipped.
+    (Its substitutable hits change the order of reads and are not modelled.)
     """
 
     private = lru = False
@@ -87,8 +84,8 @@ class WholeDatasets:
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
         """Return quotas of all or nothing.
 
-        :param situation: of this instant.
-        :param grants: those of the running jobs.
+        :param situation: the present.
+        :param grants: of the running jobs.
         """
         work, jobs = situation.work, grants.jobs
         full = work.rate_mbps[jobs] * grants.share
@@ -108,15 +105,15 @@ class WholeDatasets:
 
 
 class PerGpu:
-    """CoorDL (VLDB'21): a cache per job, in proportion to its GPUs, which no other job uses."""
+    """CoorDL (VLDB'21): a private cache per job, in proportion to its GPUs."""
 
     private, lru = True, False
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return quotas by GPUs.
+        """Return quotas in proportion to GPUs.
 
-        :param situation: of this instant.
-        :param grants: those of the running jobs.
+        :param situation: the present.
+        :param grants: of the running jobs.
         """
         work, jobs = situation.work, grants.jobs
         quota = np.zeros(len(work))
@@ -128,23 +125,23 @@ class PerGpu:
 
 
 class SharedLru:
-    """Alluxio as it comes: one LRU cache for all, without quotas."""
+    """Alluxio's default: one LRU cache for all, without quotas."""
 
     private, lru = False, True
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return nothing of meaning.
+        """Return quotas without a meaning.
 
-        :param situation: of this instant.
-        :param grants: those of the running jobs.
+        :param situation: the present.
+        :param grants: of the running jobs.
         """
         return np.zeros(len(situation.work.size_mb)), np.empty(0, dtype=np.int64)
 
 
 def _reclaimed(situation: Situation, grants: Grants, quota: Floats) -> Indices:
-    """Return the datasets that have something to give up, as `reclaim_order` does it.
+    """Return the datasets that must give up cache, in the order of `reclaim_order`.
 
-    That is: those that no job wants, the longest unused first, then the least efficient.
+    Unwanted datasets come first, the longest unused first, then the least efficient.
     """
     over = np.flatnonzero(situation.held > quota)
     if len(over) < 2:

@@ -34,12 +34,12 @@ __all__ = ["add_storage"]
 
 #: The trace format whose jobs have datasets.
 _FORMAT = "storage"
-#: SiloD's cluster of 96 GPUs, as recalled: 250 GB of cache and 25 MB/s per GPU.
+#: SiloD's cluster of 96 GPUs, as we remember it: 250 GB of cache and 25 MB/s per GPU.
 _GPUS, _CACHE_PER_GPU, _BANDWIDTH_PER_GPU = 96, 250.0, 25.0
 
 
 def add_storage(kinds: Any) -> Any:
-    """Add the command to the subparsers of a parser, and return its own."""
+    """Add the command to a parser, and return its own parser."""
     what = "jobs that share GPUs, cache and remote IO: completion times and throughput"
     kind = replay_kind(kinds, "storage", "TRACE", what, _run)
     formats, systems = (*FORMATS, _FORMAT), STORAGE_SYSTEMS

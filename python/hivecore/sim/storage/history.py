@@ -1,4 +1,4 @@
-"""How rates and caches went over time, taken down at each event."""
+"""Rates and caches over time, recorded at each event."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,12 @@ __all__ = ["Recorder", "StorageHistory"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageHistory:
-    """What was the case from each of these instants to the next; at the last one all jobs have
-    ended.
+    """The state between successive instants; at the last one all jobs have ended.
 
-    :param time: float64[instants], seconds, rising.
+    :param time: float64[instants], seconds, ascending.
     :param rate_mbps: float64[instants], MB/s that all jobs read.
-    :param remote_mbps: float64[instants], MB/s of remote IO, warm-ups included.
-    :param busy: float64[instants], GPUs that compute, without those that wait for data.
+    :param remote_mbps: float64[instants], MB/s of remote IO, including warm-ups.
+    :param busy: float64[instants], GPUs that compute and do not wait for data.
     :param present: int64[instants], jobs that run or wait.
     :param cached_gb: float64[instants, datasets], GB of each dataset in the cache.
     """
@@ -31,9 +30,9 @@ class StorageHistory:
 
 
 class Recorder:
-    """Collects instants, and keeps few enough of them to be drawn.
+    """Records instants, few enough to be drawn.
 
-    :param least: seconds between two instants that are kept.
+    :param least: the least seconds between recorded instants.
     """
 
     def __init__(self, least: float = 0.0) -> None:
@@ -42,7 +41,7 @@ class Recorder:
         self._cached: list[Floats] = []
 
     def due(self, now: float) -> bool:
-        """Whether enough time is over.
+        """Whether the next instant should be recorded.
 
         :param now: seconds, not earlier than before.
         """
@@ -51,7 +50,7 @@ class Recorder:
     def note(
         self, now: float, rate: float, remote: float, busy: float, present: int, cached: Floats
     ) -> None:
-        """Take down what is the case from now on.
+        """Record the state from now on.
 
         :param now: seconds, not earlier than before.
         :param rate: MB/s.
@@ -67,7 +66,7 @@ class Recorder:
         self._cached.append(cached / 1000.0)
 
     def history(self) -> StorageHistory:
-        """Return all that was taken down."""
+        """Return what was recorded."""
         columns = np.array(self._rows).reshape(-1, 5).T
         time, rate, remote, busy, present = columns
         cached = np.array(self._cached).reshape(columns.shape[1], -1)

@@ -1,7 +1,7 @@
 """Which jobs get GPUs: first in first out, shortest first, least service first, max-min fair.
 
-With storage in mind, "how long" is not what is left over the rate of the GPUs, but over the rate
-that cache and remote IO allow (SiloD's estimator). Placement plays no part: GPUs are counted.
+A storage-aware order estimates a job's remaining time from the rate that cache and remote IO allow,
+not from the rate of the GPUs (SiloD's estimator). GPUs are counted, without placement.
 """
 
 from math import inf
@@ -17,26 +17,23 @@ __all__ = ["Fifo", "GpuOrder", "LeastAttained", "MaxMin", "OfObjective", "Shorte
 
 
 class GpuOrder:
-    """A rule for the GPUs; of itself first in, first out: no job is stopped, and none starts before
-    one that came earlier.
-    """
+    """A rule for the GPUs; this one is first in, first out, and stops no job."""
 
     #: Whether jobs take turns on GPUs, so that all of them run.
     takes_turns = False
 
     def ranked(self, situation: Situation) -> Indices | None:
-        """Return the jobs that may run, the most urgent first; None: by arrival, and no job passes
-        another one.
+        """Return the jobs that may run, the most urgent first; None for the order of arrival.
 
-        :param situation: of this instant.
+        :param situation: the present.
         """
         return None
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return what those have that run from now on, whom the scheduler has chosen.
+        """Return what the jobs that the scheduler has chosen get from now on.
 
-        :param situation: as it was ranked.
-        :param jobs: int64[running], as they were ranked.
+        :param situation: as in `ranked`.
+        :param jobs: int64[running], in the order of `ranked`.
         """
         return _whole(jobs)
 
@@ -46,13 +43,12 @@ class Fifo(GpuOrder):
 
 
 class Shortest(GpuOrder):
-    """Shortest job first by the time that is left: SRTF, or SJF, which stops no job.
+    """Shortest job first by remaining time: SRTF, or SJF, which stops no job.
 
     :param preemptive: whether a shorter job may take the GPUs of a running one.
-    :param aware: estimate the time with cache and remote IO in mind: SJF with those that are free
-        when a job is considered, SRTF with what is cached now and an equal part of the bandwidth.
-        (With what others leave free, each arrival would upset the order of all, and jobs would be
-        stopped over and over.)
+    :param aware: estimate with cache and remote IO: SJF with what is free when a job is considered,
+        SRTF with what is cached now and an equal part of the bandwidth. (With what is free, each
+        arrival would change the whole order, and jobs would be stopped again and again.)
     """
 
     def __init__(self, preemptive: bool, aware: bool) -> None:
@@ -60,23 +56,23 @@ class Shortest(GpuOrder):
         self._aware = aware
 
     def ranked(self, situation: Situation) -> Indices:
-        """Return the shortest jobs first, but behind those that run if it stops none."""
+        """Return the shortest jobs first, after running jobs unless it is preemptive."""
         present, running = situation.present, situation.running
         if self._preemptive:
             return _sorted(situation, present, self._rates(situation, present))
         return np.append(running, self._next(situation, present[situation.waits]))
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, the shortest first, because remote IO follows the same order."""
+        """Return the jobs, the shortest first, as remote IO follows the same order."""
         return _whole(_sorted(situation, jobs, self._rates(situation, jobs)))
 
     def _rates(self, situation: Situation, jobs: Indices) -> Floats:
-        """Return the rates in MB/s on which the estimates count."""
+        """Return the rates in MB/s that the estimates use."""
         work, cluster = situation.work, situation.cluster
         if not self._aware:
             return work.rate_mbps[jobs]
         gpus = work.gpus[situation.present]
-        # As many jobs as run at once, on average.
+        # The average number of jobs that run at once.
         parts = max(1.0, len(gpus) * min(1.0, cluster.gpus / max(float(gpus.sum()), 1.0)))
         dataset = work.dataset[jobs]
         miss = np.maximum(1.0 - situation.held[dataset] / work.size_mb[dataset], 0.0)
@@ -90,7 +86,7 @@ class Shortest(GpuOrder):
         free = cluster.gpus - int(work.gpus[running].sum())
         if not free or not len(waiting):
             return waiting[:0]
-        # Each job counts on an equal share, where those that run have left less.
+        # Each job expects an equal share, unless running jobs have left less.
         parts = min(len(running) + len(waiting), cluster.gpus)
         dataset = work.dataset[running]
         miss = 1.0 - np.minimum(situation.quota[dataset] / work.size_mb[dataset], 1.0)
@@ -110,10 +106,10 @@ class Shortest(GpuOrder):
 class LeastAttained(GpuOrder):
     """Least attained service first, in queues as in Tiresias (NSDI'19).
 
-    A job sinks to the next queue when it has used so many GPU seconds. Within a queue it is first
-    come, first served, but running jobs go before waiting ones.
+    A job moves to the next queue after so many GPU seconds. A queue is first come, first served,
+    but running jobs precede waiting ones.
 
-    :param limits: GPU seconds at which a job leaves each queue but the last, rising.
+    :param limits: GPU seconds at which a job leaves each queue except the last, ascending.
     """
 
     def __init__(self, limits: tuple[float, ...] = (3_600.0, 36_000.0)) -> None:
@@ -125,7 +121,7 @@ class LeastAttained(GpuOrder):
         return present[np.lexsort((present, situation.waits, self._queue(situation, present)))]
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, until one of them sinks."""
+        """Return the jobs, until one changes its queue."""
         limit = np.append(self._limits, inf)[self._queue(situation, jobs)]
         again = (limit - situation.attained[jobs]) / situation.work.gpus[jobs]
         return _whole(jobs, float(again.min(initial=inf)))
@@ -137,8 +133,8 @@ class LeastAttained(GpuOrder):
 class MaxMin(GpuOrder):
     """Max-min fairness: all jobs run, and take turns if there are too few GPUs (Gavel, OSDI'20).
 
-    :param aware: make equal the rates that cache and remote IO allow, relative to what an equal
-        share of all would allow (SiloD); else the time that jobs have their GPUs.
+    :param aware: equalise the rates that cache and remote IO allow, relative to those with an equal
+        share of everything (SiloD); otherwise the time on GPUs.
     """
 
     takes_turns = True
@@ -147,7 +143,7 @@ class MaxMin(GpuOrder):
         self._aware = aware
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the jobs, with their share of the time."""
+        """Return the jobs with their share of the time."""
         work, cluster = situation.work, situation.cluster
         rate = work.rate_mbps[jobs]
         if not self._aware:
@@ -167,7 +163,7 @@ class MaxMin(GpuOrder):
 
 
 class OfObjective(GpuOrder):
-    """The queues of a scheduler choose the jobs; remote IO follows the objective of its storage.
+    """The scheduler's queues choose the jobs; remote IO follows the objective of its storage.
 
     :param objective: of a `StoragePool`.
     """
@@ -209,6 +205,6 @@ def _whole(jobs: Indices, again: float = inf) -> Grants:
 
 
 def _sorted(situation: Situation, jobs: Indices, rate: Floats) -> Indices:
-    """Return jobs by the time that they have left at these rates."""
+    """Return jobs by their remaining time at these rates."""
     key = situation.left[jobs] / np.maximum(rate, 1e-12)
     return jobs[np.lexsort((jobs, key))]

@@ -1,4 +1,4 @@
-"""Pictures of jobs that share storage: throughput, completion times, and what the cache holds."""
+"""Pictures of jobs that share storage: throughput, completion times, content of the cache."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 __all__ = ["storage_pictures"]
 
-#: By storage system; what is not listed is black.
+#: By storage system; others are black.
 _COLORS = {"silod": draw.VERMILION, "quiver": draw.BLUE, "coordl": draw.ORANGE}
 _COLORS["alluxio"] = draw.GREEN
 _LINES = ("-", "--", ":", "-.", (0, (1, 3)))
 _LAYERS = (draw.BLUE, draw.ORANGE, draw.GREEN, draw.PURPLE, draw.SKY, draw.VERMILION, "#F0E442")
 _INSTANTS = 800
 
-#: By policy of the GPUs and storage system.
+#: (GPU policy, storage system) -> outcome
 _Outcomes = Mapping[tuple[str, str], StorageOutcome]
 
 
 def storage_pictures(
     work: StorageWorkload, cluster: StorageCluster, outcomes: _Outcomes
 ) -> dict[str, Callable[[], "Figure"]]:
-    """Return what draws completion times, and throughput and caches of outcomes with a history."""
+    """Return functions that draw completion times, and throughput and caches of
+    recorded outcomes.
+    """
     drawings: dict[str, Callable[[], Figure]] = {"completion": partial(_completion, work, outcomes)}
     histories = {names: outcome.history for names, outcome in outcomes.items() if outcome.history}
     if histories:
@@ -62,7 +64,7 @@ def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
 
 
 def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure":
-    """What all jobs read together over time, a line per outcome."""
+    """Draw what all jobs read together over time, a line for each outcome."""
     figure, (axes,) = draw.panels()
     end = max(float(history.time[-1]) for history in histories.values())
     edges = np.linspace(0.0, end, _INSTANTS // 4 + 1)
@@ -80,7 +82,7 @@ def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure"
 
 
 def _integral(time: Floats, value: Floats, at: Floats) -> Floats:
-    """Return the integral, from 0 to each instant, of what is constant from time to time."""
+    """Return the integral from 0 to each instant of a piecewise constant function."""
     total = np.append(0.0, np.cumsum(np.diff(time) * value[:-1]))
     integral: Floats = np.interp(at, time, total)
     return integral
@@ -92,7 +94,7 @@ def _cache(
     cluster: StorageCluster,
     history: StorageHistory,
 ) -> "Figure":
-    """What the cache holds of each dataset over time: the largest ones, and all others in grey."""
+    """Draw the cached part of each dataset over time: the largest ones, and all others in grey."""
     figure, (axes,) = draw.panels()
     at = np.linspace(0.0, float(history.time[-1]), _INSTANTS)
     cached = history.cached_gb[np.searchsorted(history.time, at, side="right") - 1]

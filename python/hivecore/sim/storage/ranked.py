@@ -1,4 +1,4 @@
-"""Jobs on storage in an order of their own, and what becomes of them."""
+"""Jobs on storage in an order of their own, and their outcome."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class StorageOutcome:
     :param events: instants at which rates changed.
     :param decisions: instants at which the scheduler decided.
     :param read_mb: MB that all jobs read.
-    :param remote_mb: MB that came from remote storage, for jobs and for warm-ups.
+    :param remote_mb: MB from remote storage, for jobs and warm-ups.
     :param busy: GPU seconds of computing, without waiting for data.
     :param fair_mb: float64[jobs], MB that each would have read in its time with an equal share.
-    :param history: how rates and caches went, if it was recorded.
+    :param history: rates and caches over time, if recorded.
     """
 
     start: Floats
@@ -44,7 +44,7 @@ class Ranked(Reading):
     """Jobs that run in the order of their rules, and keep what they have read when they stop.
 
     :param arguments: those of `Reading`.
-    :param recorder: takes down what happens.
+    :param recorder: records the history.
     """
 
     is_kept = True
@@ -71,7 +71,7 @@ class Ranked(Reading):
         return ended, 1
 
     def order(self, now: float) -> Sequence[str]:
-        """Return the most urgent jobs first; none: the queue of the scheduler decides."""
+        """Return the most urgent jobs first; empty if the scheduler's queue decides."""
         order, names, self._is_stale = self._rules.order, self._work.jobs, True
         self._ranked = order.ranked(self._situation())
         if order.takes_turns:  # all will run
@@ -92,7 +92,7 @@ class Ranked(Reading):
             super()._grant()
 
     def _note(self, now: float, cached: Floats) -> None:
-        """Take down what was the case from an instant on."""
+        """Record the state from an instant on."""
         assert self._recorder
         if not self._recorder.due(now):
             return
@@ -107,14 +107,14 @@ class Ranked(Reading):
         )
 
     def _cached(self, mb: Floats) -> Floats:
-        """MB of each dataset in all caches together."""
+        """Return MB of each dataset in all caches together."""
         if not self._rules.cache.private:
             return mb
         work = self._work
         return np.bincount(work.dataset, mb, len(work.size_mb)).astype(np.float64)
 
     def outcome(self) -> StorageOutcome:
-        """Return what has become of the jobs."""
+        """Return what became of the jobs."""
         contents = self._contents
         if self._recorder:  # the last rates hold until the last job ends
             self._recorder.note(contents.now, 0.0, 0.0, 0.0, 0, self._cached(contents.cached))

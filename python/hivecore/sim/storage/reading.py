@@ -1,12 +1,12 @@
-"""What jobs have read that share GPUs, cache and remote IO, between the decisions of a scheduler.
+"""What jobs read that share GPUs, cache and remote IO, between a scheduler's decisions.
 
-Jobs come and end, and at each such instant (and when the order of jobs asks for it) the scheduler
-decides again which jobs run, and with it how much cache everyone may have. Between these instants
-there are events at which only the rates change: an epoch ends, a cache has reached its quota, a
-warm-up is done. At each event remote IO is shared out by what the jobs miss at that moment, not by
-what they will miss when their caches are filled, and all rates are constant until the next one.
+Whenever jobs come or end, or their order asks for it, the scheduler decides which jobs run and how
+much cache each may have. Between decisions there are events at which only rates change: an epoch
+ends, a cache has reached its quota, a warm-up is done. At each event remote IO is divided by what
+jobs miss at that moment, not by what they will miss with full caches; rates are constant until the
+next event.
 
-What happens between two decisions is the business of the contents, in native code.
+Native code computes what happens between two decisions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from hivecore.sim.progress import Incident
 from hivecore.sim.progress.paced import Paced
 from hivecore.sim.storage.caches import Allotted
 from hivecore.sim.storage.rules import Rules
-from hivecore.sim.storage.situation import NOBODY, Situation, in_order
+from hivecore.sim.storage.situation import NO_GRANTS, Situation, in_order
 from hivecore.sim.storage.workload import MB, Indices, StorageCluster, StorageWorkload
 from hivecore.sim.worlds import World
 
 __all__ = ["Reading"]
 
-_STUCK = 1_000_000  # events in which no time passes
+_STUCK = 1_000_000  # events without progress in time
 _BYTES = 1e6  # per MB
 
 
@@ -37,13 +37,13 @@ class Reading:
     :param cluster: what they share.
     :param rules: what jobs get.
     :param contents: empty caches.
-    :param scheduler: under which they run; its storage is told what is cached, where the rules
+    :param scheduler: under which they run; its storage is notified of what is cached, if the rules
         leave the cache to it.
-    :param gpus: how fast jobs run that never wait for data; ``None``: at full speed.
-    :raises ValueError: later, no job gets ahead.
+    :param gpus: how fast jobs run that never wait for data; by default at full speed.
+    :raises ValueError: later, if no job makes progress.
 
-    Jobs that stop begin again. Cost: for each decision what the rules cost, and O(jobs); per event
-    what the contents cost.
+    Stopped jobs start over. Cost: the rules and O(jobs) for each decision, the contents for each
+    event.
     """
 
     is_kept = False
@@ -65,21 +65,21 @@ class Reading:
         self._row = {name: row for row, name in enumerate(work.jobs)}
         self._attained, self._pace = np.zeros(count), np.ones(count)
         self._start, self._end = np.full(count, inf), np.full(count, inf)
-        #: jobs that run or wait, in order of arrival; whether each runs; jobs that have just ended
-        self._present, self._ended = NOBODY.jobs, NOBODY.jobs
+        #: jobs that run or wait, in order of arrival; jobs that have just ended
+        self._present, self._ended = NO_GRANTS.jobs, NO_GRANTS.jobs
         self._runs = np.zeros(count, dtype=np.bool_)
-        #: what was decided last, and when that has to be done again
-        self._grants, self._again = NOBODY, inf
+        #: the last decision, and when it must be repeated
+        self._grants, self._again = NO_GRANTS, inf
         self._quota = np.zeros(len(contents.cached))
-        #: MB of each dataset as the scheduler was told, and as it has allotted
-        self._told, self._allotted = np.full(len(work.names), np.nan), np.zeros(len(work.names))
+        #: MB of each dataset as reported to the scheduler, and as allotted by it
+        self._reported, self._allotted = np.full(len(work.names), np.nan), np.zeros(len(work.names))
         self._code = {name: code for code, name in enumerate(work.names)}
         self._seen: Situation | None = None
-        #: whether a job has ended at this instant, and whether the grants are out of date
+        #: whether a job has just ended, and whether the grants are out of date
         self._has_ended, self._is_stale = False, True
 
     def next_end(self, before: float) -> float:
-        """See `Progress`: jobs read until some end, others come, or a decision is due."""
+        """See `Progress`: jobs read until one ends, others come, or a decision is due."""
         contents, others = self._contents, self._others.next_end()
         until, since = self.next_change(min(before, others)), contents.now
         if since < until and (until < inf or len(self._grants.jobs)):
@@ -90,7 +90,7 @@ class Reading:
         return contents.now if len(self._ended) else others
 
     def _pass(self, until: float) -> Indices:
-        """Let time pass until there is something to decide; return the jobs that have ended."""
+        """Let time pass until a decision is due; return the jobs that have ended."""
         still = 0
         while still < _STUCK:
             before = self._contents.now
@@ -104,7 +104,7 @@ class Reading:
         )
 
     def _read(self, until: float, events: int) -> tuple[Indices, int]:
-        """Let so many events happen; return the jobs that have ended, and how many events did."""
+        """Let some events happen; return the jobs that have ended, and the number of events."""
         return self._contents.advance(until, events), events
 
     def next_change(self, before: float) -> float:
@@ -114,7 +114,7 @@ class Reading:
 
     def completed(self, now: float) -> Sequence[str]:
         """See `Progress`."""
-        ended, self._ended, self._seen = self._ended, NOBODY.jobs, None
+        ended, self._ended, self._seen = self._ended, NO_GRANTS.jobs, None
         self._has_ended = self._is_stale = True
         self._end[ended], self._runs[ended] = now, False
         self._present = self._present[np.isinf(self._end[self._present])]
@@ -126,9 +126,9 @@ class Reading:
         return names
 
     def happen(self, now: float) -> Sequence[Incident]:
-        """See `Progress`: nothing does, but the scheduler is told what is cached by now.
+        """See `Progress`: nothing fails, but the scheduler is notified of what is cached.
 
-        A job that comes while others wait will wait, too, as a rule, and then nothing is allotted.
+        A job that comes while others wait usually waits as well; then nothing is allotted.
         """
         cache, work = self._rules.cache, self._work
         if self._scheduler is None or not isinstance(cache, Allotted) or not len(work):
@@ -136,8 +136,8 @@ class Reading:
         waits = np.count_nonzero(self._runs) < len(self._present)
         if cache.ahead or self._has_ended or not waits:
             held = np.minimum(self._situation().held, work.size_mb)
-            changed = np.flatnonzero(held != self._told)
-            self._told = held
+            changed = np.flatnonzero(held != self._reported)
+            self._reported = held
             gb = zip(changed.tolist(), (held[changed] / MB).tolist(), strict=True)
             cached = {work.names[code]: amount for code, amount in gb}
             read = self._read_gb() if cache.by_progress else {}
@@ -158,7 +158,7 @@ class Reading:
             self._others.submit(job, seconds, now)
 
     def _situation(self) -> Situation:
-        """How things are."""
+        """Return the present situation."""
         if self._seen is None:
             running = self._grants.jobs
             self._seen = Situation(
@@ -213,7 +213,7 @@ class Reading:
         self._allocate(again)
 
     def _adjust(self, speeds: Mapping[str, float], now: float) -> None:
-        """Let jobs go as fast as their GPUs allow."""
+        """Set the speeds that the jobs' GPUs allow."""
         others = dict(speeds)
         for name in speeds:
             if name in self._row:
@@ -221,22 +221,22 @@ class Reading:
         self._others.adjust(others, now)
 
     def _allot(self, code: int, mb: float) -> None:
-        """A dataset may have so much cache, which is told in whole bytes."""
+        """Set a dataset's cache, rounded to whole bytes."""
         size = float(self._work.size_mb[code])
         self._allotted[code] = size if size - mb < 1.0 / _BYTES else mb
 
     def _grant(self) -> None:
-        """Set what those have that run."""
+        """Set what running jobs get."""
         running = self._present[self._runs[self._present]]
         self._grants = self._rules.order.granted(self._situation(), running)
 
     def _allocate(self, again: list[int]) -> None:
-        """Let the contents take over what was decided."""
+        """Pass the decision to the contents."""
         grants, present = self._grants, self._present
-        self._quota, reclaim = np.zeros(len(self._quota)), NOBODY.jobs
+        self._quota, reclaim = np.zeros(len(self._quota)), NO_GRANTS.jobs
         if len(present):
             self._quota, reclaim = self._rules.cache.quotas(self._situation(), grants)
-        wanted = in_order(self._cache_of[present]) if self._rules.warm_up else NOBODY.jobs
+        wanted = in_order(self._cache_of[present]) if self._rules.warm_up else NO_GRANTS.jobs
         full = self._work.rate_mbps[grants.jobs] * grants.share * self._pace[grants.jobs]
         self._contents.allocate(
             grants.jobs, full, self._quota, reclaim, wanted, again, reference=grants.reference

@@ -1,4 +1,4 @@
-"""What jobs that share storage came to: completion times, use of GPUs and remote IO, fairness."""
+"""Figures of jobs that share storage: completion times, use of GPUs and remote IO, fairness."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ _MB_PER_TB = 1e6
 
 @dataclass(frozen=True, slots=True)
 class StorageFigures:
-    """Figures over all jobs, times in seconds. A job's completion time counts from submission.
+    """Figures over all jobs, times in seconds. Completion times count from submission.
 
     :param mean_completion: mean completion time.
     :param median_completion: their median.
-    :param p99_completion: their 99th percentile, interpolated linearly, as is the median.
-    :param makespan: end of the last job, counted from time 0.
-    :param rate_mbps: MB/s that all jobs read together, on average until the last one ended.
-    :param busy: share of the GPU time until then in which GPUs compute and do not wait for data.
-    :param remote_tb: TB of 10^6 MB from remote storage, warm-ups included.
-    :param hits: share of what jobs read that did not come from there. Below 0 if warm-ups brought
-        more than was ever read.
-    :param fairness_min: of all jobs the least ratio of what a job read to what it would have read
+    :param p99_completion: their 99th percentile; both are interpolated linearly.
+    :param makespan: end of the last job, from time 0.
+    :param rate_mbps: mean MB/s that all jobs read together, until the last one ended.
+    :param busy: fraction of the GPU time until then in which GPUs compute.
+    :param remote_tb: TB of 10^6 MB from remote storage, including warm-ups.
+    :param hits: fraction of the reads that did not come from there; negative if warm-ups loaded
+        more than was read.
+    :param fairness_min: the least ratio, over jobs, of what a job read to what it would have read
         in the same time with an equal share of GPUs, cache and remote IO.
     :param fairness_mean: the mean of that ratio.
     :param events: instants at which rates changed.
@@ -61,12 +61,12 @@ def storage_figures(
     :param cluster: what they shared.
     :param outcome: of these jobs on it.
 
-    Equal shares are those of the jobs that run or wait at each moment, see
-    `Situation.equal_rates`. Cost: O(jobs log jobs).
+    Equal shares are those of the jobs that run or wait at each moment, see `Situation.equal_rates`.
+    Cost: O(jobs log jobs).
     """
-    times = np.sort(outcome.end - work.submit)  # so that the order of jobs rounds no sum otherwise
+    times = np.sort(outcome.end - work.submit)  # so that sums do not depend on the order of jobs
     makespan = float(outcome.end.max())
-    # A job may be too short for the clock: then it would have read nothing.
+    # A job shorter than the clock's resolution would have read nothing.
     ones = np.ones_like(work.total_mb)
     fairness = np.divide(work.total_mb, outcome.fair_mb, out=ones, where=outcome.fair_mb > 0)
     return StorageFigures(
@@ -91,8 +91,9 @@ def storage_report(
     outcomes: Mapping[tuple[str, str], StorageOutcome],
     findings: Sequence[str] = (),
 ) -> Report:
-    """Return a report with a row per policy of the GPUs and storage system; those with a history
-    have pictures of it.
+    """Return a report with a row per GPU policy and storage system.
+
+    Recorded outcomes have pictures of their history.
     """
     figures = {names: storage_figures(work, cluster, each) for names, each in outcomes.items()}
     policies: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What jobs get of GPUs, cache and remote IO, by names of policies or a scheduler's storage."""
+"""What jobs get of GPUs, cache and remote IO, by policy names or a scheduler's storage."""
 
 from dataclasses import dataclass
 
@@ -18,17 +18,17 @@ _CACHES: dict[str, type[CachePolicy]] = {
     "coordl": PerGpu,
     "alluxio": SharedLru,
 }
-#: SiloD, which the GPU policy knows of, and three systems that act for themselves.
+#: SiloD, which the GPU policy knows, and three independent systems.
 STORAGE_SYSTEMS = tuple(_CACHES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """A rule for GPUs, one for the cache, and one for remote IO.
+    """A rule each for GPUs, cache and remote IO.
 
     :param order: which jobs get GPUs.
     :param cache: how much cache each gets.
-    :param io_mode: how remote IO is shared out, as for `hivecore.storage.allocate_storage`.
+    :param io_mode: how remote IO is divided, as in `hivecore.storage.allocate_storage`.
     :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
     """
 
@@ -39,12 +39,11 @@ class Rules:
 
 
 def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
-    """Return the rules that two names stand for.
+    """Return the rules of a policy and a storage system.
 
-    :param policy: of `GPU_POLICIES`. With "silod" its estimates know of storage, else they do not.
-    :param storage: of `STORAGE_SYSTEMS`. With "silod" remote IO goes to the most urgent jobs, with
-        "max-min" so that all get ahead alike; the other systems leave it to the network, which
-        gives all the same.
+    :param policy: of `GPU_POLICIES`. Only with "silod" it estimates times with storage.
+    :param storage: of `STORAGE_SYSTEMS`. With "silod" remote IO goes to the most urgent jobs, or
+        with "max-min" to equal progress; other systems leave it to the network, which is fair.
     :param warm_up: whether spare remote IO fills caches.
     :raises ValueError: an unknown name.
 
@@ -68,7 +67,7 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
 def rules_of_pool(pool: StoragePool) -> Rules:
     """Return the rules of a scheduler that allots a pool.
 
-    :param pool: its objective decides how remote IO is shared out.
+    :param pool: its objective decides how remote IO is divided.
     """
     objective = pool.objective
     cache = Allotted(pool.eps, pool.ahead, objective in ("finish_time", "sjf"))

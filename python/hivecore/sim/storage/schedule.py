@@ -1,4 +1,4 @@
-"""Jobs on storage under the policies by name, and under any scheduler."""
+"""Jobs on storage, under the named policies and under any scheduler."""
 
 from collections.abc import Sequence
 
@@ -39,21 +39,20 @@ def schedule_storage(
 
     :param work: the jobs.
     :param cluster: what they share.
-    :param policy: a name among `GPU_POLICIES`, or rules of one's own.
-    :param storage: a name among `STORAGE_SYSTEMS`, if `policy` is a name.
+    :param policy: one of `GPU_POLICIES`, or your own rules.
+    :param storage: one of `STORAGE_SYSTEMS`, if `policy` is a name.
     :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
     :param shrink: what a cache gives up first: "random" items, or with "read_first" those that all
         of its jobs have read in their epochs.
-    :param lazy: whether a cache that is above its quota keeps its contents until the room is
-        needed; else it gives them up at once.
+    :param lazy: whether a cache above its quota keeps its contents until the room is needed.
     :param record: whether the outcome has a history.
-    :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
-        ahead.
+    :raises ValueError: a name is unknown, a job is larger than the cluster, or no job makes
+        progress.
 
-    See `reading` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job
-    that came first. Cost: see `Reading`.
+    See `reading` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job that came
+    first. Cost: see `Reading`.
 
-    A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
+    A job of three epochs over 100 GB with 50 GB of cache first reads at 40 MB/s, and at 80 MB/s
     from its second epoch on:
 
     >>> import numpy as np
@@ -76,20 +75,20 @@ def reading_from(
     scheduler: Scheduler | None = None,
     gpus: World | None = None,
 ) -> Reading:
-    """Return the progress of jobs that read through one cache, for `hivecore.sim.simulate`.
+    """Return the progress of jobs that read through a cache, for `hivecore.sim.simulate`.
 
     :param pool: the cache, the remote IO and the datasets that the jobs share.
-    :param jobs: all that may run, in order of submission. Those without `Job.data` never wait for
-        any.
-    :param seconds: that each has to run when nothing slows it.
-    :param scheduler: it has this pool as its storage and allots the cache, by what it is told to
-        be cached; remote IO follows the objective, by what jobs find cached in their epochs.
-        ``None``: nothing is allotted, one LRU cache serves all, and the network is fair.
-    :param gpus: how fast jobs run that never wait for data; ``None``: at full speed.
-    :raises ValueError: a job reads what is not there, or the pool has no remote IO.
+    :param jobs: all that may run, in order of submission. Jobs without `Job.data` never wait for
+        data.
+    :param seconds: duration of each at full speed.
+    :param scheduler: has this pool as its storage and allots the cache, given what is cached;
+        remote IO follows the objective, given what jobs find cached in their epochs. With ``None``
+        nothing is allotted: all jobs share an LRU cache and a fair network.
+    :param gpus: how fast jobs run that never wait for data; by default at full speed.
+    :raises ValueError: a job reads an unknown dataset, or the pool has no remote IO.
 
-    Jobs that stop begin again. Remote IO that `SetRemoteIO` allots counts for caches that are full:
-    it is not what jobs have while caches fill. See `schedule_storage` for the model.
+    Stopped jobs start over. Remote IO in `SetRemoteIO` assumes full caches; while caches fill, jobs
+    get other amounts. See `schedule_storage` for the model.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
@@ -119,7 +118,7 @@ def _amounts(
     shrink: str = "random",
     lazy: bool = True,
 ) -> FluidClock:
-    """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
+    """Return empty caches as amounts: per dataset, per job, or one LRU cache."""
     size, cache_of = work.size_mb, work.dataset
     if rules.cache.private:
         size, cache_of = work.size_mb[work.dataset], np.arange(len(work))
@@ -144,16 +143,16 @@ def run_through(
 
     :param work: the jobs.
     :param cluster: what they share.
-    :param rules: how.
+    :param rules: what they get.
     :param contents: empty caches.
     :param record: whether the outcome has a history.
-    :raises ValueError: a job that is larger than the cluster, or no job gets ahead.
+    :raises ValueError: a job is larger than the cluster, or no job makes progress.
     """
     largest = int(work.gpus.max(initial=0))
     if largest > cluster.gpus:
         raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")
     network, pool = None, None
-    if not rules.order.takes_turns:  # else no job waits for GPUs
+    if not rules.order.takes_turns:  # otherwise no job waits for GPUs
         network = NetworkTopology([], {"all": {}})
         network.set_free("all", {"gpu": cluster.gpus})
     if isinstance(rules.cache, Allotted):
@@ -169,7 +168,7 @@ def run_through(
 
 
 def _jobs(work: StorageWorkload, has_data: bool) -> list[Job]:
-    """The jobs as the scheduler knows them, named by their numbers."""
+    """Return the jobs for the scheduler, named by number."""
     roles = {gpus: (Role("worker", 1, gpus=gpus),) for gpus in set(work.gpus.tolist())}
     columns = work.gpus, work.dataset, work.rate_mbps, work.total_mb / MB
     return [

@@ -1,4 +1,4 @@
-"""What a scheduler sees when it decides, and what it decides."""
+"""What a scheduler knows when it decides, and its decision."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +11,9 @@ from hivecore._sim import FluidClock
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 from hivecore.storage import StorageJobs
 
-__all__ = ["NOBODY", "Grants", "Situation", "in_order", "reached"]
+__all__ = ["NO_GRANTS", "Grants", "Situation", "in_order", "reached"]
 
-# A job that misses less than this has all that it reads in the cache.
+# A job with fewer misses reads only from the cache.
 _NO_MISS = 1e-12
 
 
@@ -24,13 +24,13 @@ class Situation:
     :param now: seconds.
     :param work: all jobs.
     :param cluster: what they share.
-    :param present: int64[present], the jobs that run or wait, in order of arrival.
-    :param running: int64[running], those that run.
-    :param attained: float64[jobs], GPU seconds that each job has had.
-    :param start: float64[jobs], seconds, when each first ran; inf: it has not.
-    :param quota: float64[caches], MB that was promised to each.
-    :param allotted: float64[datasets], MB that the scheduler lets be cached, as it has said last.
-    :param contents: of the caches, which do not change until the situation is another one.
+    :param present: int64[present], jobs that run or wait, in order of arrival.
+    :param running: int64[running], running jobs.
+    :param attained: float64[jobs], GPU seconds of each job so far.
+    :param start: float64[jobs], seconds of the first run; inf if there was none.
+    :param quota: float64[caches], MB granted to each.
+    :param allotted: float64[datasets], MB that the scheduler last allotted.
+    :param contents: of the caches, which do not change until the next situation.
     """
 
     now: float
@@ -46,35 +46,35 @@ class Situation:
 
     @cached_property
     def left(self) -> Floats:
-        """Return float64[jobs], MB that each job has yet to read."""
+        """float64[jobs], MB that each job has yet to read."""
         return self.contents.left
 
     @cached_property
     def held(self) -> Floats:
-        """Return float64[caches], MB in each cache."""
+        """float64[caches], MB in each cache."""
         return self.contents.cached
 
     @cached_property
     def last_use(self) -> Floats:
-        """Return float64[caches], seconds."""
+        """float64[caches], seconds of the last use."""
         return self.contents.last_use
 
     @cached_property
     def live(self) -> Indices:
-        """Return int64[live], the datasets that a job reads, or of which something is cached."""
+        """int64[live], datasets that a job reads, or that are partly cached."""
         matters = self.held > 0
         matters[self.work.dataset[self.present]] = True
         return np.flatnonzero(matters)
 
     @cached_property
     def waits(self) -> npt.NDArray[np.bool_]:
-        """Return bool[present], which jobs do not run."""
+        """bool[present], which jobs do not run."""
         waits = np.ones(len(self.work), dtype=np.bool_)
         waits[self.running] = False
         return waits[self.present]
 
     def jobs(self, jobs: Indices, rate: Floats) -> StorageJobs:
-        """Return jobs as `hivecore.storage` takes them, their datasets as indices into `live`.
+        """Return jobs for `hivecore.storage`, with datasets as indices into `live`.
 
         :param jobs: int64[n].
         :param rate: float64[n], MB/s.
@@ -87,12 +87,12 @@ class Situation:
         )
 
     def equal_rates(self, jobs: Indices | None = None) -> Floats:
-        """Return float64[jobs], MB/s that each job would reach with an equal share of all.
+        """Return float64[jobs], MB/s that each job would reach with an equal share of everything.
 
-        :param jobs: int64[jobs]; all that are present by default.
+        :param jobs: int64[jobs]; by default all that are present.
 
-        Equal are the GPUs (a job that needs more has them for less time), the remote IO, and the
-        cache; jobs on one dataset put their parts of the cache together.
+        GPUs (a job that needs more has them for less time), remote IO and cache are equal; jobs on
+        the same dataset combine their parts of the cache.
         """
         work, cluster = self.work, self.cluster
         present = self.present if jobs is None else jobs
@@ -108,12 +108,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grants:
-    """Which jobs run.
+    """The running jobs and what they get.
 
     :param jobs: int64[running], the most urgent first.
-    :param share: float64[running], of the time that a job has its GPUs; below 1 it takes turns.
-    :param reference: float64[running], MB/s that fairness compares the jobs' rates with.
-    :param again: seconds until the scheduler wants to decide again, whatever happens.
+    :param share: float64[running], fraction of the time on GPUs; below 1 the job takes turns.
+    :param reference: float64[running], MB/s with which fairness compares rates.
+    :param again: seconds until the next decision, whatever happens.
     """
 
     jobs: Indices
@@ -122,27 +122,27 @@ class Grants:
     again: float
 
 
-#: No job runs, and no further decision is due.
-NOBODY = Grants(np.empty(0, dtype=np.int64), np.empty(0), None, inf)
+#: No job runs, and no decision is due.
+NO_GRANTS = Grants(np.empty(0, dtype=np.int64), np.empty(0), None, inf)
 
 
 def in_order(codes: Indices) -> Indices:
-    """Return codes without repetition, each where it stands first.
+    """Return codes without repetition, in order of first occurrence.
 
     :param codes: int64[n].
 
     >>> in_order(np.array([7, 3, 7, 5])).tolist()
     [7, 3, 5]
     """
-    found: Indices = codes[np.sort(np.unique(codes, return_index=True)[1])]
-    return found
+    first: Indices = codes[np.sort(np.unique(codes, return_index=True)[1])]
+    return first
 
 
 def reached(full: Floats, miss: Floats, granted: Floats | float) -> Floats:
-    """Return the rates in MB/s at which jobs run with what was granted.
+    """Return the rates in MB/s that jobs reach with their remote IO.
 
     :param full: float64[jobs], MB/s without waiting for data.
-    :param miss: float64[jobs], the share of what a job reads that is not cached.
+    :param miss: float64[jobs], fraction of a job's reads that is not cached.
     :param granted: float64[jobs], MB/s of remote IO, or one number for all.
 
     >>> reached(np.array([100.0, 100.0]), np.array([0.5, 0.0]), np.array([40.0, 0.0])).tolist()

@@ -1,4 +1,4 @@
-"""Jobs and cluster as the storage simulator sees them: arrays, sizes in MB, rates in MB/s."""
+"""Jobs and cluster for the storage simulator: arrays, sizes in MB, rates in MB/s."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class StorageCluster:
 
     :param gpus: at least 1.
     :param cache_gb: GB of cache on all nodes together, not negative.
-    :param bandwidth_mbps: MB/s that remote storage gives to all jobs together, positive.
-    :raises ValueError: a value out of range.
+    :param bandwidth_mbps: MB/s from remote storage for all jobs together, positive.
+    :raises ValueError: a value is out of range.
     """
 
     gpus: int
@@ -56,12 +56,12 @@ class StorageWorkload:
 
     :param submit: float64[jobs], seconds.
     :param gpus: int64[jobs].
-    :param rate_mbps: float64[jobs], MB/s when the job never waits for data.
+    :param rate_mbps: float64[jobs], MB/s if the job never waits for data.
     :param total_mb: float64[jobs], MB that the job reads.
     :param dataset: int64[jobs], index into `size_mb`.
     :param size_mb: float64[datasets], MB.
     :param names: of the datasets.
-    :param jobs: their names, as a scheduler knows them.
+    :param jobs: names of the jobs in a scheduler.
     """
 
     submit: Floats
@@ -95,12 +95,12 @@ class StorageWorkload:
     def of_jobs(
         cls, jobs: Sequence[Job], seconds: Sequence[float], datasets_gb: Mapping[str, float]
     ) -> Self:
-        """Return those of the jobs that read something; when they come is not known.
+        """Return the jobs that read data; their submission times are unknown.
 
         :param jobs: in order of submission. Their GPUs are left to the scheduler.
-        :param seconds: that each runs when it never waits.
-        :param datasets_gb: the size of each dataset, by name.
-        :raises ValueError: a job reads what is not there.
+        :param seconds: duration of each if it never waits.
+        :param datasets_gb: size of each dataset by name.
+        :raises ValueError: a job reads an unknown dataset.
         """
         code = {name: at for at, name in enumerate(datasets_gb)}
         readers = [

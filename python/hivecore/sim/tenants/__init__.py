@@ -1,4 +1,4 @@
-"""Replays of tenants, shown: `tenants_report` and `sweep_report`, and their commands."""
+"""Reports and commands for replays of tenants: `tenants_report` and `sweep_report`."""
 
 from hivecore.sim.tenants.report import sweep_report, tenants_report
 

@@ -23,12 +23,12 @@ from hivecore.traces import FORMATS, Trace, load, load_virtual_clusters
 
 __all__ = ["MOST_NODES", "add_owners", "add_tenants", "check_nodes", "owned_trace"]
 
-#: Beyond this a command would take days, or more memory than there is.
+#: Beyond this a command would take days, or too much memory.
 MOST_NODES = 10**6
 
 
 def add_tenants(kinds: Any) -> None:
-    """Add the command to the subparsers of a parser."""
+    """Add the command to a parser."""
     what = "tenants in private clusters, under quotas and in cells: queueing delay, and excess "
     what += "over the private cluster"
     kind = replay_kind(kinds, "tenants", "TRACE [TRACE ...]", what, _run)
@@ -42,7 +42,7 @@ def add_tenants(kinds: Any) -> None:
 
 
 def add_owners(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which nodes tenants own, and whether these are lent."""
+    """Add the options for the nodes that tenants own, and for lending."""
     owners = parser.add_mutually_exclusive_group()
     add(owners, "--virtual-clusters", "FILE", "CSV file: vc,node num", type=Path)
     enough = (
@@ -67,7 +67,7 @@ def owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
 
 
 def check_nodes(nodes: Mapping[str, int], said: str) -> None:
-    """Refuse more nodes than there is memory for."""
+    """Refuse more nodes than fit into memory."""
     if (total := sum(nodes.values())) > MOST_NODES:
         most = max(nodes, key=lambda name: nodes[name])
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Three pictures of a replay; each title states what the picture shows, from the figures.
+"""Three pictures of a replay; titles state what they show, from the figures.
 
-Under cells the figures are those of the private clusters, so these are drawn broad and grey, behind
-the others.
+Under cells the figures equal those of the private clusters, so the latter are drawn wide and grey,
+behind the others.
 """
 
 from typing import TYPE_CHECKING
@@ -61,7 +61,7 @@ def tenants_picture(replay: Replay) -> "Figure":
         (amounts, "how much later (hours):\nmean of these jobs, pale: the longest"),
     ):
         limit = max(axes.get_xlim()[1] * 1.12, 1.0)
-        # Points at 0 would be cut in half by the draw.frame; bars begin there.
+        # The frame would hide half of a point at 0; bars begin there.
         left = -0.03 * limit if axes is waits else 0
         draw.frame(axes, "", grid="x", xlabel=xlabel, xlim=(left, limit))
     draw.legend_below(figure, len(summaries))
@@ -98,7 +98,7 @@ def excess_picture(replay: Replay) -> "Figure":
         hours = replay.excess(policy)[own] / draw.HOUR
         days, color = trace.submit[own] / draw.DAY, _COLORS[policy]
         axes.scatter(days, hours, s=size, color=color, label=policy, linewidths=0)
-    # An hour is kept in view, lest differences of seconds look like mountains.
+    # An hour is always visible, so that seconds do not look large.
     hours = replay.excess("quota")[own] / draw.HOUR
     low, high = min(float(hours.min()), -0.5), max(float(hours.max()), 0.5)
     margin = 0.05 * (high - low)
@@ -127,7 +127,7 @@ def _worst_title(replay: Replay, worst: Figures, own: npt.NDArray[np.bool_]) -> 
 
 
 def fragmentation_picture(replay: Replay) -> "Figure":
-    """Draw fragmentation over time, smoothed, and as it was sampled."""
+    """Draw fragmentation over time, smoothed and as sampled."""
     figure, (axes,) = draw.panels()
     days = replay.instants / draw.DAY
     for policy, run in replay.runs.items():
@@ -159,6 +159,6 @@ def _share(part: _Counts, whole: _Counts) -> npt.NDArray[np.float64]:
 
 
 def _smoothed(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Sums over a sliding window, cut off at both ends."""
+    """Return sums over a sliding window, truncated at both ends."""
     width = max(int(len(values) * _SMOOTHED), 1)
     return np.convolve(values, np.ones(width), mode="same")

@@ -1,4 +1,4 @@
-"""What tenants got under each policy, and the same over many traces."""
+"""What tenants got under each policy, on one trace or many."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,7 +30,9 @@ _NOTES = [
 
 
 def tenants_report(replay: Replay) -> Report:
-    """Return a report with a row per tenant and policy; it is drawn if all policies are there."""
+    """Return a report with a row per tenant and policy, with pictures if all
+    policies are included.
+    """
     summaries = {policy: summarize(replay, policy) for policy in replay.runs}
     rows: list[list[Any]] = []
     for of_tenant in zip(*summaries.values(), strict=True):
@@ -38,7 +40,7 @@ def tenants_report(replay: Replay) -> Report:
             figures = columns.values(each)
             if policy == "private":
                 figures[3:6] = [None] * 3
-            # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
+            # Nodes are shared, so fragmentation belongs to a policy, not a tenant.
             fragmented = None if each.tenant else replay.runs[policy].fragmentation
             rows.append([each.tenant or "all", each.jobs, policy, *figures, fragmented])
     pictures = {
@@ -67,7 +69,7 @@ def tenants_report(replay: Replay) -> Report:
 
 
 def _notes(work: Workload) -> list[str]:
-    """What each tenant owns, and what was changed or left out before the replay."""
+    """Describe what each tenant owns, and what was changed or left out before the replay."""
     owned = ", ".join(
         f"{name} owns {nodes:,}" for name, nodes in zip(work.trace.tenants, work.nodes, strict=True)
     )
@@ -138,7 +140,9 @@ _OF_SWEEP: tuple[columns.Column, ...] = (
 
 
 def _of_seeds(points: Sequence[Point]) -> list[float | None]:
-    """The points of one load and policy or spec: means over seeds, and the longest excess."""
+    """Average the points of a load and policy or spec over seeds; the longest
+    excess is a maximum.
+    """
     figures = [point.figures for point in points]
     later = sum(each.later for each in figures)
     known = [each.fragmentation for each in points if each.fragmentation is not None]

@@ -29,7 +29,7 @@ _OF_GENERATED, _OF_FILES = (
 
 
 def add_sweep_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
-    """Add the command to the subparsers of a parser; `read` reads the file of a spec."""
+    """Add the command to a parser; `read` reads a spec's file."""
     many = commands.add_parser(
         "sweep",
         help="replay over seeds, loads, policies and specs in parallel",
@@ -113,9 +113,9 @@ def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None
 
 
 def _connect(backend: str) -> None:
-    """Join the cluster that a backend's own settings name, or starts one on this machine."""
+    """Join the cluster in a backend's own settings, or start one on this machine."""
     if backend == "dask":
-        # When it is interrupted, it warns of all that it has not finished.
+        # When interrupted, it warns of all unfinished tasks.
         os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
         import_module("distributed").Client()
     elif backend == "ray":

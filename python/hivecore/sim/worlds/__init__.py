@@ -1,4 +1,4 @@
-"""How fast jobs run, by what they share with others: to be given to `hivecore.sim.simulate`."""
+"""The speeds of jobs, by what they share with others, for `hivecore.sim.simulate`."""
 
 from hivecore.sim.worlds.base import World
 from hivecore.sim.worlds.interleaved import InterleavedGpus

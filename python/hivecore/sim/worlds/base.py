@@ -1,4 +1,4 @@
-"""What a simulation asks of the world in which its jobs run."""
+"""What a simulation needs from the world in which its jobs run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,18 +9,20 @@ __all__ = ["World"]
 
 
 class World(Protocol):
-    """How fast jobs run. It is told all that happens, each with its time in seconds, in order."""
+    """How fast jobs run. It is notified of all events in order, with times in seconds."""
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
-        """A scheduler has said this, and it was done."""
+        """Follow a scheduler's actions, which have been carried out."""
 
     def end(self, job: str, now: float) -> None:
-        """A running job has completed."""
+        """Remove a running job that has completed."""
 
     def speeds(self, now: float) -> Mapping[str, float]:
-        """How fast the running jobs go from now on whose speed is another one, as a share of that
-        which they have alone: 0.0 to 1.0. One that starts goes at 1.0 until it is said here.
+        """Return job -> its new speed, for running jobs whose speed changes now.
+
+        Speeds are fractions of the speed alone, 0.0 to 1.0. A new job runs at 1.0 unless it is
+        included.
         """
 
     def next_change(self) -> float:
-        """When speeds will be others though no job comes, starts or ends; inf: never."""
+        """Return when speeds change without a job that comes, starts or ends; inf for never."""

@@ -12,12 +12,12 @@ __all__ = ["InterleavedGpus"]
 
 
 class InterleavedGpus:
-    """A job that shares GPUs makes one iteration in each round of its group, by `Job.stages`.
+    """Each job that shares GPUs does an iteration per round of its group, by `Job.stages`.
 
     :param jobs: all that may run.
 
-    A round takes as long as `hivecore.interleaving.interleave` says, and nothing is lost by sharing
-    or by moving. Cost: O(1) for each job that starts or ends, and a round for each new mixture.
+    The duration of a round is that of `hivecore.interleaving.interleave`; sharing and moving cost
+    nothing more. Cost: O(1) for each job that starts or ends, and a round for each new mixture.
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, Scheduler, Sharing
@@ -31,10 +31,10 @@ class InterleavedGpus:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._stages = {job.name: job.stages for job in jobs}
-        #: by running job all that are on its GPUs
+        #: running job -> all jobs on its GPUs
         self._together: dict[str, set[str]] = {}
         self._changed: set[str] = set()
-        #: seconds of a round by mixture
+        #: mixture -> seconds of a round
         self._rounds: dict[tuple[tuple[float, ...], ...], float] = {}
 
     def __copy__(self) -> Self:
