@@ -39,3 +39,9 @@ def test_every_subject_has_a_guide_a_reference_and_figures_in_the_menu():
             page = f"{folder}/{guide.name}"
             assert (DOCS / page).is_file() and f" {page}\n" in menu
             assert f"(../{page})" in text
+
+
+def test_every_example_has_its_place_in_the_gallery():
+    scripts = {script.stem for script in (DOCS.parent / "examples").glob("*.py")}
+    shown = re.findall(r'^    "(\w+)": \("', (DOCS / "scripts/gallery.py").read_text("utf-8"), re.M)
+    assert sorted(shown) == sorted(scripts)
