@@ -123,6 +123,9 @@ check: build
 	$(BIN)/mypy
 	$(if $(wildcard tests/typing),$(BIN)/mypy tests/typing)
 	$(BIN)/python -m mypy.stubtest $(NATIVE_MODULES)
+	@set -e; for platform in linux macos windows; do \
+	    wheels=$$($(BIN)/cibuildwheel --platform $$platform --print-build-identifiers); \
+	    echo "wheels for $$platform:" $$wheels; done
 
 format: $(VENV)/dev
 	$(BIN)/ruff check --select I --fix
@@ -161,8 +164,9 @@ OFFERED = $$({ pyenv versions --bare 2>/dev/null || true; } \
         | while read -r v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
     for v in 3.11 3.12 3.13 3.13t 3.14 3.14t 3.15 3.15t; do command -v python$$v || true; done)
 NEEDED = import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
-    lists = [project["dependency-groups"]["test"], *project["project"]["optional-dependencies"].values()]; \
-    print(*(one for needed in lists for one in needed if not one.startswith("hivecore")), sep="\n")
+    groups = [project["dependency-groups"][name] for name in ("test-anywhere", "test")]; \
+    lists = [*groups, *project["project"]["optional-dependencies"].values()]; \
+    print(*(it for each in lists for it in each if isinstance(it, str) and "hivecore" not in it), sep="\n")
 PYTHON_FREE_THREADED ?= $(OFFERED)
 
 test-all: KIND = *[0-9]
