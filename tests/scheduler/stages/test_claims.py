@@ -1007,3 +1007,18 @@ def test_only_candidates_of_one_node_are_evicted(parts, gpus):
     victims = [action.job for action in actions if isinstance(action, Preempt)]
     start = next(action for action in actions if isinstance(action, Start))
     assert (len(victims), start.job) == (4, "late")
+
+
+def test_a_node_with_claims_that_devices_do_not_know_is_not_used():
+    machines = dict.fromkeys(NODES[:2], NodeDevices.uniform(gpus=1))
+    scheduler = Scheduler(devices=DeviceCluster(machines), claims=cluster())
+    jobs = [Job(f"j{i}", "a", [Role("w", gpus=1, claims=[gpus(1)])]) for i in range(3)]
+    for job in jobs:
+        scheduler.submit(job, 0.0)
+    actions = scheduler.decide(0.0)
+    assert [action.pods[0].node for action in actions[:2]] == ["n0", "n1"]
+    assert isinstance(actions[2], Wait)
+    scheduler.remove_node("n0", 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.status("j0").state == "pending"
+    scheduler.check()

@@ -130,9 +130,9 @@ class ClaimStage(Stage):
         """Record which nodes can serve the claims of each pod, for the stage that chooses nodes."""
         for i, templates in enumerate(_templates_of(offer.unit.kind)):
             if templates and i not in offer.able:
-                allowed = set(offer.nodes or self.known)
-                able = self.part.fits(templates).nodes
-                offer.able[i] = tuple(node for node in able if node in allowed)
+                able, allowed = self.part.fits(templates).nodes, self._allowed(offer)
+                usable = able if allowed is None else filter(set(allowed).__contains__, able)
+                offer.able[i] = tuple(usable)
             if templates and not offer.able[i]:
                 return self._refused([templates], self._among(offer.nodes))
         return None
