@@ -187,7 +187,7 @@ PARTS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) |
 
 @given(
     st.dictionaries(
-        KEYS, st.recursive(PARTS, lambda one: st.lists(one) | st.dictionaries(KEYS, one))
+        KEYS, st.recursive(PARTS, lambda part: st.lists(part) | st.dictionaries(KEYS, part))
     ),
     st.sampled_from([None, (",", ":")]),
 )

@@ -119,8 +119,8 @@ def test_no_job_starts_later_than_promised(parts, backfill):
             if i % 7 == 6:  # it starts together with the job before
                 names = job.name, f"j{i - 1}"
                 jobs[-2:] = [
-                    (time, one.replace(together=[other]))
-                    for (_, one), other in zip(jobs[-2:], names, strict=True)
+                    (time, pair.replace(together=[other]))
+                    for (_, pair), other in zip(jobs[-2:], names, strict=True)
                 ]
         promises = {}
 
@@ -313,7 +313,7 @@ def test_a_pod_above_the_least_takes_no_promise_from_a_job():
 def pair_of(*gpus, **more):
     names = [f"p{i}" for i in range(len(gpus))]
     return [
-        Job(name, "a", size, together=[one for one in names if one != name], **more)
+        Job(name, "a", size, together=[other for other in names if other != name], **more)
         for name, size in zip(names, gpus, strict=True)
     ]
 

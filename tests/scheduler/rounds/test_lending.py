@@ -270,7 +270,7 @@ def test_a_start_on_idle_cells_delays_no_promised_job():
     scheduler.finish("short", 10.0)
     assert said(scheduler.decide(10.0))[0][:2] == ("Start", "pair")
     scheduler.finish("pair", 15.0)
-    assert [one[:2] for one in said(scheduler.decide(15.0))] == [("Start", "long")]
+    assert [action[:2] for action in said(scheduler.decide(15.0))] == [("Start", "long")]
 
 
 @pytest.mark.parametrize("immediate", [False, True])
