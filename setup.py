@@ -34,6 +34,7 @@ MODULES: dict[str, list[str]] = {
     "sim": ["storage"],
     "storage": [],
     "topology": [],
+    "undo": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")

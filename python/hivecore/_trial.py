@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import Any, Protocol
 
+from hivecore._undo import UndoLog
+
 __all__ = ["LoggedTrials", "Transaction", "Trial", "Trials", "UndoLog"]
 
 
@@ -89,80 +91,6 @@ class Trials:
         ('train',)
         """
         return Trial(self)  # type: ignore[arg-type]
-
-
-_ABSENT = object()
-
-
-class UndoLog:
-    """The calls that undo the changes of a Python object since the first mark, in their order.
-
-    A change adds its undo only while the log is on: there are marks, and nothing is being undone.
-    """
-
-    __slots__ = ("_starts", "_steps", "add", "is_on")
-
-    def __init__(self) -> None:
-        self.is_on = False
-        self._steps: list[tuple[Any, ...]] = []
-        self._starts: list[int] = []
-        #: adds a call, as a tuple of a function and its arguments, that undoes the next change
-        self.add = self._steps.append
-
-    def keep(self, of: dict[Any, Any], *keys: Any) -> None:
-        """Let the undo restore these entries of a dictionary, which may be absent."""
-        if self.is_on:
-            for key in keys:
-                self._steps.append((_put, of, key, of.get(key, _ABSENT)))
-
-    def note(self, *undo: Any) -> None:
-        """Let the undo call a function with arguments."""
-        if self.is_on:
-            self._steps.append(undo)
-
-    def set(self, object: Any, name: str, value: Any) -> None:
-        """Set an attribute, and let the undo restore it."""
-        if self.is_on:
-            self.add((setattr, object, name, getattr(object, name)))
-        setattr(object, name, value)
-
-    def mark(self) -> int:
-        """Set a mark; from now on changes add their undo.
-
-        :returns: the number of marks.
-        """
-        self._starts.append(len(self._steps))
-        self.is_on = True
-        return len(self._starts)
-
-    def rewind(self, mark: int | None = None) -> None:
-        """Remove the last mark, and undo the changes since then.
-
-        :param mark: its number, to be checked.
-        """
-        if mark is not None and mark != len(self._starts):
-            raise RuntimeError("a trial must end before the one in which it was begun")
-        start, self.is_on = self._starts[-1], False
-        while len(self._steps) > start:
-            undo, *arguments = self._steps.pop()
-            undo(*arguments)
-        self.end()
-
-    def end(self, mark: int | None = None) -> None:
-        """Remove the last mark; the changes stay."""
-        if mark is not None and mark != len(self._starts):
-            raise RuntimeError("a trial must end before the one in which it was begun")
-        self._starts.pop()
-        self.is_on = bool(self._starts)
-        if not self.is_on:
-            self._steps.clear()
-
-
-def _put(of: dict[Any, Any], key: Any, value: Any) -> None:
-    if value is _ABSENT:
-        of.pop(key, None)
-    else:
-        of[key] = value
 
 
 class LoggedTrials(Trials):
