@@ -1,5 +1,6 @@
 """Names for the leaves of pods, beside the specification."""
 
+import copy
 from random import Random
 
 import pytest
@@ -99,8 +100,11 @@ def test_decisions_and_groups_describe_their_pods_as_the_specification_names_the
         sizes = [(rng.randint(1, 2), rng.randint(1, 4))]
         group = AffinityGroup(f"g{i}", "t", sizes, priority=rng.choice([-1, 0, 1]))
         decision = cluster.schedule(group)
+        places = decision.places
+        assert places == [(pod.node, pod.leaf_indices) for pod in decision.placement]
         if decision.outcome == "bind":
             cluster.commit(decision)
+            assert decision.places == copy.copy(decision).places == places
             for placed in (decision.placement, cluster.group(group.name).placement):
                 for pod in placed:
                     assert pod == described(spec, pod.leaves, pod.preassigned)

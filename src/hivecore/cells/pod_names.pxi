@@ -90,6 +90,44 @@ cdef class PodNames:
             found.append(self.described(leaves, pools))
         return tuple(found)
 
+    def places(self, Plan plan not None, /):
+        """The node of each pod that a plan binds, and the numbers of its devices there.
+
+        :raises ValueError: the plan is of a cluster with more leaves.
+        """
+        cdef list found = []
+        cdef list devices
+        cdef size_t i = 0
+        cdef size_t first
+        cdef int32_t pod
+        cdef int64_t leaf, at
+        cdef int64_t width = 1
+        cdef Py_ssize_t chain, node
+        row = None
+        if plan.plan.outcome == PlanOutcome.wait:
+            return found
+        for pod in range(plan.plan.pods):
+            devices = []
+            first = i
+            chain = node = -1
+            while i < plan.plan.leaves.size() and plan.plan.leaves[i].pod == pod:
+                leaf = plan.plan.leaves[i].leaf
+                if i == first:
+                    chain = self.chain_of(leaf)
+                    width = self.per_node[chain]
+                    node = (leaf - self.offsets[chain]) // width
+                    rows = self.devices[chain]
+                    row = None if rows is None else (<tuple> rows)[node]
+                at = leaf - self.offsets[chain] - node * width
+                if not 0 <= at < width:
+                    devices.append(self.device(leaf))
+                else:
+                    devices.append(at if row is None else (<tuple> row)[<Py_ssize_t> at])
+                i += 1
+            name = "" if chain < 0 else (<tuple> self.nodes[chain])[node]
+            found.append((name, tuple(devices)))
+        return found
+
     def of_pod(self, leaves, pools, /):
         """The record of a pod.
 

@@ -338,16 +338,13 @@ class CellStage(PlacingStage):
 
 def _places(unit: Unit, decision: GroupDecision) -> Places:
     """Node and GPUs of each pod."""
-    placed = iter(decision.placement)
-    places: Places = []
-    for role, pods in unit.kind.sizes:
-        for _ in range(pods):
-            if role.gpus:
-                pod = next(placed)
-                places.append((pod.node, pod.leaf_indices))
-            else:
-                places.append(("", ()))
-    return places
+    placed = decision.places
+    if len(placed) == len(unit.pods):
+        return placed
+    left = iter(placed)
+    return [
+        next(left) if role.gpus else ("", ()) for role, pods in unit.kind.sizes for _ in range(pods)
+    ]
 
 
 def _cells_of_level(cells: CellCluster, level: str) -> Iterator[tuple[str, tuple[str, ...]]]:
