@@ -161,6 +161,15 @@ class QuotaAdmission(QuotaLedger):
         if decision.outcome != "bind":
             raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         with self._lock:
+            if len(decision._asks) == 1:
+                ((request, members, before),) = decision._asks
+                number = self._owners.get(request.name)
+                if (
+                    number is not None
+                    and self._requests[number] is request
+                    and self._core.commit_one(number, members, before)
+                ):
+                    return
             new: list[str] = []
             try:
                 asks = []

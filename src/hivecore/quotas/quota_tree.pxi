@@ -484,10 +484,13 @@ cdef class QuotaKernel(KernelObject):
         return None if found < 0 else found
 
     def release(self, owner):
-        """Its end."""
+        """Its end: how many members of it ran."""
         cdef Guard guard
         guard.lock(self.mutex)
-        self.kernel.release(self.as_owner(owner))
+        cdef int32_t number = self.as_owner(owner)
+        cdef int32_t ran = self.kernel.owner(number).members
+        self.kernel.release(number)
+        return ran
 
     def evict(self, owner, reclaimed):
         """It is pending again.
@@ -649,6 +652,21 @@ cdef class QuotaKernel(KernelObject):
         for i in range(wanted.size()):
             self.kernel.admit(wanted[i].owner, wanted[i].members)
         return True
+
+    def commit_one(self, owner, members, before):
+        """The same for one owner."""
+        cdef Guard guard
+        cdef Ask ask
+        guard.lock(self.mutex)
+        ask.owner = self.as_owner(owner)
+        cdef const OwnerRecord* one = &self.kernel.owner(ask.owner)
+        cdef int64_t left = one.count - one.members
+        ask.members = <int32_t> as_bounded(members, "members", 1, MOST_MEMBERS)
+        if one.members != before or ask.members > left:
+            return False
+        if <int> self.kernel.decide(Asks(&ask, 1)).outcome != BINDS:
+            return False
+        return self.kernel.admit(ask.owner, ask.members)
 
     def take_back(self, owner, members):
         """The opposite of the last ``admit`` of the owner that was admitted last."""
