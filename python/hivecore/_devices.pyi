@@ -48,6 +48,10 @@ class Plan:
     def minors(self, types: tuple[str, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]: ...
 
 @final
+class Choice:
+    def __new__(cls, masks: Sequence[int]) -> Self: ...
+
+@final
 class DeviceKernel(KernelObject):
     def __init__(self) -> None: ...
     def add_shape(
@@ -107,15 +111,22 @@ class DeviceKernel(KernelObject):
         query: Query,
         policy: int,
         node: int,
-        visible: Sequence[int] | None = None,
+        visible: Choice | Sequence[int] | None = None,
         without: Iterable[int] = (),
         plan: bool = True,
         designated: Iterable[_Charge] = (),
         idle: bool = False,
     ) -> tuple[int, int, Plan | None]: ...
     def take(
-        self, query: Query, policy: int, places: Iterable[tuple[int, Sequence[int]]]
-    ) -> list[tuple[int, Plan]] | tuple[int, int]: ...
+        self,
+        query: Query,
+        policy: int,
+        request: Any,
+        owners: tuple[Any, ...],
+        places: tuple[Any, ...],
+        cluster: Any,
+        decisions: Maker,
+    ) -> list[Any] | tuple[str, int, Choice, int]: ...
     def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(
         self,

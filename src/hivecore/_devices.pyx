@@ -10,6 +10,8 @@ from libc.stdint cimport int8_t, int32_t, uint32_t
 from libcpp cimport bool as bool_t
 from libcpp.memory cimport make_unique, unique_ptr
 
+from hivecore._arguments import as_name, as_tuple
+
 include "kernel_object.pxi"
 include "maker.pxi"
 include "devices/records.pxi"

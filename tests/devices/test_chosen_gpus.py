@@ -128,6 +128,8 @@ def test_pods_that_are_alike_get_what_each_would_get_in_turn(seed, policy):
         for owner in owners:
             if owner in made and rng.random() < 0.7:
                 made.release(owner)
+        if rng.random() < 0.3:  # what was chosen before does not hold any more
+            made.set_health(rng.choice(["n0", "n1"]), rng.random() < 0.6, type="gpu", minor=1)
 
 
 @pytest.mark.parametrize(
@@ -155,3 +157,18 @@ def test_pods_that_are_alike_are_refused_as_a_whole_where_an_argument_is_wrong(
     with pytest.raises(error, match=message):
         made.allocate_many(DeviceRequest("any", gpus=1), owners, places)
     assert made.to_bytes() == before
+
+
+def test_several_owners_are_released_together_or_not_at_all():
+    made = cluster()
+    made.allocate_many(DeviceRequest("any", gpus=1), ["a", "b"], [("n0", (0,)), ("n1", (5,))])
+    before = made.to_bytes()
+    assert made.has_all(["a", "b"]) and made.has_all([]) and not made.has_all(["a", "c"])
+    with pytest.raises(KeyError, match="'c'"):
+        made.release_many(["a", "c"])
+    with pytest.raises(TypeError, match="names must be a sequence"):
+        made.release_many("a")
+    assert made.to_bytes() == before
+    made.release_many(["a", "b", "a"])
+    assert len(made) == 0
+    made.check()

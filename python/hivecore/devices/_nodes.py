@@ -5,14 +5,15 @@ was given back. Nodes of equal inventory, apart from health, share a shape of th
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from operator import setitem
 from typing import Any
 
 from hivecore import _devices
-from hivecore._arguments import as_text
+from hivecore._arguments import as_int, as_text, as_tuple
 from hivecore._trial import UndoLog
-from hivecore.devices._numbers import Masks, Numbers, healthy_masks
+from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices._owners import Charges
 from hivecore.devices._queries import Queries
 from hivecore.devices.device import TYPES
@@ -26,7 +27,7 @@ _SPARE_SHAPES = 64  # inventories that are remembered though no node has them
 _MOST_INVENTORIES = 1024  # that are known by their identity
 _MOST_CHOICES = 256  # of GPUs, of each of them
 #: An inventory, the mask of each type, the bit of each GPU, and the masks with choices of GPUs.
-_Bits = tuple[NodeDevices, list[int], dict[int, int], dict[tuple[int, ...], Masks]]
+_Bits = tuple[NodeDevices, list[int], dict[int, int], dict[tuple[int, ...], Any]]
 
 
 class Nodes:
@@ -91,11 +92,31 @@ class Nodes:
                 sums[device.type] += nodes
         return {type: sums[type] for type in TYPES if sums[type]}
 
-    def visible_with(self, number: int, gpus: tuple[int, ...]) -> Masks:
+    def choices_of(self, number: int) -> tuple[NodeDevices, dict[tuple[int, ...], Any]]:
+        """What a node has, and the choices of its GPUs that were made."""
+        inventory, *_, seen = self._bits(number)
+        return inventory, seen
+
+    def choice(self, number: int, gpus: Iterable[int]) -> Any:
         """The devices of each type on a node, of GPUs these only.
 
         :raises KeyError: it has no such GPU.
         """
+        minors = tuple([as_int(gpu, "gpus", 0, 2**31 - 1) for gpu in as_tuple(gpus, "gpus")])
+        _, masks, bits, seen = self._bits(number)
+        if minors in seen:
+            return seen[minors]
+        mask = 0
+        for minor in minors:
+            if minor not in bits:
+                raise KeyError(f"gpus: node {self.names[number]!r} has no GPU {minor}")
+            mask |= bits[minor]
+        choice = _devices.Choice((mask, *masks[1:]))
+        if len(seen) < _MOST_CHOICES:
+            seen[minors] = choice
+        return choice
+
+    def _bits(self, number: int) -> _Bits:
         inventory = self.inventories[number]
         assert inventory is not None
         known = self._gpu_bits.get(id(inventory))
@@ -105,17 +126,7 @@ class Nodes:
             masks = [(1 << len(inventory.of_type(type))) - 1 for type in TYPES]
             bits = {gpu.minor: 1 << i for i, gpu in enumerate(inventory.of_type("gpu"))}
             known = self._gpu_bits[id(inventory)] = inventory, masks, bits, {}
-        _, masks, bits, seen = known
-        if gpus in seen:
-            return seen[gpus]
-        mask = 0
-        for minor in gpus:
-            if minor not in bits:
-                raise KeyError(f"gpus: node {self.names[number]!r} has no GPU {minor}")
-            mask |= bits[minor]
-        if len(seen) < _MOST_CHOICES:
-            seen[gpus] = (mask, *masks[1:])
-        return (mask, *masks[1:])
+        return known
 
     def named(self, number: int, charges: Charges) -> tuple[DeviceAllocation, ...]:
         """What these charges are on a node."""

@@ -12,7 +12,7 @@ from hivecore.devices.feasibility import CODES, REASONS
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.proof import check_placement
 
-__all__ = ["DeviceDecision", "made_decision"]
+__all__ = ["DeviceDecision", "made_decision", "maker"]
 
 
 @final
@@ -29,7 +29,6 @@ class DeviceDecision:
     """
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
-        "request": "The request that was decided on.",
         "outcome": '"bind": commit it. "preempt": release the victims, then ask again. "wait": no '
         "node serves it now.",
         "node": 'The node that it would be on; "": it waits.',
@@ -38,6 +37,7 @@ class DeviceDecision:
         "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
         "empty when it binds.",
         "impossible": "Whether it waits and no node would serve it idle and healthy.",
+        "_request": None,
         "_plan": None,
         "_cluster": None,
         "_inventory": None,
@@ -46,7 +46,6 @@ class DeviceDecision:
         "_mark": None,
     }
 
-    request: DeviceRequest
     outcome: Outcome
     node: str
     victims: tuple[str, ...]
@@ -54,6 +53,7 @@ class DeviceDecision:
     counts: tuple[tuple[str, int], ...]
     impossible: bool
     if TYPE_CHECKING:
+        _request: DeviceRequest | tuple[DeviceRequest, str]
         _plan: Any
         _cluster: Any
         _inventory: NodeDevices | None
@@ -64,6 +64,15 @@ class DeviceDecision:
     def __init__(self) -> None:
         """Not for callers: `DeviceCluster.schedule` makes decisions."""
         raise TypeError("a DeviceDecision is made by DeviceCluster.schedule")
+
+    @property
+    def request(self) -> DeviceRequest:
+        """The request that was decided on."""
+        request = self._request
+        if isinstance(request, tuple):  # like that of others, for this owner
+            request = request[0].replace(name=request[1])
+            _set_request(self, request)
+        return request
 
     @property
     def placement(self) -> tuple[DeviceAllocation, ...]:
@@ -152,13 +161,14 @@ class DeviceDecision:
 
 
 _set_placement = DeviceDecision.__dict__["_placement"].__set__
-_make = Maker(
+_set_request = DeviceDecision.__dict__["_request"].__set__
+maker = Maker(
     DeviceDecision,
     (
-        *("request", "outcome", "node", "victims", "reservation", "counts", "impossible"),
+        *("_request", "outcome", "node", "victims", "reservation", "counts", "impossible"),
         *("_plan", "_cluster", "_inventory", "_of_all", "_placement", "_mark"),
     ),
-).make
+)
 
 
 class _LoosePlan:
@@ -200,7 +210,7 @@ def made_decision(
     :param impossible: no node could serve it, were all idle and healthy.
     """
     outcome = "wait" if plan is None else ("preempt" if victims else "bind")
-    return _make(  # type: ignore[no-any-return]
+    return maker.make(  # type: ignore[no-any-return]
         (
             request,
             outcome,

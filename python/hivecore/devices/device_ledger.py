@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Literal, Self, get_args
 
-from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_name, as_text
+from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore._trial import Trials
@@ -154,6 +154,12 @@ class DeviceLedger(Trials, Stateful):
         with self._lock:
             return len(self._owners.numbers)
 
+    def has_all(self, names: Iterable[str]) -> bool:
+        """Whether each of these has devices."""
+        wanted = set(as_tuple(names, "names"))
+        with self._lock:
+            return wanted <= self._owners.numbers.keys()
+
     def node_of(self, name: str) -> str:
         """The node that an owner is on."""
         with self._lock:
@@ -175,6 +181,15 @@ class DeviceLedger(Trials, Stateful):
         """
         with self._lock:
             self._owners.release(name)
+
+    def release_many(self, names: Iterable[str]) -> None:
+        """Take back all devices of several owners, see ``release``; or of none, if one has none."""
+        given = dict.fromkeys(as_tuple(names, "names"))
+        with self._lock:
+            for name in given:
+                self._owners.number(name)
+            for name in given:
+                self._owners.release(name)
 
     def rename(self, name: str, new: str) -> None:
         """An owner has another name from now on; its devices stay its own. Cost: O(1), of users of

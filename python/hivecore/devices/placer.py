@@ -11,15 +11,13 @@ from hivecore._arguments import (
     as_choice,
     as_instance,
     as_int,
-    as_name,
     as_text,
     as_tuple,
 )
 from hivecore._trial import Transaction
-from hivecore.devices._numbers import Masks
 from hivecore.devices._owners import Charges, Held
 from hivecore.devices.device_allocation import DeviceAllocation
-from hivecore.devices.device_decision import DeviceDecision, made_decision
+from hivecore.devices.device_decision import DeviceDecision, made_decision, maker
 from hivecore.devices.device_ledger import POLICIES, DeviceLedger, Policy
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES, Feasibility, count_codes
@@ -133,7 +131,7 @@ class DevicePlacer(DeviceLedger):
                 raise ValueError("preemptible: not together with reserved='only'")
         chosen = None
         if gpus is not None:
-            chosen = _as_minors(gpus)
+            chosen = as_tuple(gpus, "gpus")
             if names is None or len(names) != 1 or may_leave or wish is not _NO_WISH:
                 raise ValueError("gpus: only with one node, and with nothing else")
         with self._lock:
@@ -145,7 +143,7 @@ class DevicePlacer(DeviceLedger):
             query = self._nodes.query(request)
             only = None if names is None else [self._nodes.number(name) for name in names]
             if chosen is not None and only is not None:
-                masks = self._nodes.visible_with(only[0], chosen)
+                masks = self._nodes.choice(only[0], chosen)
                 return self._on_devices(request, query, number, only[0], masks)
             if wish is _NO_WISH:
                 decision = self._anywhere(request, query, number, only)
@@ -194,7 +192,7 @@ class DevicePlacer(DeviceLedger):
         query: Any,
         policy: int,
         number: int,
-        masks: Masks | None,
+        masks: Any,
         designated: Charges | None = None,
     ) -> DeviceDecision:
         """The decision for these devices of one node; ``None``: all of them."""
@@ -435,37 +433,20 @@ class DevicePlacer(DeviceLedger):
         :raises ValueError: an owner has devices already, is named twice or has no name, or there
             are not as many places as owners.
         """
-        if type(request) is not DeviceRequest:
-            as_instance(request, "request", DeviceRequest)
+        as_instance(request, "request", DeviceRequest)
         given, all_places = as_tuple(owners, "owners"), as_tuple(places, "places")
-        if len(given) != len(all_places):
-            raise ValueError("places: must be a node and GPUs for each owner")
         with self._lock:
-            nodes, how, query = self._nodes, self._policy_number(None), self._nodes.query(request)
-            names: dict[str, Any] = {}  # with the devices that each may have
-            for owner, place in zip(given, all_places, strict=True):
-                name = owner if type(owner) is str and owner else as_name(owner, "owners")
-                pair = place if type(place) is tuple else as_tuple(place, "places")
-                if len(pair) != 2:
-                    raise ValueError("places: must be a node and GPUs for each owner")
-                if name in names or name in self._owners.numbers:
-                    raise ValueError("owners: one has devices already, or is named twice")
-                number = nodes.number(pair[0])
-                names[name] = number, nodes.visible_with(number, _as_minors(pair[1]))
-            taken = self._core.take(query, how, [*names.values()])
+            how, query = self._policy_number(None), self._nodes.query(request)
+            taken = self._core.take(query, how, request, given, all_places, self, maker)
             if isinstance(taken, tuple):
-                at, code = taken
-                name, (number, masks) = [*names.items()][at]
-                look = self._core.examine(query, how, number, masks, idle=True)
+                name, number, choice, code = taken
+                look = self._core.examine(query, how, number, choice, idle=True)
                 waiting = request.replace(name=name)
                 return (self._waiting(waiting, ((CODES[code], 1),), look[0] != 0),)
-            decisions = []
-            for name, (number, plan) in zip(names, taken, strict=True):
-                self._owners.book(name, number, request.priority)
-                if how == _FGD:
+            if how == _FGD:
+                for _ in taken:
                     self._mix.see(request)
-                decisions.append(self._bound(request.replace(name=name), plan, "", False))
-            return tuple(decisions)
+            return tuple(taken)
 
     def reserve(self, decision: DeviceDecision, *, restricted: bool = False) -> None:
         """Carry out a decision to bind for a reservation: its devices are held for those whose
@@ -541,10 +522,3 @@ def _draw_number(name: str) -> int:
 
 def _as_owners(names: Iterable[str]) -> frozenset[str]:
     return frozenset([as_text(name, "preemptible") for name in as_tuple(names, "preemptible")])
-
-
-def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:
-    minors = gpus if type(gpus) is tuple else as_tuple(gpus, "gpus")
-    if {*map(type, minors)} - {int}:
-        return tuple([as_int(minor, "gpus", 0, 2**31 - 1) for minor in minors])
-    return minors

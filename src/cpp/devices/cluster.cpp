@@ -54,7 +54,8 @@ bool is_sharing(Policy policy) {
 }  // namespace
 
 std::uint64_t Query::bytes() const {
-    std::uint64_t sum = sizeof *this + 8 * fitted.capacity();
+    std::uint64_t sum =
+        sizeof *this + 8 * fitted.capacity() + sizeof(Charge) * chosen.charges.capacity();
     for (const auto& ranking : rankings) {
         sum += sizeof(Answer) * ranking.answers.capacity() + 8 * ranking.tree.capacity() +
                sizeof(Capacity) * ranking.capacities.capacity();
@@ -698,6 +699,38 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, c
     }
     return decide(query, policy, node, {}, words.data(), sight.visible, !sight.designated.empty(),
                   charges, idle);
+}
+
+const LastChoice& DeviceCluster::choose_of(Query& query, Policy policy, std::int32_t node,
+                                           const Visible& visible) {
+    auto& chosen = query.chosen;
+    const auto state = nodes_[node].state;
+    const bool is_known = state >= 0 && chosen.state == state &&
+                          chosen.born == states_.born(state) && chosen.policy == policy &&
+                          chosen.cpu == most_cpu_ && chosen.memory == most_memory_ &&
+                          chosen.visible == visible;
+    if (is_known) {
+        return chosen;
+    }
+    chosen.state = -1;
+    chosen.charges.clear();
+    chosen.idle = false;
+    ++chosen.number;
+    if (state < 0) {
+        chosen.verdict = {Code::kNoDevices, kGpu};
+        return chosen;
+    }
+    chosen.verdict = decide(query, policy, node, {}, states_.words(state), &visible, false,
+                            &chosen.charges, &chosen.idle);
+    if (policy != Policy::kRandom && policy != Policy::kFgd) {  // these go by more than the state
+        chosen.state = state;
+        chosen.born = states_.born(state);
+        chosen.policy = policy;
+        chosen.cpu = most_cpu_;
+        chosen.memory = most_memory_;
+        chosen.visible = visible;
+    }
+    return chosen;
 }
 
 Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Draw draw,

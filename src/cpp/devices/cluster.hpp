@@ -67,6 +67,19 @@ struct AnswerColumns {
     std::int64_t* scores = nullptr;
 };
 
+// What `DeviceCluster::choose_of` has chosen last: it holds for every node in the same state.
+struct LastChoice {
+    StateId state = -1;  // -1: nothing that holds for others
+    std::uint32_t born = 0;
+    Policy policy = Policy::kBinPack;
+    std::int64_t cpu = 0, memory = 0;  // see Circumstances
+    Visible visible;
+    Verdict verdict{Code::kFits, kGpu};
+    std::vector<Charge> charges;
+    bool idle = false;
+    std::uint64_t number = 0;  // how often something was chosen
+};
+
 struct Query {
     explicit Query(Request given)
         : request(std::move(given)),
@@ -78,6 +91,7 @@ struct Query {
     std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
     std::array<Ranking, kPolicies> rankings;      // by policy
     std::vector<std::int8_t> possible;  // by shape, of an idle and healthy node; -1: not known
+    LastChoice chosen;
 
     std::uint64_t bytes() const;
 };
@@ -175,6 +189,9 @@ class DeviceCluster {
     // Whether a node serves it so; what it gives then, unless that is not asked for.
     Verdict examine(Query& query, Policy policy, std::int32_t node, const Sight& sight,
                     std::vector<Charge>* charges, bool* idle);
+    // The same for some devices of a node; what holds for others in its state is kept.
+    const LastChoice& choose_of(Query& query, Policy policy, std::int32_t node,
+                                const Visible& visible);
     // Whether one of these nodes, or of the first so many where `nodes` is nullptr, would serve it
     // idle and healthy.
     bool is_possible(Query& query, const std::int64_t* nodes, std::int64_t count);

@@ -4,17 +4,6 @@ ctypedef span[const int32_t] Numbers
 
 
 cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
-    cdef cppclass ChargeRecord "hivecore::devices::Charge":
-        DeviceType type
-        ExclusiveNumber exclusive
-        int32_t minor
-        int32_t function
-        int32_t template_name
-        int64_t* amounts
-
-    cdef enum CodeNumber "hivecore::devices::Code":
-        pass
-
     cdef cppclass VisibleDevices "hivecore::devices::Visible":
         WideMask& operator[](size_t) noexcept
 
@@ -35,10 +24,6 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int64_t cpu
         Labels models
         int64_t weight
-
-    cdef cppclass VerdictRecord "hivecore::devices::Verdict":
-        CodeNumber code
-        DeviceType type
 
     cdef cppclass WorthRecord "hivecore::devices::Worth":
         int preferred
@@ -93,6 +78,9 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         VerdictRecord through(
             QueryKernel&, PolicyNumber, int32_t, uint32_t, DrawRecord, vector[ChargeRecord]&,
             bool_t&, WorthRecord&
+        ) except +
+        const ChosenRecord& choose_of(
+            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices&
         ) except +
         bool_t is_possible(QueryKernel&, const int64_t*, int64_t) except +
         string audit() except +
@@ -191,6 +179,7 @@ cdef class Plan:
     cdef readonly int32_t node
     cdef bool_t is_idle
     cdef vector[ChargeRecord] charged
+    cdef Told told  # shared by plans of equal charges; None: there are no others
 
     def __cinit__(self, node, charges, idle):
         self.node = <int32_t> within(node, 0, MOST_NODES - 1)
@@ -210,13 +199,15 @@ cdef class Plan:
     def minors(self, tuple types not None):
         """A (name, minors, ascending) for each type, in the order of its first charge.
 
-        :param types: the name of each type.
+        :param types: the name of each type, always the same.
         """
         cdef size_t i
         cdef int type_
         cdef int last = -1
         cdef list of = None
         cdef dict found = {}
+        if self.told is not None and self.told.minors is not None:
+            return self.told.minors
         for i in range(self.charged.size()):
             type_ = <int> self.charged[i].type
             if type_ != last:
@@ -225,13 +216,61 @@ cdef class Plan:
             of.append(self.charged[i].minor)
         for of in found.values():
             of.sort()
-        return tuple([(name, tuple(of)) for name, of in found.items()])
+        minors = tuple([(name, tuple(of)) for name, of in found.items()])
+        if self.told is not None:
+            self.told.minors = minors
+        return minors
 
 
 cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
-    cdef Plan plan = Plan.__new__(Plan, node, (), bool(idle))
+    cdef Plan plan = Plan.__new__(Plan, 0, (), False)
+    plan.node = node
+    plan.is_idle = idle
     plan.charged.swap(charges)
     return plan
+
+
+@cython.final
+cdef class Choice:
+    """Choice(masks)\n--\n\nThe only devices to use, by type: the bits of an int for each."""
+
+    cdef VisibleDevices masks
+
+    def __cinit__(self, masks):
+        cdef int i
+        for i in range(TYPES):
+            (&self.masks[i])[0] = as_mask(masks[i])
+
+
+cdef bint are_ints(object values):
+    """Whether it is a tuple of plain ints."""
+    cdef int i
+    if type(values) is not tuple:
+        return False
+    for i in range(len(<tuple> values)):
+        if type((<tuple> values)[i]) is not int:
+            return False
+    return True
+
+
+cdef int book_all(book, dict names, const vector[int32_t]& owners, priority) except -1:
+    """See `hivecore.devices._owners.Owners.book`."""
+    cdef size_t at = 0
+    cdef dict numbers = book.numbers, by_number = book.names
+    undo = book.undo
+    if undo.is_on:
+        forget, add = book._forget, undo.add
+        for name in names:
+            add((forget, name, owners[at]))
+            at += 1
+        at = 0
+    for name in names:
+        numbers[name] = owners[at]
+        by_number[owners[at]] = name
+        if priority:
+            book.priorities[name] = priority
+        at += 1
+    return 0
 
 
 @cython.final
@@ -365,52 +404,101 @@ cdef class DeviceKernel(KernelObject):
             return -1
         return self.kernel.charge(plan.node, plan.charged)
 
-    def take(self, Query query not None, policy, places):
-        """Choose and charge devices for owners in turn, all or none, each on a node of its own.
+    def take(
+        self, Query query not None, policy, request, tuple owners not None,
+        tuple places not None, cluster, Maker decisions not None
+    ):
+        """Choose and charge devices for pods that are alike in turn, for all or for none.
 
-        :param places: of each owner (node, masks of the devices to use by type).
-        :returns: (owner, plan) of each; or (index, code) of the first that gets nothing.
+        :param owners: the name of each pod.
+        :param places: the node and the only GPUs of each.
+        :param cluster: has ``_nodes`` and ``_owners``, and books the pods there.
+        :param decisions: makes their decisions.
+        :returns: a list of the decisions; or the name, node, choice and code of the first pod that
+            gets nothing.
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
-        cdef vector[VisibleDevices] masks
         cdef vector[ChargeRecord] charges
-        cdef vector[int32_t] owners
-        cdef list nodes = []
-        cdef list plans = []
-        cdef SightRecord sight
-        cdef VerdictRecord verdict
+        cdef vector[int32_t] numbers, taken
+        cdef const ChosenRecord* chosen
+        cdef int code = 0
         cdef bool_t alone
-        cdef int i
-        cdef size_t at, taken
-        for node, visible in places:
-            nodes.append(node)
-            masks.resize(masks.size() + 1)
-            for i in range(TYPES):
-                (&masks.back()[i])[0] = as_mask(visible[i])
+        cdef uint64_t number_of
+        cdef Plan plan
+        cdef dict names = {}
+        cdef list choices = []
+        cdef list made = []
+        cdef Choice choice
+        cdef Py_ssize_t at = 0
+        nodes, book = cluster._nodes, cluster._owners
+        cdef dict held = book.numbers, by_name = nodes.by_name, seen = {}
+        cdef list inventories = nodes.inventories
+        inventory = None
+        if len(owners) != len(places):
+            raise ValueError("places: must be a node and GPUs for each owner")
+        for name, place in zip(owners, places):
+            if type(name) is not str or not name:
+                name = as_name(name, "owners")
+            if type(place) is not tuple:
+                place = as_tuple(place, "places")
+            if len(<tuple> place) != 2:
+                raise ValueError("places: must be a node and GPUs for each owner")
+            if name in names or name in held:
+                raise ValueError("owners: one has devices already, or is named twice")
+            node, gpus = place
+            number = by_name.get(node) if type(node) is str else None
+            if number is None:
+                number = nodes.number(node)
+            if inventory is None or inventories[number] is not inventory:
+                inventory, seen = nodes.choices_of(number)
+            found = seen.get(gpus) if are_ints(gpus) else None
+            if found is None:
+                found = nodes.choice(number, gpus)
+            numbers.push_back(self.as_node(number))
+            choices.append(found)
+            names[name] = None
         guard.lock(self.mutex)
         self.use(query)
-        for at in range(masks.size()):
-            sight.visible = &masks[at]
-            charges.clear()
-            alone = False
-            try:
-                number = self.as_node(nodes[at])
-                verdict = self.kernel.examine(
-                    query.kernel[0], how, <int32_t> number, sight, &charges, &alone
+        try:
+            for name in names:
+                choice = choices[at]
+                chosen = &self.kernel.choose_of(query.kernel[0], how, numbers[at], choice.masks)
+                code, alone, number_of = <int> chosen.verdict.code, chosen.idle, chosen.number
+                if code != 0:
+                    break
+                # A new object may start a collection, whose finalizers may ask the query, too.
+                charges = chosen.charges
+                taken.push_back(self.kernel.charge(numbers[at], charges))
+                if query.told is None or query.told_number != number_of:
+                    query.told, query.told_number = Told.__new__(Told), number_of
+                plan = as_plan(numbers[at], charges, alone)
+                plan.told = query.told
+                made.append(
+                    decisions.make(
+                        (
+                            (request, name), "bind", nodes.names[numbers[at]], (), "", (), False,
+                            plan, cluster, inventories[numbers[at]], False, None,
+                            nodes.marks[numbers[at]],
+                        )
+                    )
                 )
-                if <int> verdict.code == 0:
-                    owners.push_back(self.kernel.charge(<int32_t> number, charges))
-                    plans.append(as_plan(<int32_t> number, charges, alone))
-                    continue
-            except BaseException:
-                for taken in range(owners.size()):
-                    self.kernel.refund(owners[owners.size() - 1 - taken])
-                raise
-            for taken in range(owners.size()):
-                self.kernel.refund(owners[owners.size() - 1 - taken])
-            return at, <int> verdict.code
-        return [(owners[at], plans[at]) for at in range(owners.size())]
+                at += 1
+            else:
+                book_all(book, names, taken, request.priority)
+                return made
+        except BaseException:
+            self.refund_all(taken)
+            raise
+        self.refund_all(taken)
+        return name, numbers[at], choices[at], code
+
+    cdef int refund_all(self, const vector[int32_t]& owners) except -1:
+        """The last first."""
+        cdef size_t last
+        for last in range(owners.size(), 0, -1):
+            self.kernel.refund(owners[last - 1])
+        return 0
 
     def charge(self, node, charges):
         """Number of a new owner, whether or not there is so much."""
@@ -613,14 +701,14 @@ cdef class DeviceKernel(KernelObject):
     ):
         """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
 
-        :param visible: masks of the devices to use, by type; None: all.
+        :param visible: a `Choice`, or masks of the devices to use, by type; None: all.
         :param plan: whether to make one if it fits; to choose takes longer than to look.
         :param designated: of the types in it the only devices, and the most of each; as `Plan.charges`.
         :param idle: as if all owners had left, and all devices were healthy.
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
-        cdef VisibleDevices masks
+        cdef Choice chosen
         cdef SightRecord sight
         cdef vector[int32_t] gone
         cdef vector[ChargeRecord] charges
@@ -629,9 +717,8 @@ cdef class DeviceKernel(KernelObject):
         cdef VerdictRecord verdict
         cdef int i
         if visible is not None:
-            for i in range(TYPES):
-                (&masks[i])[0] = as_mask(visible[i])
-            sight.visible = &masks
+            chosen = visible if type(visible) is Choice else Choice.__new__(Choice, visible)
+            sight.visible = &chosen.masks
         if as_flag(plan, "plan"):
             made = &charges
         cdef vector[ChargeRecord] named = as_charges(designated)

@@ -10,6 +10,14 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
     cdef enum PolicyNumber "hivecore::devices::Policy":
         pass
 
+    cdef cppclass ChargeRecord "hivecore::devices::Charge":
+        DeviceType type
+        ExclusiveNumber exclusive
+        int32_t minor
+        int32_t function
+        int32_t template_name
+        int64_t* amounts
+
     cdef cppclass LabelRule:
         Labels numbers
         bool_t is_negative
@@ -36,6 +44,19 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int32_t isolation
         Labels models
         LinksNumber links
+
+    cdef enum CodeNumber "hivecore::devices::Code":
+        pass
+
+    cdef cppclass VerdictRecord "hivecore::devices::Verdict":
+        CodeNumber code
+        DeviceType type
+
+    cdef cppclass ChosenRecord "hivecore::devices::LastChoice":
+        VerdictRecord verdict
+        vector[ChargeRecord] charges
+        bool_t idle
+        uint64_t number
 
     cdef cppclass QueryKernel "hivecore::devices::Query":
         QueryKernel(RequestRecord) except +
@@ -77,11 +98,20 @@ cdef NeedRecord as_need(object value) except *:
 
 
 @cython.final
+cdef class Told:
+    """What plans of equal charges have in words, once somebody has asked."""
+
+    cdef tuple minors
+
+
+@cython.final
 cdef class Query:
     """Query(needs, joint, same_switch, partition, bandwidth, isolation, models, links=0)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
 
     cdef QueryKernel* kernel
     cdef object core  # whose answers they are; None: nobody's yet
+    cdef Told told  # of the last choice
+    cdef uint64_t told_number
 
     def __cinit__(
         self, needs, joint, same_switch, partition, bandwidth, isolation, models, links=0
