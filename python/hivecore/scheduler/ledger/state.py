@@ -197,12 +197,12 @@ class State(Trials):
 
         :raises InvariantError: its state does not allow the transition.
         """
-        step, name, before = TRANSITIONS[transition], live.job.name, live.state
-        if before not in step.sources:
-            raise InvariantError(f"job {name!r} is {before}: no transition {transition!r}")
+        sources, target, event, reads = TRANSITIONS[transition]
+        if (before := live.state) not in sources:
+            raise InvariantError(f"job {live.job.name!r} is {before}: no transition {transition!r}")
         live.note(self.log)
-        live.state = step.target
-        old, new = _LISTS.get(before), _LISTS.get(step.target)
+        name, live.state = live.job.name, target
+        old, new = _LISTS.get(before), _LISTS.get(target)
         if old != new:
             if old is not None:
                 jobs = getattr(self, old)
@@ -214,18 +214,18 @@ class State(Trials):
                 jobs[name] = live
         if self.losses is not None or self.relief is not None:
             self.note_change(name)
-        if name in self.promised and step.target not in (PENDING, LENT):
+        if name in self.promised and target not in (PENDING, LENT):
             self.promise_no_more(name)
-        if step.reads or (step.reads is False and old == "running"):
-            self.stages.read(name, step.reads)
-        if step.target == GONE:
+        if reads or (reads is False and old == "running"):
+            self.stages.read(name, reads)
+        if target == GONE:
             self.log.note(self._bring_back, live)
             self.drop(live)
             if live.extra_of in self.jobs:
                 self.jobs[live.extra_of].extras.pop(name, None)
             self.stages.go(name)
-        if step.event and self.waiting.by_key:
-            self.waiting.touch(((step.event, name),))
+        if event and self.waiting.by_key:
+            self.waiting.touch(((event, name),))
 
     def restart(self, live: Live, now: float) -> None:
         """Record that a running job has moved: it starts from nothing."""

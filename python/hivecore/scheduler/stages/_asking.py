@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-__all__ = ["asks"]
+__all__ = ["answer", "asks"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -14,16 +14,24 @@ _S = TypeVar("_S")
 def asks(
     kind: type[_S], method: Callable[Concatenate[_S, _P], _R], otherwise: _R
 ) -> Callable[Concatenate[Any, _P], _R]:
-    """A method of all stages that calls the method of one stage.
+    """A method of all stages that calls the method of one stage, once `answer` has bound it.
 
     :param kind: the class of that stage.
     :param otherwise: returned if there is no such stage.
     """
-    name = method.__name__
 
     @wraps(method)
     def ask(stages: Any, /, *args: Any) -> Any:
-        stage = stages.of_kind.get(kind)
-        return otherwise if stage is None else getattr(stage, name)(*args)
+        return otherwise
 
+    ask.asked = kind, method.__name__  # type: ignore[attr-defined]
     return cast(Callable[Concatenate[Any, _P], _R], ask)
+
+
+def answer(stages: Any) -> None:
+    """Let the stages that there are, ``stages.of_kind``, answer for all together."""
+    for kind in type(stages).__mro__:
+        for name, method in vars(kind).items():
+            of, asked = getattr(method, "asked", (None, ""))
+            if of in stages.of_kind:
+                setattr(stages, name, getattr(stages.of_kind[of], asked))

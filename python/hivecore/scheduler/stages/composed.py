@@ -1,6 +1,6 @@
 """The stages of a scheduler as one object."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from hivecore.quotas import QuotaTree
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.sharing import Sharing
-from hivecore.scheduler.stages._asking import asks
+from hivecore.scheduler.stages._asking import answer, asks
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.cells import CellStage
@@ -107,6 +107,7 @@ class Composed(Trials):
         self.tries, self.growing, self.log = tries, growing, log or UndoLog()
         self.all = [*stages]
         self.of_kind: dict[type[Any], Any] = {type(stage): stage for stage in self.all}
+        answer(self)
         stage_of = self.of_kind.get
         self._quotas: QuotaStage | None = stage_of(QuotaStage)
         self._place: Place | None = stage_of(CellStage) or stage_of(TopologyStage)
@@ -144,9 +145,13 @@ class Composed(Trials):
         self._ending = [
             (part._rewind, part._keep, part._lock.__exit__) for part in reversed(self._parts)
         ]
-        #: for each action, the stages that take part in it
-        self._acting = {
-            action: [stage for stage in self.all if action in _ACTIONS_OF[type(stage)]]
+        #: for each action, the stages that take part in it: name and bound method
+        self._acting: dict[str, list[tuple[str, Callable[..., None]]]] = {
+            action: [
+                (stage.name, getattr(stage, action))
+                for stage in self.all
+                if action in _ACTIONS_OF[type(stage)]
+            ]
             for action in _ACTIONS
         }
         #: is notified of changes; None: during trials

@@ -99,7 +99,10 @@ class DeviceStage(Stage):
                 end = i + 1
                 while end < len(pods) and requests[end] is request:
                     end += 1
-                owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
+                if end - i == len(pods):
+                    owners = unit.device_owners()
+                else:
+                    owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
                 decisions = part.allocate_many(request, owners, places[i:end])
                 decision = decisions[-1]
                 if decision.outcome == "wait":
@@ -162,8 +165,7 @@ class DeviceStage(Stage):
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
         """Release the devices of all pods of a unit."""
-        for name in unit.device_owners():
-            self.part.release(name)
+        self.part.release_many(unit.device_owners())
 
     def rebook(self, change: Rebooking) -> None:
         """Release the devices of pods that have left; the others keep theirs."""
@@ -179,9 +181,10 @@ class DeviceStage(Stage):
 
     def check_holds(self, unit: Unit) -> None:
         """Raise `KeyError` unless all pods that requested devices have some."""
-        for name in unit.device_owners():
-            if name not in self.part:
-                raise KeyError(f"pod {name!r} has no devices any more")
+        names = unit.device_owners()
+        if not self.part.has_all(names):
+            name = next(name for name in names if name not in self.part)
+            raise KeyError(f"pod {name!r} has no devices any more")
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Pass the devices to another job."""

@@ -117,12 +117,13 @@ class Stages(Composed):
 
     def _each(self, action: str, of: Unit | Offer | Rebooking, *arguments: Any) -> None:
         """Call a method of all stages; if it raises, a note names the stage."""
-        stage: Any = None
+        stage = ""
         try:
-            for stage in self._acting[action]:
-                getattr(stage, action)(of, *arguments)
+            for name, act in self._acting[action]:
+                stage = name
+                act(of, *arguments)
         except BaseException as error:
-            error.add_note(f"{stage.name}: {action} of {of.name!r}")
+            error.add_note(f"{stage}: {action} of {of.name!r}")
             raise
 
     def submit(self, unit: Unit) -> None:

@@ -77,6 +77,7 @@ class Kind:
         "_hosts",
         "affinity_group",
         "amounts",
+        "device_ends",
         "devices",
         "first_pods",
         "gpus",
@@ -95,6 +96,8 @@ class Kind:
 
     #: the devices that each pod requests; None: none
     devices: list[DeviceRequest | None]
+    #: what follows the job's name in the owner names of its first pods' devices
+    device_ends: tuple[str, ...]
     #: what a unit requests of cells; raises ValueError if cells do not support it
     affinity_group: AffinityGroup
     #: what a unit requests of its quota
@@ -165,6 +168,10 @@ class Kind:
             devices += [_devices(role, self.job, self._hosts)] * pods
         return devices
 
+    def _build_device_ends(self) -> tuple[str, ...]:
+        pods = zip(self.first_pods, self.devices, strict=True)
+        return tuple(f"/{role}/{number}" for (role, number), request in pods if request is not None)
+
     def _build_affinity_group(self) -> AffinityGroup:
         job, where = self.job, self.job.where
         return AffinityGroup(
@@ -197,6 +204,7 @@ class Kind:
 
 _BUILT: dict[str, Callable[[Kind], Any]] = {
     "affinity_group": Kind._build_affinity_group,
+    "device_ends": Kind._build_device_ends,
     "devices": Kind._build_devices,
     "first_pods": Kind._build_first_pods,
     "grows": Kind._build_grows,
@@ -287,6 +295,8 @@ class Unit:
         placed = pods
         if 0 < len(self.placed) < len(pods):
             placed = tuple([Pod(pod.role, pod.index) for pod in self.placed])
+        elif pods is self.kind.first_pods:
+            return [job + end for end in self.kind.device_ends]
         return [
             f"{job}/{pod[0]}/{pod[1]}"
             for pod, request in zip(pods, self.kind.devices, strict=True)
