@@ -6,8 +6,8 @@ throughput  jobs of `true` on one GPU each, as many per second as are submitted 
             same turn, the median of all. What a job costs of the CPU, in slurmctld, in the broker
             and in the commands that it runs, depends less on what else the machine does
 placement   jobs of whole nodes on a tree of switches (leaves of four nodes): leaf switches beyond
-            the fewest that a job could have, makespan and mean wait, each from the same jobs
-            submitted at the same times
+            the fewest that a job could have, makespan and mean wait. The contenders run at the same
+            time, each on a cluster of its own: the same jobs, submitted at the same times
 
 slurmctld and emulated nodes run on this machine (Debian's slurmctld, slurmd, slurm-client, munge
 and slurm-wlm-basic-plugins, as root); without them nothing is measured.
@@ -15,8 +15,10 @@ and slurm-wlm-basic-plugins, as root); without them nothing is measured.
 
 import os
 import resource
+import signal
 import subprocess
 from collections.abc import Callable, Iterable
+from multiprocessing import Barrier, Lock, Pool
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -38,6 +40,7 @@ harness.sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
+INTERVAL = 0.2  # seconds between two looks of the broker
 
 # What decides -> options of the broker; Slurm has sched/backfill.
 DECIDES: dict[str, dict[str, Any] | None] = {
@@ -45,6 +48,10 @@ DECIDES: dict[str, dict[str, Any] | None] = {
     "hivecore": {},
     "hivecore, --switch-wait 0": {"switch_wait": 0.0},
 }
+
+
+STARTS = Lock()  # two clusters that start together might choose the same ports
+BEGIN = Barrier(len(DECIDES))
 
 
 class Commands:
@@ -137,8 +144,8 @@ def brokered(jobs: int) -> dict[str, float]:
 
     scheduler.decide = timed  # type: ignore[method-assign]
     submitting = users(jobs, "-H")
-    until(lambda: submitting.poll() is not None, step, 0.2)
-    until(lambda: not jobs_left(), step, 0.1)
+    until(lambda: submitting.poll() is not None, step, INTERVAL)
+    until(lambda: not jobs_left(), step, INTERVAL)
     return {**run.seconds, "decide": spent["decide"], "cpu": spent["broker"], "commands": run.cpu}
 
 
@@ -184,7 +191,7 @@ def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
     rng = Random(seed)
     sizes = (1, 1, 2, 2, 3, 4, 6)
     return [
-        (rng.uniform(0.2, 0.8), rng.choice(sizes), round(rng.uniform(1.0, 8.0), 1))
+        (rng.uniform(0.8, 3.2), rng.choice(sizes), round(rng.uniform(4.0, 32.0), 1))
         for _ in range(count)
     ]
 
@@ -211,7 +218,7 @@ def placed(
         broker = None if options is None else broker_of(run_command, **options)
         thread.start()
         step = (lambda: broker.step(time())) if broker else lambda: None
-        until(lambda: not (thread.is_alive() or jobs_left()), step, 0.2)
+        until(lambda: not (thread.is_alive() or jobs_left()), step, INTERVAL)
         extra, waits, ends = 0, [], []
         for name, (asked_at, nodes) in submitted.items():
             where, began, ended = (Path(folder) / name).read_text().split()
@@ -223,13 +230,28 @@ def placed(
     return {"extra_leaves": extra, "makespan_s": max(ends) - first, "mean_wait_s": mean(waits)}
 
 
+def contend(seed: int, jobs: int, name: str) -> dict[str, Any]:
+    """One contender, in a process of its own."""
+    with TemporaryDirectory() as folder:
+        with STARTS:
+            slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
+        os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
+        try:
+            BEGIN.wait(120)
+            figures = placed(mix(seed, jobs), DECIDES[name])
+        finally:
+            slurm.close()
+    return {"seed": seed, "jobs": jobs, "decides": name, **figures}
+
+
 def placement(jobs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
     rows = []
-    for seed in seeds:
-        for name in DECIDES if seed % 2 else reversed(DECIDES):
-            figures = placed(mix(seed, jobs), DECIDES[name])
-            rows.append({"seed": seed, "jobs": jobs, "decides": name, **figures})
-            print(rows[-1], flush=True)
+    ends = signal.SIGTERM, signal.default_int_handler  # so that Slurm's daemons end as well
+    with Pool(len(DECIDES), signal.signal, ends, maxtasksperchild=1) as pool:
+        for seed in seeds:
+            its = pool.starmap(contend, [(seed, jobs, name) for name in DECIDES], chunksize=1)
+            rows += its
+            print(*its, sep="\n", flush=True)
     return rows
 
 
@@ -239,11 +261,11 @@ def main() -> int:
         print(f"skipped, as root is needed, and: {', '.join(MISSING) or 'nothing else'}")
         return 0
     small = arguments.smoke
+    save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(4)))))
     with TemporaryDirectory() as folder:
         slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
         os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
         try:
-            save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(4)))))
             controller = slurm.processes["slurmctld"].pid
             figures = throughput(*((20, 1) if small else (300, 8)), controller)
             save(arguments, "slurm_throughput", figures)

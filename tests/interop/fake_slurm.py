@@ -82,7 +82,7 @@ class FakeSlurm:
         if not self.answers:
             raise OSError("squeue: Unable to contact slurm controller (connect failure)")
         if command[0] == "squeue":
-            return "".join(self._row(job) for job in self.jobs.values())
+            return "".join(self._row(job) for job in reversed(self.jobs.values()))
         if command[0] == "sinfo":
             kinds = {node: "down*" if node in self.down else "idle" for node in self.free}
             return "".join(f"{n}|{kind}|gpu:{self.total}|64\n" for n, kind in kinds.items())

@@ -58,6 +58,16 @@ def test_held_jobs_start_where_the_scheduler_says():
     assert len(starts) == len(jobs) and len(starts["3"]) == 2
 
 
+def test_jobs_that_were_submitted_first_start_first():
+    world = World(nodes=2)
+    first, *others = (world.slurm.submit(1, 8) for _ in range(12))
+    world.step(2)
+    assert set(world.runs()) == {first, others[0]}
+    shadow = Shadow(scheduler_for(world.slurm, immediate=True), world.slurm)
+    shadow.step(1.0)
+    assert [row.job for row in shadow.rows if row.shadow] == [first, others[0]]
+
+
 def test_all_others_can_be_excluded_instead():
     world = World()
     world.begin(how="exclude")

@@ -9,6 +9,7 @@ shows in the next round. A job that runs elsewhere than decided is adopted where
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from math import inf
+from operator import attrgetter
 from typing import Any, Self
 
 from hivecore._arguments import as_choice, as_float
@@ -191,6 +192,7 @@ class Broker:
         if any(map(self._has_no_start, jobs)):
             self._read_nodes()
         changed = [job for job in jobs if not self._waits_as_before(job)]
+        changed.sort(key=attrgetter("number"))  # squeue begins with the latest
         self._jobs = {job.id: job for job in jobs}
         self._forget_ended()
         lines = [line for job in changed if job.waits for line in self._waits(job)]

@@ -102,6 +102,11 @@ class SlurmJob(Record, frozen=True):
         """Whether it has no nodes."""
         return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 
+    @property
+    def number(self) -> tuple[int, ...]:
+        """Its number, and that of an array's element: jobs were submitted in this order."""
+        return tuple(map(int, re.findall(r"\d+", self.id)))
+
 
 class SlurmNode(Record, frozen=True):
     """A node of Slurm.

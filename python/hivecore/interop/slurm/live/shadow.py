@@ -109,7 +109,7 @@ class Shadow:
         text = self._run(QUEUE)
         read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
         jobs = {job.id: job for job in read if job.job}
-        for job in sorted(jobs.values(), key=lambda job: job.waits):
+        for job in sorted(jobs.values(), key=lambda job: (job.waits, job.number)):
             self._see(job)
         for name, row in self._rows.items():
             if name not in jobs and name not in self._lengths:
