@@ -21,6 +21,7 @@ class FakeJob:
     restarts: int = 0
     begin: float = 0.0
     limit: str = "1:00:00"
+    dependency: str = "(null)"
 
 
 class FakeSlurm:
@@ -109,7 +110,8 @@ class FakeSlurm:
         nodes = compress_hostlist(job.nodes) if job.nodes else ""
         values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
         values += [f"gres:gpu:{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, job.limit]
-        values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)", "(null)"]
+        values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)"]
+        values += [job.dependency]
         return "|".join(map(str, values)) + "|\n"
 
     def _details(self, number):

@@ -1,5 +1,7 @@
 """`hivecore slurm` with commands of Slurm that print recorded texts."""
 
+import time
+
 import pytest
 from interop.fake_slurm import FakeSlurm
 
@@ -12,19 +14,26 @@ CONFIGURATION = """\
 JobSubmitPlugins        = {plugins}
 SelectType              = select/cons_tres
 SLURM_VERSION           = 22.05.8
+SchedulerParameters     = bf_continue,batch_sched_delay=1
 TopologyPlugin          = topology/none
+"""
+TREE = """\
+SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n[1-2]
+SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[3-4]
+SwitchName=spine Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=leaf[0-1]
 """
 
 
 @pytest.fixture
 def slurm(monkeypatch):
     fake, plugins = FakeSlurm(nodes=2), ["lua"]
+    fake.tree = ""
 
     def run(given, text=""):
         if given == ("scontrol", "show", "config"):
             return CONFIGURATION.format(plugins=",".join(plugins))
         if given == ("scontrol", "show", "topology"):
-            return ""
+            return fake.tree
         return fake(given, text)
 
     monkeypatch.setattr(command, "run_command", run)
@@ -41,7 +50,8 @@ def test_spec_prints_a_file_that_validates(slurm, tmp_path, capsys):
 
 def test_check_says_what_is_missing(slurm, capsys):
     assert cli.main(["slurm", "check"]) == 0
-    assert "yes      2 nodes have GPUs" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "yes      2 nodes have GPUs" in said and "yes      SchedulerParameters" in said
     assert cli.main(["slurm", "check", "--typed"]) == 1
     assert "MISSING  the GPUs of each node have types" in capsys.readouterr().out
 
@@ -56,6 +66,42 @@ def test_explain_and_a_dry_run_change_nothing(slurm, capsys):
         assert cli.main(["slurm", "explain", job]) == 1
         assert why in capsys.readouterr().out
     assert not slurm.obeyed
+
+
+def test_explain_says_what_else_a_job_waits_for(slurm, capsys):
+    slurm.free |= {f"n{i}": set(range(8)) for i in (3, 4)}
+    slurm.tree = TREE
+    for node in ("n1", "n3"):
+        job = slurm.submit(1, 8, held=False, wanted=(node,))
+    slurm.tick()
+    reasons = {
+        slurm.submit(1, 1, dependency="afterok:1(unfulfilled)"): "waits for other jobs",
+        slurm.submit(1, 1, begin=4e9): f"waits until {time.ctime(4e9)}",
+        slurm.submit(2, 8): "could start, but waits up to 300 s",
+        job: "running on n3",
+    }
+    for job, why in reasons.items():
+        cli.main(["slurm", "explain", job])
+        assert f"{job}: {why}" in capsys.readouterr().out
+
+
+def test_run_waits_for_a_controller_that_restarts(slurm, capsys, monkeypatch):
+    job, slurm.answers = slurm.submit(1, 8), False
+    later = [False, True]
+
+    def nap(seconds):
+        if not later:
+            raise KeyboardInterrupt
+        slurm.answers = later.pop(0)
+
+    monkeypatch.setattr(command.time, "sleep", nap)
+    with pytest.raises(KeyboardInterrupt):
+        cli.main(["slurm", "run"])
+    said = capsys.readouterr()
+    assert said.err.count("Unable to contact") == 2 and f"Start {job} on n1" in said.out
+    slurm.answers = False
+    with pytest.raises(SystemExit):
+        cli.main(["slurm", "run", "--rounds", "1"])
 
 
 def test_run_and_shadow_go_on_for_some_rounds(slurm, capsys):

@@ -107,6 +107,16 @@ class Broker:
     def __copy__(self) -> Self:
         return deepcopy(self)
 
+    @property
+    def jobs(self) -> dict[str, SlurmJob]:
+        """The jobs that ask for GPUs, as Slurm described them in the last round, by number."""
+        return self._jobs.copy()
+
+    @property
+    def switch_waits(self) -> dict[str, float]:
+        """By job that could start until when it waits for fewer switches, in seconds."""
+        return {name: end for name, end in self._close.items() if end < inf}
+
     def step(self, now: float) -> list[Action]:
         """One round: read Slurm, tell the scheduler, let it decide, tell Slurm.
 

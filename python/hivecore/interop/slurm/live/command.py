@@ -20,7 +20,8 @@ from hivecore.scheduler import Scheduler, Start, Wait
 __all__ = ["add_slurm_command"]
 
 _SETTING = re.compile(r"^(\w+)\s*= (.*?)\s*$", re.MULTILINE)
-
+_DELAY = re.compile(r"\bbatch_sched_delay=(\d+)")
+_SOONER = "SchedulerParameters=batch_sched_delay=1; else a released job may take 3 s to start"
 
 _Draw = Callable[[Mapping[str, Sequence[float]], int], None]
 
@@ -111,6 +112,7 @@ def _check(arguments: argparse.Namespace) -> int:
     nodes = [node for node in read_nodes(run_command(NODES)) if node.gpus]
     typed = all(node.types == tuple(f"i{i}" for i in range(node.gpus)) for node in nodes)
     plugins = settings.get("JobSubmitPlugins", "").split(",")
+    delay = _DELAY.search(settings.get("SchedulerParameters", ""))
     failed = 0
     for good, needed, what in (
         (bool(nodes), True, f"{len(nodes)} nodes have GPUs"),
@@ -118,6 +120,11 @@ def _check(arguments: argparse.Namespace) -> int:
         ("lua" in plugins, False, "JobSubmitPlugins=lua holds jobs; else each needs sbatch -H"),
         (typed, arguments.typed, "the GPUs of each node have types i0, i1 ...: they can be chosen"),
         ("none" not in settings.get("TopologyPlugin", "none"), False, "TopologyPlugin has a tree"),
+        (
+            delay is not None and int(delay[1]) < 3,
+            False,
+            "SchedulerParameters=batch_sched_delay=1: released jobs start sooner",
+        ),
     ):
         failed += needed and not good
         print(f"{'yes    ' if good else 'MISSING' if needed else 'no     '}  {what}")
@@ -136,13 +143,19 @@ def _read_only(written: list[str]) -> Callable[..., str]:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    broker = _broker(arguments, _read_only([]))
-    actions = broker.step(time.time())
-    name, scheduler = arguments.job, broker.scheduler
-    if name in broker.problems:
+    broker, now = _broker(arguments, _read_only([])), time.time()
+    actions = broker.step(now)
+    name, scheduler, job = arguments.job, broker.scheduler, broker.jobs.get(arguments.job)
+    if job is None:
+        print(f"{name}: Slurm has no such job with GPUs now")
+    elif name in broker.problems:
         print(f"{name}: {broker.problems[name]}")
     elif name not in scheduler:
-        print(f"{name}: there is no such job with GPUs, or it waits for a time or another job")
+        until = "for other jobs" if job.depends else f"until {time.ctime(job.start)}"
+        print(f"{name}: waits {until}")
+    elif name in broker.switch_waits:
+        seconds = broker.switch_waits[name] - now
+        print(f"{name}: could start, but waits up to {seconds:.0f} s for nodes at fewer switches")
     elif scheduler.state(name) == "pending":
         print(scheduler.explain(name).text)
     else:
@@ -166,7 +179,8 @@ def _rounds(arguments: argparse.Namespace) -> Iterator[float]:
 def _run(arguments: argparse.Namespace) -> None:
     written: list[str] = []
     run = _read_only(written) if arguments.dry_run else run_command
-    broker = _broker(arguments, run, how=arguments.how, switch_wait=arguments.switch_wait)
+    more = {"how": arguments.how, "switch_wait": arguments.switch_wait}
+    broker = _when_it_answers(lambda: _broker(arguments, run, **more), arguments)
     if arguments.dry_run:
         broker.step(time.time())
         print("".join(written), end="")
@@ -179,6 +193,18 @@ def _run(arguments: argparse.Namespace) -> None:
             if known.get(name) != why:
                 print(f"{now:.1f} {name}: {why}", file=sys.stderr, flush=True)
         known = dict(broker.problems)
+
+
+def _when_it_answers(begin: Callable[[], Broker], arguments: argparse.Namespace) -> Broker:
+    """Without a number of rounds, wait for a controller that restarts."""
+    while True:
+        try:
+            return begin()
+        except OSError as error:
+            if arguments.rounds is not None or arguments.dry_run or error.errno is not None:
+                raise  # with a number it is of a file or a program, not from Slurm
+            print(f"{time.time():.1f} {error}", file=sys.stderr, flush=True)
+        time.sleep(arguments.interval)
 
 
 def _line(action: Any) -> str:
