@@ -26,13 +26,13 @@ _DYING = 0.3  # seconds until a pod that is to end is gone
 _AT_ONCE = 16
 
 
-async def until(holds: Callable[[], Any], seconds: float = 60.0) -> float:
-    """The seconds until something comes about; more than these: infinite."""
+async def until(holds: Callable[[], Any], seconds: float = 60.0, pause: float = 0.005) -> float:
+    """The seconds until something comes about, looked at after each pause; more: infinite."""
     begin = perf_counter()
     while not holds():
         if perf_counter() - begin > seconds:
             return float("inf")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(pause)
     return perf_counter() - begin
 
 
@@ -169,7 +169,7 @@ class Cluster:
     async def seconds(self, begin: float, names: Iterable[str], limit: float = 60.0) -> float:
         """From the beginning until the last of these pods is bound."""
         wanted = set(names)
-        await until(lambda: len(self.bound(wanted)) == len(wanted), limit)
+        await until(lambda: len(self.bound(wanted)) == len(wanted), limit, 0.02)
         if len(self.bound(wanted)) < len(wanted):
             return float("inf")
         return max(self.bound_at[name] for name in wanted) - begin
