@@ -28,9 +28,9 @@ POLICIES = ["uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fifo
 @pytest.fixture(params=POLICIES)
 def cache(request):
     """Ten items of 1 to 10 bytes, 20 bytes of capacity, some accesses."""
-    made = PolicyCache(request.param, 10, 20, sizes=range(1, 11), seed=5)
-    made.access([0, 1, 2, 0, 3, 4, 0, 5, 6, 1, 2])
-    return made
+    built = PolicyCache(request.param, 10, 20, sizes=range(1, 11), seed=5)
+    built.access([0, 1, 2, 0, 3, 4, 0, 5, 6, 1, 2])
+    return built
 
 
 def bad_construction():

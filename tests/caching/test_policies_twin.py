@@ -276,9 +276,9 @@ def test_large_shuffles_are_the_twins_and_can_be_inverted(seed, items, data):
     epoch = data.draw(st.integers(0, 100))
     positions = data.draw(st.lists(st.integers(0, items - 1), min_size=1, max_size=5))
     shuffle, twin = EpochShuffle(seed, items), ShuffleTwin(seed, items)
-    found = shuffle.item(epoch, positions)
-    assert found.tolist() == [twin.item(epoch, position) for position in positions]
-    assert shuffle.position(epoch, found).tolist() == positions
+    item = shuffle.item(epoch, positions)
+    assert item.tolist() == [twin.item(epoch, position) for position in positions]
+    assert shuffle.position(epoch, item).tolist() == positions
 
 
 def chi_square(counts, expected):
@@ -323,16 +323,16 @@ def test_neighbours_epochs_and_seeds_of_a_large_shuffle_are_unrelated():
         assert abs(np.corrcoef(place, order)[0, 1]) < 5 / np.sqrt(n)
         assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 5 / np.sqrt(n)
         assert (order == place).sum() < 8
-    for one, other in combinations(orders, 2):
-        assert abs(np.corrcoef(one, other)[0, 1]) < 5 / np.sqrt(n)
-        assert (one == other).sum() < 8
+    for entry, other in combinations(orders, 2):
+        assert abs(np.corrcoef(entry, other)[0, 1]) < 5 / np.sqrt(n)
+        assert (entry == other).sum() < 8
 
 
 # --- the clairvoyant cache -----------------------------------------------------------------------
 
 
 class ClairvoyantMachine(RuleBasedStateMachine):
-    """Jobs come, go, and change their rates; the twin computes every next use anew."""
+    """Jobs come, go, and change their rates; the twin recomputes every next use."""
 
     @initialize(
         capacity=st.integers(1, 30), datasets=st.lists(st.integers(1, 25), min_size=1, max_size=3)
@@ -423,8 +423,8 @@ def test_next_uses_are_those_of_the_schedule(data, items, jobs, capacity):
     cache, twin = ClairvoyantCache(capacity, [items]), ClairvoyantTwin(capacity, [items])
     for job in range(jobs):
         rate = data.draw(st.sampled_from([0.7, 1.0, 2.0]))
-        for one in (cache, twin):
-            one.attach(job, 0, job, rate, 0.1 * job, epochs=3)
+        for entry in (cache, twin):
+            entry.attach(job, 0, job, rate, 0.1 * job, epochs=3)
     for job in range(jobs):
         count = data.draw(st.integers(0, 3 * items))
         cache.access(job, count)

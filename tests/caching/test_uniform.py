@@ -57,9 +57,9 @@ def test_odd_arrays_are_understood(cache):
         cache.access("d", items)
     assert cache.access("d", []) == 0
     assert cache.access("d", np.array([])) == 0
-    for one in (np.int32(30), np.array(30), np.uint8(30)):
-        assert cache.access("d", one) is True
-        assert cache.is_cached("d", one) is True
+    for entry in (np.int32(30), np.array(30), np.uint8(30)):
+        assert cache.access("d", entry) is True
+        assert cache.is_cached("d", entry) is True
     cache.check()
 
 

@@ -258,18 +258,18 @@ def test_hits_of_an_epoch_are_what_was_cached_at_its_start(dataset, quota, seed)
 def test_results_do_not_depend_on_how_reads_are_cut(dataset, quota, reads, data):
     reads = np.array(reads, dtype=np.int64) % dataset["items"]
     reads = np.concatenate([np.arange(dataset["items"]), reads, np.arange(dataset["items"])[::-1]])
-    one, many = (cache_with(dataset, quota, ["job", "other"]) for _ in range(2))
-    for cache in (one, many):
+    entry, many = (cache_with(dataset, quota, ["job", "other"]) for _ in range(2))
+    for cache in (entry, many):
         cache.warm("d", np.arange(0, dataset["items"], 3), "job", "first_epoch")
     cuts = data.draw(st.lists(st.integers(0, len(reads)), max_size=40))
     pieces = np.split(reads, sorted(cuts))
-    assert one.access("d", reads, "job") == sum(many.access("d", p, "job") for p in pieces)
-    assert one.to_bytes() == many.to_bytes()
+    assert entry.access("d", reads, "job") == sum(many.access("d", p, "job") for p in pieces)
+    assert entry.to_bytes() == many.to_bytes()
     single = cache_with(dataset, quota, ["job", "other"])
     single.warm("d", np.arange(0, dataset["items"], 3), "job", "first_epoch")
     for read in reads.tolist():
         single.access("d", read, "job")
-    assert one.to_bytes() == single.to_bytes()
+    assert entry.to_bytes() == single.to_bytes()
 
 
 @given(datasets(), st.lists(st.integers(0, 3000), min_size=1, max_size=5), st.integers(0, 99))

@@ -43,9 +43,9 @@ def mig_node(number, profiles=tuple(MIG), shared=False):
         if profile in profiles
         for start in starts
     ]
-    for one in devices if shared else ():
-        size = MIG[one["attributes"]["model"]["string"]][1]
-        one |= {"allowMultipleAllocations": True, "capacity": {"m": {"value": str(10 * size)}}}
+    for entry in devices if shared else ():
+        size = MIG[entry["attributes"]["model"]["string"]][1]
+        entry |= {"allowMultipleAllocations": True, "capacity": {"m": {"value": str(10 * size)}}}
     parts = [devices[i : i + 60] for i in range(0, len(devices), 60)]
     each = [published_slice(f"d{i}", of, count=len(parts) + 1) for i, of in enumerate(parts)]
     return [*each, counter_slice("sets", sets, count=len(parts) + 1)]

@@ -56,8 +56,11 @@ def test_a_claim_has_32_devices_at_most():
 @pytest.mark.parametrize("version", ["1.34", "1.35"])
 def test_devices_come_in_the_order_of_pools_slices_and_positions(version):
     world = World(gpus(2), gpus(1, driver="a.x", name="t"), features=KubernetesFeatures.of(version))
-    found = world.results(claim(request("r", 2)))
-    assert [(one["driver"], one["device"]) for one in found] == [("a.x", "d0"), ("gpu.x", "d0")]
+    result = world.results(claim(request("r", 2)))
+    assert [(entry["driver"], entry["device"]) for entry in result] == [
+        ("a.x", "d0"),
+        ("gpu.x", "d0"),
+    ]
 
 
 # --- constraints
@@ -132,7 +135,7 @@ VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
 
 
 @pytest.mark.parametrize(
-    ("policy", "asked", "consumed"),
+    ("policy", "wish", "consumed"),
     [
         (None, None, "10"),
         (None, "3", "3"),
@@ -151,10 +154,10 @@ VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
         (VALUES, "9", None),
     ],
 )
-def test_a_request_consumes_what_the_policy_makes_of_it(policy, asked, consumed):
+def test_a_request_consumes_what_the_policy_makes_of_it(policy, wish, consumed):
     capacity = {"value": "10"} | ({"requestPolicy": policy} if policy else {})
     world = World(published_slice("s", [shared("d0", {"m": capacity})]))
-    wanted = claim(request("r", capacity={"m": asked} if asked else None))
+    wanted = claim(request("r", capacity={"m": wish} if wish else None))
     if consumed is None:
         assert world.given(wanted) == NONE
     else:
@@ -241,7 +244,7 @@ def test_rules_add_taints_to_the_devices_that_they_select():
 
 
 @pytest.mark.parametrize(
-    ("version", "one", "code"),
+    ("version", "item", "code"),
     [
         ("1.36", request("r", deviceClassName="other"), "class_not_found"),
         ("1.36", request("r", deviceClassName=""), "missing_class"),
@@ -253,10 +256,10 @@ def test_rules_add_taints_to_the_devices_that_they_select():
         ("1.36", request("r", "All", where="absent=1"), "cel_runtime"),
     ],
 )
-def test_an_error_has_its_class(version, one, code):
+def test_an_error_has_its_class(version, item, code):
     world = World(gpus(1), features=KubernetesFeatures.of(version))
-    assert world.given(claim(one)) == code
-    assert world.given(claim(either("q", s=one["exactly"]))) == code
+    assert world.given(claim(item)) == code
+    assert world.given(claim(either("q", s=item["exactly"]))) == code
 
 
 def test_gates_and_constraints_that_are_off_are_errors():
@@ -271,15 +274,15 @@ def test_gates_and_constraints_that_are_off_are_errors():
 
 def test_a_selector_that_fails_on_a_device_is_an_error_if_no_other_device_serves():
     world = World(published_slice("s", [device("d0"), device("d1", {"model": "a"})]))
-    one = claim(request("r", where="model=a"))
-    decision = world.allocate(one)
+    each = claim(request("r", where="model=a"))
+    decision = world.allocate(each)
     assert decision.allocations[0]["devices"]["results"][0]["device"] == "d1"
     assert decision.problems[0].message == "request r, device gpu.x/p/d0: 'model'"
     world.commit("other", decision.allocations[0])
-    assert world.given(one) == "cel_runtime"
+    assert world.given(each) == "cel_runtime"
     assert world.given(claim(request("r", "All", where="model=a"))) == "cel_runtime"
     world.commit("third", allocation("d0"))
-    assert world.given(one) == NONE
+    assert world.given(each) == NONE
 
 
 def test_no_selector_can_be_evaluated_on_an_attribute_of_an_unknown_type():
@@ -303,15 +306,17 @@ def test_an_allocation_is_tied_to_the_node_if_a_device_is():
         published_slice(key, [device(key)], pool=key, nodeSelector=zones(key=key)) for key in "xy"
     ]
     slices.append(published_slice("z", [device("z")], pool="z", allNodes=True))
-    (found,) = World(*slices).allocate(claim(request("r", 3)), labels=labels).allocations
-    keys = [one["key"] for one in found["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"]]
+    (result,) = World(*slices).allocate(claim(request("r", 3)), labels=labels).allocations
+    keys = [
+        entry["key"] for entry in result["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"]
+    ]
     assert keys == ["zone", "x", "y"]
-    (found,) = World(slices[2]).allocate(claim(request("r"))).allocations
-    assert found.keys() == {"devices"}
+    (result,) = World(slices[2]).allocate(claim(request("r"))).allocations
+    assert result.keys() == {"devices"}
     node = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     for tied in (gpus(1), published_slice("s", [device("d", bindsToNode=True)], allNodes=True)):
-        (found,) = World(slices[2], tied).allocate(claim(request("r", 2))).allocations
-        assert found["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": [node]}]}
+        (result,) = World(slices[2], tied).allocate(claim(request("r", 2))).allocations
+        assert result["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": [node]}]}
 
 
 def test_a_result_has_copies_of_tolerations_and_binding_conditions():
@@ -345,10 +350,10 @@ def test_configurations_are_those_of_the_classes_then_those_of_the_claim_that_ar
         ],
     )
     world = World(gpus(3), classes=classes, features=KubernetesFeatures.of(version))
-    (found,) = world.allocate(wanted).allocations
+    (result,) = world.allocate(wanted).allocations
     given = [
-        (one["source"], one["opaque"]["parameters"]["is"], one.get("requests"))
-        for one in found["devices"]["config"]
+        (entry["source"], entry["opaque"]["parameters"]["is"], entry.get("requests"))
+        for entry in result["devices"]["config"]
     ]
     assert given == [
         ("FromClass", "big 1", ["r/s", "z"]),
@@ -440,11 +445,11 @@ def test_all_takes_devices_with_counters_and_alternatives_of_it_are_taken_back()
 def test_an_all_request_on_an_incomplete_pool_concerns_the_node_alone():
     """14.10."""
     cluster = cluster_of(gpus(1, count=2))
-    for asked, code, scope in (
+    for wanted, code, scope in (
         (request("r", "All"), "pool_incomplete", "node"),
         (request("r", 33), "too_many_devices", "claims"),
     ):
-        (problem,) = cluster.allocate([claim(asked)], "n1").problems
+        (problem,) = cluster.allocate([claim(wanted)], "n1").problems
         assert (problem.code, problem.scope) == (code, scope)
 
 

@@ -14,16 +14,16 @@ from profiles import examples
 MOST_ASSIGNMENTS = 3000
 
 
-def alternatives_of(one):
-    if "exactly" in one:
-        return [(one["name"], one["exactly"])]
-    return [(f"{one['name']}/{sub['name']}", sub) for sub in one["firstAvailable"]]
+def alternatives_of(item):
+    if "exactly" in item:
+        return [(item["name"], item["exactly"])]
+    return [(f"{item['name']}/{sub['name']}", sub) for sub in item["firstAvailable"]]
 
 
 def consumed(wanted, of):
     """What a request takes of each capacity; None: it cannot be served by an empty device."""
-    asked = (wanted.get("capacity") or {}).get("requests", {})
-    if not set(asked) <= set(of["capacity"]):
+    wish = (wanted.get("capacity") or {}).get("requests", {})
+    if not set(wish) <= set(of["capacity"]):
         return None
     amounts = {}
     for name, capacity in of["capacity"].items():
@@ -35,8 +35,8 @@ def consumed(wanted, of):
             limits = {key: int(x) for key, x in policy["validRange"].items()}
             top = limits.get("max", size)
             allowed = set(range(limits["min"], top + 1, limits.get("step", 1)))
-        if name in asked:
-            fitting = [x for x in sorted(allowed) if x >= int(asked[name])]
+        if name in wish:
+            fitting = [x for x in sorted(allowed) if x >= int(wish[name])]
             if not fitting or fitting[0] > size:
                 return None
             amounts[name] = fitting[0]
@@ -49,13 +49,13 @@ class Judge:
     def __init__(self, slices, claims, held, within=None):
         self.claims, self.within = claims, within or {}
         self.devices, self.sets = {}, {}
-        for one in sorted(
+        for part in sorted(
             slices, key=lambda of: (of["spec"]["pool"]["name"], of["metadata"]["name"])
         ):
-            pool = one["spec"]["pool"]["name"]
-            for of in one["spec"].get("devices", []):
+            pool = part["spec"]["pool"]["name"]
+            for of in part["spec"].get("devices", []):
                 self.devices[pool, of["name"]] = of
-            for of in one["spec"].get("sharedCounters", []):
+            for of in part["spec"].get("sharedCounters", []):
                 self.sets[pool, of["name"]] = {
                     key: int(x["value"]) for key, x in of["counters"].items()
                 }
@@ -72,7 +72,7 @@ class Judge:
         return bool(self.devices[key].get("allowMultipleAllocations"))
 
     def candidates(self, wanted):
-        found = []
+        results = []
         for key in self.order:
             of, model = self.devices[key], wanted.get("selectors")
             if (
@@ -87,12 +87,12 @@ class Judge:
                 sizes = {name: int(x["value"]) for name, x in of["capacity"].items()}
                 if any(self.used(key, name) + x > sizes[name] for name, x in amounts.items()):
                     continue
-            found.append(key)
-        return found
+            results.append(key)
+        return results
 
-    def choices(self, one):
+    def choices(self, item):
         """All that may be decided of a request, in the order of the first mode."""
-        for number, (name, wanted) in enumerate(alternatives_of(one)):
+        for number, (name, wanted) in enumerate(alternatives_of(item)):
             candidates = self.candidates(wanted)
             if wanted.get("allocationMode") == "All":
                 sets = [candidates] if candidates else []
@@ -103,11 +103,11 @@ class Judge:
 
     def answers(self, mode):
         requests = [
-            (number, one)
+            (number, request)
             for number, of in enumerate(self.claims)
-            for one in of["spec"]["devices"]["requests"]
+            for request in of["spec"]["devices"]["requests"]
         ]
-        choices = [list(self.choices(one)) for _, one in requests]
+        choices = [list(self.choices(entry)) for _, entry in requests]
         size = 1
         for of in choices:
             size *= len(of)
@@ -154,8 +154,8 @@ class Judge:
     def tolerates(self, wanted, key):
         for taint in self.devices[key].get("taints", []):
             if taint["effect"] != "None" and not any(
-                one.get("key", taint["key"]) == taint["key"]
-                for one in wanted.get("tolerations", [])
+                entry.get("key", taint["key"]) == taint["key"]
+                for entry in wanted.get("tolerations", [])
             ):
                 return False
         return True
@@ -184,31 +184,31 @@ class Judge:
         active = before | chosen
         for pool, name in self.sets:
             users = {
-                key: one
+                key: entry
                 for key in active
                 if key[0] == pool
-                for one in self.devices[key].get("consumesCounters", [])
-                if one["counterSet"] == name
+                for entry in self.devices[key].get("consumesCounters", [])
+                if entry["counterSet"] == name
             }
-            new = [one for key, one in users.items() if key not in before]
-            groups = [set(one.get("compatibilityGroups", [])) for one in users.values()]
+            new = [user for key, user in users.items() if key not in before]
+            groups = [set(user.get("compatibilityGroups", [])) for user in users.values()]
             if new and any(groups) and not set.intersection(*groups):
                 return False
             for counter, most in self.sets[pool, name].items():
                 taken = [
-                    int(one["counters"].get(counter, {"value": 0})["value"])
-                    for one in users.values()
+                    int(user["counters"].get(counter, {"value": 0})["value"])
+                    for user in users.values()
                 ]
                 if sum(taken) > most and any(
-                    int(one["counters"].get(counter, {"value": 0})["value"]) for one in new
+                    int(entry["counters"].get(counter, {"value": 0})["value"]) for entry in new
                 ):
                     return False
         return True
 
     def constraints(self):
         for number, of in enumerate(self.claims):
-            for one in of["spec"]["devices"]["constraints"]:
-                yield number, one
+            for constraint in of["spec"]["devices"]["constraints"]:
+                yield number, constraint
 
     def keeps(self, number, constraint, uses):
         attribute = constraint.get("matchAttribute") or constraint["distinctAttribute"]
@@ -233,8 +233,8 @@ class Judge:
 
     def breaks_alone(self):
         for number, of in enumerate(self.claims):
-            for one in of["spec"]["devices"]["requests"]:
-                for name, wanted in alternatives_of(one):
+            for request in of["spec"]["devices"]["requests"]:
+                for name, wanted in alternatives_of(request):
                     if wanted.get("allocationMode") == "All":
                         uses = [(number, name, wanted, key) for key in self.candidates(wanted)]
                         if not all(self.keeps(n, c, uses) for n, c in self.constraints()):
@@ -314,7 +314,7 @@ def requests(draw, name):
 @st.composite
 def claims(draw, name, most):
     of = [draw(requests(f"r{i}")) for i in range(draw(st.integers(1, most)))]
-    names = [n for one in of for n in (one["name"], *(n for n, _ in alternatives_of(one)))]
+    names = [n for entry in of for n in (entry["name"], *(n for n, _ in alternatives_of(entry)))]
     fields = {}
     for key in ("match", "distinct"):
         if draw(st.integers(0, 2)) == 0:
@@ -337,12 +337,12 @@ def cases(draw):
         if has_counters:
             sets = {"set": {"x": draw(small), "y": draw(small)}}
             slices.append(worlds.counter_slice(f"t{pool}", sets, **fields))
-        for one in of:
+        for entry in of:
             if draw(st.integers(0, 4)) == 0:
-                shares = one.get("allowMultipleAllocations") and draw(st.booleans())
-                held.append(((pool, one["name"]), {"memory": 1} if shares else None))
-    made = [draw(claims(f"c{i}", 3 - i)) for i in range(draw(st.integers(1, 2)))]
-    return slices, made, held
+                shares = entry.get("allowMultipleAllocations") and draw(st.booleans())
+                held.append(((pool, entry["name"]), {"memory": 1} if shares else None))
+    items = [draw(claims(f"c{i}", 3 - i)) for i in range(draw(st.integers(1, 2)))]
+    return slices, items, held
 
 
 limits = st.dictionaries(
@@ -383,8 +383,8 @@ def test_alternatives_that_compete_are_chosen_as_each_mode_says(of_devices, of_r
         )
 
 
-def check(slices, made, held, mode, within=None):
-    judge = Judge(slices, made, held, within)
+def check(slices, built, held, mode, within=None):
+    judge = Judge(slices, built, held, within)
     expected = next(judge.answers(mode), None)
     world = worlds.World(*slices)
     for i, ((pool, name), amounts) in enumerate(held):
@@ -392,21 +392,21 @@ def check(slices, made, held, mode, within=None):
         if amounts:
             result |= {"shareID": "1", "consumedCapacity": {"memory": "1"}}
         world.commit(f"held {i}", worlds.allocation(result, pool=pool))
-    decision = world.allocate(*made, mode=mode, within=within)
+    decision = world.allocate(*built, mode=mode, within=within)
     if expected is None:
-        is_wrong = judge.breaks_alone() and not any(Judge(slices, made, held).answers(mode))
+        is_wrong = judge.breaks_alone() and not any(Judge(slices, built, held).answers(mode))
         assert decision.outcome == ("error" if is_wrong else "unsatisfiable")
         return
     assert decision.outcome == "allocated"
-    results = [one for of in decision.allocations for one in of["devices"]["results"]]
+    results = [result for of in decision.allocations for result in of["devices"]["results"]]
     assert [
         (
-            one["request"],
-            (one["pool"], one["device"]),
-            {name: int(x) for name, x in one.get("consumedCapacity", {}).items()},
+            result["request"],
+            (result["pool"], result["device"]),
+            {name: int(x) for name, x in result.get("consumedCapacity", {}).items()},
         )
-        for one in results
+        for result in results
     ] == expected
     for i, of in enumerate(decision.allocations):
         world.commit(f"new {i}", of)
-    world.allocate(*made, mode=mode, within=within)  # what is left, as the kernel says
+    world.allocate(*built, mode=mode, within=within)  # what is left, as the kernel says

@@ -309,11 +309,11 @@ def test_sharing_and_attributes_of_unknown_types_are_seen():
 )
 def test_a_selector_names_what_it_looks_at(expression, attributes, capacities):
     selector = compile_selector(written(expression))
-    for found, names in ((selector.attributes, attributes), (selector.capacities, capacities)):
+    for result, names in ((selector.attributes, attributes), (selector.capacities, capacities)):
         if names is not None and "/" not in names:
             names = " ".join(f"{DRIVER}/{name}" for name in names)
-        assert found == (names and {tuple(name.split("/")) for name in names.split()}) or (
-            names == "" and found == frozenset()
+        assert result == (names and {tuple(name.split("/")) for name in names.split()}) or (
+            names == "" and result == frozenset()
         )
 
 
@@ -416,7 +416,7 @@ def selected(tree):
     return compile_selector(written(f"cel.bind(v, dyn(1), {text_of(tree)})"))
 
 
-def found(selector, values):
+def answer_of(selector, values):
     kinds = {bool: "bool_", int: "int_", str: "string"}
     attributes = {name: Attribute(**{kinds[type(of)]: of}) for name, of in values.items()}
     try:
@@ -429,7 +429,7 @@ def found(selector, values):
 @given(TREES, DEVICES)
 def test_random_expressions_mean_what_a_walk_over_their_trees_says(tree, values):
     expected = answer(tree, values, 1)
-    assert found(selected(tree), values) is (expected if isinstance(expected, bool) else ERROR)
+    assert answer_of(selected(tree), values) is (expected if isinstance(expected, bool) else ERROR)
 
 
 @examples(300)
@@ -439,7 +439,7 @@ def test_an_attribute_that_is_not_looked_at_changes_nothing(tree, values, others
     seen = {name for _, name in selector.attributes}
     changed = {name: of for name, of in others.items() if name not in seen}
     kept = {name: of for name, of in values.items() if name in seen}
-    assert found(selector, values) is found(selector, kept | changed)
+    assert answer_of(selector, values) is answer_of(selector, kept | changed)
 
 
 # --- regular expressions

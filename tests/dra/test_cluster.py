@@ -35,11 +35,11 @@ def two_nodes():
 def test_amounts_that_are_no_whole_numbers_are_exact():
     cluster = cluster_of(published_slice("s", [worlds.shared("d", {"cpu": "1"})]))
     for i in range(3):
-        one = claim(request("r", capacity={"cpu": "333m"}), name=f"c{i}")
-        cluster.commit(cluster.allocate([one], "n1"))
+        each = claim(request("r", capacity={"cpu": "333m"}), name=f"c{i}")
+        cluster.commit(cluster.allocate([each], "n1"))
     cluster.check()
-    one = claim(request("r", capacity={"cpu": "1m"}), name="last")
-    cluster.commit(cluster.allocate([one], "n1"))
+    each = claim(request("r", capacity={"cpu": "1m"}), name="last")
+    cluster.commit(cluster.allocate([each], "n1"))
     assert cluster.allocate(
         [claim(request("r", capacity={"cpu": "1u"}), name="no")], "n1"
     ).outcome == ("unsatisfiable")
@@ -78,11 +78,11 @@ def test_a_decision_of_a_copy_that_needs_finer_units_binds():
 
 def test_the_fullest_or_emptiest_node_is_chosen():
     cluster = cluster_of(*two_nodes())
-    one = [claim(request("r"))]
-    assert cluster.schedule(one).node == "n2"
-    assert cluster.schedule(one, prefer="spread").node == "n1"
-    assert cluster.schedule(one, prefer="name").node == "n1"
-    assert cluster.schedule(one, nodes=["n1"]).node == "n1"
+    single = [claim(request("r"))]
+    assert cluster.schedule(single).node == "n2"
+    assert cluster.schedule(single, prefer="spread").node == "n1"
+    assert cluster.schedule(single, prefer="name").node == "n1"
+    assert cluster.schedule(single, nodes=["n1"]).node == "n1"
     assert cluster.schedule([claim(request("r", 4))]) is None
 
 
@@ -107,9 +107,9 @@ def test_fits_names_nodes_and_reasons():
 
 def test_fits_stay_as_they_were():
     cluster = cluster_of(*two_nodes())
-    one = [claim(request("r", 3), name="a")]
-    fits = cluster.fits(one)
-    cluster.commit(cluster.schedule(one))
+    single = [claim(request("r", 3), name="a")]
+    fits = cluster.fits(single)
+    cluster.commit(cluster.schedule(single))
     assert fits.nodes == ("n1",)
     assert cluster.fits([claim(request("r", 3), name="b")]).nodes == ()
 
@@ -155,11 +155,11 @@ def test_a_problem_names_the_claim_that_has_it_among_claims_that_are_alike(of):
 def test_a_limit_of_work_is_no_proof():
     sizes = [52, 53, 54, 55, 56, 57, 58, 59, 41, 41, 42, 43, 44, 45, 46, 47]
     slices = published_slice("s", [worlds.shared(f"d{i}", {"m": "100"}) for i in range(8)])
-    one = claim(*(request(f"r{i}", capacity={"m": str(n)}) for i, n in enumerate(sizes)))
+    each = claim(*(request(f"r{i}", capacity={"m": str(n)}) for i, n in enumerate(sizes)))
     cluster = cluster_of(slices, limit=600)
-    decision = cluster.allocate([one], "n1")
+    decision = cluster.allocate([each], "n1")
     assert decision.outcome == "unknown"
-    assert cluster.fits([one]).reason("n1").startswith("not known after")
+    assert cluster.fits([each]).reason("n1").startswith("not known after")
 
 
 # --- gangs
@@ -172,16 +172,18 @@ def test_a_gang_gets_the_joint_answer_that_pod_after_pod_misses():
     pods = [[claim(choice, name="p0")], [claim(request("q", where="model=b"), name="p1")]]
     decision = cluster.schedule_gang(pods)
     assert decision.nodes == ("n1", "n1")
-    for one in decision.decisions:
-        cluster.commit(one)
+    for each in decision.decisions:
+        cluster.commit(each)
     cluster.check()
     assert cluster.claims == ("/p0", "/p1")
 
 
 def test_a_gang_may_have_a_pod_on_each_of_many_nodes():
     nodes = [f"n{i}" for i in range(1200)]
-    slices = [published_slice(f"s-{one}", [device("d")], pool=one, nodeName=one) for one in nodes]
-    gang = cluster_of(*slices).schedule_gang([[claim(request("r"), name=one)] for one in nodes])
+    slices = [
+        published_slice(f"s-{node}", [device("d")], pool=node, nodeName=node) for node in nodes
+    ]
+    gang = cluster_of(*slices).schedule_gang([[claim(request("r"), name=node)] for node in nodes])
     assert sorted(gang.nodes) == sorted(nodes)
 
 
@@ -220,7 +222,7 @@ def test_a_gang_is_served_exactly_if_an_assignment_exists(
                    most_x - sum(nodes[i][j][1] for i, j in chosen))
             for i in range(len(nodes))
             if fixed.get(pod, f"n{i}") == f"n{i}"
-            for chosen in combinations(sorted(one for one in free if one[0] == i), sizes[pod])
+            for chosen in combinations(sorted(entry for entry in free if entry[0] == i), sizes[pod])
         )  # fmt: skip
 
     every = {(i, j) for i, of in enumerate(nodes) for j in range(len(of))}
@@ -228,9 +230,11 @@ def test_a_gang_is_served_exactly_if_an_assignment_exists(
     if gang is not None:
         assert all(gang.nodes[pod] == node for pod, node in fixed.items())
         cluster.verify(gang)
-        for one in gang.decisions:
-            cluster.commit(one)
-        taken = [one.taken_of(i) for one in gang.decisions for i in range(len(one.claims))]
+        for decision in gang.decisions:
+            cluster.commit(decision)
+        taken = [
+            decision.taken_of(i) for decision in gang.decisions for i in range(len(decision.claims))
+        ]
         for key, most in within.items():
             assert sum(of.get(key, 0) for of in taken) <= most
 
@@ -267,8 +271,8 @@ def test_pods_of_a_gang_on_two_nodes_do_not_get_the_same_common_device(count):
     assert (gang is None) == (count == 1)
     if gang is not None:
         cluster.verify(gang)
-        for one in gang.decisions:
-            cluster.commit(one)
+        for decision in gang.decisions:
+            cluster.commit(decision)
         cluster.check()
 
 
@@ -350,11 +354,11 @@ def test_removed_objects_are_gone():
 
 def test_records_and_objects_are_the_same_to_it():
     cluster = DraCluster(worlds.EVERY_GATE, evaluator=worlds.matches)
-    cluster.update(*(ResourceSlice.of(one) for one in two_nodes()))
+    cluster.update(*(ResourceSlice.of(entry) for entry in two_nodes()))
     cluster.update(worlds.object_of("DeviceClass", worlds.device_class()))
-    one = claim(request("r", 2), name="a")
-    assert cluster.allocate([one], "n1").devices == (
-        cluster.allocate([ResourceClaim.of(one)], "n1").devices
+    each = claim(request("r", 2), name="a")
+    assert cluster.allocate([each], "n1").devices == (
+        cluster.allocate([ResourceClaim.of(each)], "n1").devices
     )
 
 
@@ -378,25 +382,25 @@ def test_what_a_claim_holds_passes_to_another_one_and_back_in_a_trial():
 def test_nodes_of_equal_score_are_chosen_by_name_whatever_happened_before():
     nodes = [f"n{i}" for i in range(4)]
     slices = [
-        published_slice(f"s-{one}", [device("d0"), device("d1")], pool=one, nodeName=one)
-        for one in nodes
+        published_slice(f"s-{node}", [device("d0"), device("d1")], pool=node, nodeName=node)
+        for node in nodes
     ]
     cluster = cluster_of(*slices)
     for node, number in (("n3", 0), ("n2", 0), ("n1", 1), ("n0", 1)):
         held = worlds.allocation(f"d{number}", pool=node)
         cluster.update(worlds.holder(f"held {node}", held))
-        asked = [claim(request("r"))]
-        assert cluster.schedule(asked).node == node == cluster.copy().schedule(asked).node
+        requests = [claim(request("r"))]
+        assert cluster.schedule(requests).node == node == cluster.copy().schedule(requests).node
     cluster.release("/held n0")
     assert cluster.schedule([claim(request("r"))]).node == "n1"
 
 
 def test_a_decision_takes_other_ids_of_shares():
     cluster = cluster_of(published_slice("s", [worlds.shared("d", {"memory": "8"})]))
-    asked = claim(request("r", capacity={"memory": "2"}), name="c")
-    decision = cluster.allocate([asked], "n1")
-    other = decision.with_share_ids(lambda one, number: f"{one.name}{number}")
-    ((result,),) = (one["devices"]["results"] for one in other.allocations)
+    wish = claim(request("r", capacity={"memory": "2"}), name="c")
+    decision = cluster.allocate([wish], "n1")
+    other = decision.with_share_ids(lambda item, number: f"{item.name}{number}")
+    ((result,),) = (allocation["devices"]["results"] for allocation in other.allocations)
     assert result["shareID"] == "c0"
     assert decision.allocations[0]["devices"]["results"][0]["shareID"] == "share-0"
     cluster.commit(other)
@@ -409,8 +413,8 @@ def test_a_cluster_that_lives_long_remembers_a_bounded_number_of_classes(monkeyp
     for turn in range(40):
         count = 1 + turn % 3
         for model in ("a", "b")[turn % 2 :]:
-            one = claim(request("r", 1 + turn % 2, where=f"model={model}"), name=f"{model}{turn}")
-            decision = cluster.schedule([one], prefer=["packed", "spread"][count % 2])
+            each = claim(request("r", 1 + turn % 2, where=f"model={model}"), name=f"{model}{turn}")
+            decision = cluster.schedule([each], prefer=["packed", "spread"][count % 2])
             if decision is not None:
                 cluster.commit(decision)
         for owner in cluster.claims[count - 1 :]:
@@ -433,9 +437,9 @@ def test_attributes_that_are_looked_at_later_count_as_if_they_always_had(order):
     cluster = cluster_of(*nodes)
     cluster.commit(cluster.schedule([claim(request("r"), name="first")]))
     for name in order:
-        asked = claim(request("r", 3), match=f"gpu.x/{name}")
+        wish = claim(request("r", 3), match=f"gpu.x/{name}")
         fresh = cluster.copy()
-        assert dict(cluster.fits([asked])) == dict(fresh.fits([asked]))
+        assert dict(cluster.fits([wish])) == dict(fresh.fits([wish]))
         cluster.check()
     assert len([*cluster._classes]) == 4
 

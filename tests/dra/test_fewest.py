@@ -53,8 +53,8 @@ def blocks_begun(judge, keys):
             (key[0], use["counterSet"]) for use in judge.devices[key].get("consumesCounters", [])
         }
 
-    in_use = {one for key, _ in judge.held for one in sets_of(key)}
-    return len({one for key in keys for one in sets_of(key)} - in_use)
+    in_use = {entry for key, _ in judge.held for entry in sets_of(key)}
+    return len({entry for key in keys for entry in sets_of(key)} - in_use)
 
 
 def wasted(judge, uses):
@@ -63,13 +63,13 @@ def wasted(judge, uses):
     for (number, name), key in uses:
         of = judge.devices[key]
         requests = judge.claims[number]["spec"]["devices"]["requests"]
-        terms = next(dict(alternatives_of(one)).get(name) for one in requests
-                     if name in dict(alternatives_of(one)))  # fmt: skip
+        terms = next(dict(alternatives_of(request)).get(name) for request in requests
+                     if name in dict(alternatives_of(request)))  # fmt: skip
         taken = {name: int(x["value"]) for name, x in of.get("capacity", {}).items()}
         if judge.can_share(key):
             taken = consumed(terms, of)
-        asked = (terms.get("capacity") or {}).get("requests", {})
-        waste += taken.get("memory", 0) - int(asked.get("memory", 0))
+        wanted = (terms.get("capacity") or {}).get("requests", {})
+        waste += taken.get("memory", 0) - int(wanted.get("memory", 0))
     return waste
 
 
@@ -112,7 +112,9 @@ def test_no_answer_with_the_best_alternatives_uses_less(case, mode, steps, withi
 
 def is_admin(of, name):
     requests = of["spec"]["devices"]["requests"]
-    return any(dict(alternatives_of(one)).get(name, {}).get("adminAccess") for one in requests)
+    return any(
+        dict(alternatives_of(request)).get(name, {}).get("adminAccess") for request in requests
+    )
 
 
 def gpus_in_parts(count):
@@ -132,11 +134,11 @@ def test_the_node_on_which_fewest_values_are_used_is_chosen():
         return published_slice(f"s-{name}", devices, pool=name, nodeName=name)
 
     cluster = cluster_of(node("n1", "abc"), node("n2", "aabb"), node("n3", "abbba"))
-    asked = [claim(request("r", 3))]
-    decision = cluster.schedule(asked, mode=f"fewest {ROOT}")
+    requests = [claim(request("r", 3))]
+    decision = cluster.schedule(requests, mode=f"fewest {ROOT}")
     assert (decision.node, decision.fewest) == ("n3", (1, 1))
     assert [of.device.device for of in decision.devices] == ["d1", "d2", "d3"]
-    assert cluster.allocate(asked, "n1", f"fewest {ROOT}").fewest == (3, 3)
+    assert cluster.allocate(requests, "n1", f"fewest {ROOT}").fewest == (3, 3)
     copied = cluster.copy()
     copied.commit(decision)
     copied.check()

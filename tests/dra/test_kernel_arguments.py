@@ -35,8 +35,8 @@ def test_any_numbers_give_an_answer_or_a_value_error(
     if is_right:
         costs = [1] * (len(limits) * len(of) * len(node))
     try:
-        made = _dra.node(node, left, common), _dra.claims(of, among, offered)
-        answer = _dra.search(*made, mode, 1000, 5, limits, costs)
+        built = _dra.node(node, left, common), _dra.claims(of, among, offered)
+        answer = _dra.search(*built, mode, 1000, 5, limits, costs)
     except ValueError:
         return
     assert answer[0] in (0, 1, 2)

@@ -102,7 +102,7 @@ POOLS = [(kind, node) for kind in (plain_pool, shared_pool, parts_pool) for node
 POOLS += [(common_pool, "")]
 
 
-def asked(rng, name):
+def random_claim(rng, name):
     kinds = [
         [request("r", rng.randint(1, 3))],
         [request("r", rng.randint(1, 2), model(rng.choice("abc")))],
@@ -132,10 +132,10 @@ class Ledger:
         return copy.deepcopy(self)
 
     def published(self, pool):
-        slices = [one for one in self.slices.values() if (one.driver, one.pool.name) == pool]
-        newest = max((one.pool.generation for one in slices), default=0)
-        slices = [one for one in slices if one.pool.generation == newest]
-        return {of.name: of for one in slices for of in one.devices}
+        slices = [part for part in self.slices.values() if (part.driver, part.pool.name) == pool]
+        newest = max((part.pool.generation for part in slices), default=0)
+        slices = [part for part in slices if part.pool.generation == newest]
+        return {of.name: of for part in slices for of in part.devices}
 
     def give(self, owner, allocation):
         """Book an allocation."""
@@ -201,7 +201,7 @@ class Life:
 
     def new(self):
         self.names += 1
-        return asked(self.rng, f"c{self.names}")
+        return random_claim(self.rng, f"c{self.names}")
 
     def schedule(self):
         mode = self.rng.choice(MODES)
@@ -209,7 +209,7 @@ class Life:
         asks = [self.new() for _ in range(self.rng.randint(1, 2))]
         decision = self.cluster.schedule(asks, mode=mode, prefer=prefer)
         if decision is not None:
-            decision = decision.with_share_ids(lambda one, number: f"{one.name} {number}")
+            decision = decision.with_share_ids(lambda item, number: f"{item.name} {number}")
             if self.rng.random() < 0.1:
                 self.late = decision
             else:
@@ -218,8 +218,8 @@ class Life:
     def commit(self, decision):
         self.cluster.commit(decision)  # the ledger does not know of it yet
         verify_allocations(self.facts(), decision.node, decision.claims, decision.allocations)
-        for one, given in zip(decision.claims, decision.allocations, strict=True):
-            self.ledger.give(f"/{one.name}", given)
+        for entry, given in zip(decision.claims, decision.allocations, strict=True):
+            self.ledger.give(f"/{entry.name}", given)
         self.done["commit"] += 1
 
     def commit_late(self):
@@ -238,7 +238,7 @@ class Life:
         )
         gang = self.cluster.schedule_gang(pods, within=within)
         for decision in gang.decisions if gang else ():
-            self.commit(decision.with_share_ids(lambda one, number: f"{one.name} {number}"))
+            self.commit(decision.with_share_ids(lambda item, number: f"{item.name} {number}"))
 
     def release(self):
         if self.ledger.held:
@@ -254,20 +254,20 @@ class Life:
             self.ledger.held[f"/c{self.names}"] = self.ledger.held.pop(old)
 
     def publish(self, slices):
-        self.cluster.update(*[object_of("ResourceSlice", one) for one in slices])
-        for one in slices:
-            self.ledger.slices[one["metadata"]["name"]] = ResourceSlice.of(one)
+        self.cluster.update(*[object_of("ResourceSlice", part) for part in slices])
+        for part in slices:
+            self.ledger.slices[part["metadata"]["name"]] = ResourceSlice.of(part)
 
     def slices(self):
         kind, node = self.rng.choice(POOLS)
-        made = kind(self.rng, node, generation=self.rng.randint(1, 3))
+        built = kind(self.rng, node, generation=self.rng.randint(1, 3))
         newest = max(
-            (one.pool.generation for one in self.ledger.slices.values()
-             if one.pool.name == made[0]["spec"]["pool"]["name"]), default=1,
+            (part.pool.generation for part in self.ledger.slices.values()
+             if part.pool.name == built[0]["spec"]["pool"]["name"]), default=1,
         )  # fmt: skip
-        for one in made:
-            one["spec"]["pool"]["generation"] = newest + self.rng.randint(0, 1)
-        self.publish(made if self.rng.random() < 0.8 else made[:1])
+        for entry in built:
+            entry["spec"]["pool"]["generation"] = newest + self.rng.randint(0, 1)
+        self.publish(built if self.rng.random() < 0.8 else built[:1])
 
     def unpublish(self):
         if len(self.ledger.slices) > 10:
@@ -289,8 +289,8 @@ class Life:
         decision = self.cluster.schedule([self.new()])
         if decision is None:
             return
-        (one,), (given,) = decision.claims, decision.allocations
-        owner, is_known = f"/{one.name}", self.ledger.held and self.rng.random() < 0.3
+        (entry,), (given,) = decision.claims, decision.allocations
+        owner, is_known = f"/{entry.name}", self.ledger.held and self.rng.random() < 0.3
         if is_known:
             owner = self.rng.choice(sorted(self.ledger.held))
         document = claim(request("r"), name=owner[1:]) | {"status": {"allocation": given}}
@@ -332,8 +332,8 @@ class Life:
     def save(self):
         restored = DraCluster.from_bytes(self.cluster.to_bytes())
         assert restored.to_bytes() == self.cluster.to_bytes()
-        one = [self.new()]
-        assert dict(restored.fits(one)) == dict(self.cluster.fits(one))
+        single = [self.new()]
+        assert dict(restored.fits(single)) == dict(self.cluster.fits(single))
 
 
 MODES = ["first", "best", "any", "fewest blocks", "least waste of m"]

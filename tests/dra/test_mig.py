@@ -72,15 +72,15 @@ def test_instances_are_placed_if_they_can_be_and_on_the_fewest_cards(data, model
         assert decision.fewest == (fewest, fewest)
         cluster.commit(decision)
         here = mig_instances(cluster, "n1")
-        assert sorted(one.profile for of in here.values() for one in of) == sorted(profiles)
+        assert sorted(entry.profile for of in here.values() for entry in of) == sorted(profiles)
         assert sum(map(bool, here.values())) == fewest
 
 
 def stays(model, here, kept, wanted=()):
     """Whether a card holds its instances, of which some stay where they are, and others."""
-    order = [*kept, *(one for one in here if one not in kept)]
-    profiles = [*(one.profile for one in order), *wanted]
-    return holds(model, profiles, [one.start for one in kept])
+    order = [*kept, *(entry for entry in here if entry not in kept)]
+    profiles = [*(entry.profile for entry in order), *wanted]
+    return holds(model, profiles, [entry.start for entry in kept])
 
 
 @examples(60)
@@ -105,9 +105,9 @@ def test_the_fewest_instances_move(data, model):
     assert (plan is None) == (not fewest)
     if plan is not None:
         assert len(plan.moves) == min(fewest)
-        assert all(one.start != start for one, start in plan.moves)
-        moved = {one: one._replace(start=start) for one, start in plan.moves}
-        after = [moved.get(one, one) for one in cards[plan.card]]
+        assert all(entry.start != start for entry, start in plan.moves)
+        moved = {entry: entry._replace(start=start) for entry, start in plan.moves}
+        after = [moved.get(card, card) for card in cards[plan.card]]
         after.append(MigInstance(wanted, plan.start))
         assert stays(model, after, after)
 
@@ -122,8 +122,8 @@ def test_profiles_fill_a_card_as_often_as_the_guide_says():
 
 
 def test_instances_that_are_there_are_given_and_open_the_fewest_cards():
-    there = {0: ["3g.20gb", "1g.5gb"], 1: ["2g.10gb", "1g.5gb", "1g.5gb"]}
-    cluster = cluster_of("A100-40GB", 3, instances=there)
+    present = {0: ["3g.20gb", "1g.5gb"], 1: ["2g.10gb", "1g.5gb", "1g.5gb"]}
+    cluster = cluster_of("A100-40GB", 3, instances=present)
     decision = cluster.schedule([mig_claim("two", {"1g.5gb": 2})], mode="fewest blocks")
     assert {given.device.device[:5] for given in decision.devices} == {"gpu-1"}
     cluster.commit(decision)

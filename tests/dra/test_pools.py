@@ -24,7 +24,9 @@ def selector(key="zone", operator="In", values=("a",), fields=False):
 
 def names(world, **node):
     return [
-        f"{pool.name}/{one.device.name}" for pool in world.pools(**node) for one in pool.devices
+        f"{pool.name}/{device.device.name}"
+        for pool in world.pools(**node)
+        for device in pool.devices
     ]
 
 
@@ -196,8 +198,8 @@ def test_counter_sets_of_one_name_in_two_drivers_or_pools_are_two():
 
 def test_devices_on_other_nodes_take_from_the_counters_of_the_pool():
     here = [device("d0", nodeName="n1"), device("d1", nodeName="n2")]
-    for one in here:
-        one["consumesCounters"] = [consumption("set", x=3)]
+    for entry in here:
+        entry["consumesCounters"] = [consumption("set", x=3)]
     slices = [
         published_slice("s", here, count=2, perDeviceNodeSelection=True),
         counter_slice("t", SETS, count=2, nodeSelector=selector()),

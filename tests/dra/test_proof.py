@@ -52,8 +52,8 @@ def assignments(draw):
     judge = Judge(slices, claims, held)
     chosen, is_right = [], True
     for number, of in enumerate(claims):
-        for one in of["spec"]["devices"]["requests"]:
-            name, wanted = draw(st.sampled_from(alternatives_of(one)))
+        for item in of["spec"]["devices"]["requests"]:
+            name, wanted = draw(st.sampled_from(alternatives_of(item)))
             suited = judge.candidates(wanted)
             is_all = wanted.get("allocationMode") == "All"
             count = len(suited) if is_all else wanted.get("count", 1)
@@ -69,7 +69,7 @@ def assignments(draw):
 @examples(1500)
 def test_an_assignment_is_accepted_exactly_if_it_is_valid(case):
     slices, claims, held, chosen, is_valid, judge = case
-    facts, records = with_held(slices, held).facts(), [ResourceClaim.of(one) for one in claims]
+    facts, records = with_held(slices, held).facts(), [ResourceClaim.of(claim) for claim in claims]
     pools = gather_pools(facts.slices, Node("n1"), facts.features)
     seen = {of.id[1:]: of for pool in pools for of in pool.devices}
     results = [[] for _ in claims]
@@ -95,10 +95,10 @@ def test_an_assignment_is_accepted_exactly_if_it_is_valid(case):
 
 
 def terms_of(record):
-    for one in record.requests:
-        if one.exactly:
-            yield one.name, one.exactly
-        yield from ((f"{one.name}/{sub.name}", sub) for sub in one.first_available)
+    for item in record.requests:
+        if item.exactly:
+            yield item.name, item.exactly
+        yield from ((f"{item.name}/{sub.name}", sub) for sub in item.first_available)
 
 
 # --- single mutants

@@ -157,11 +157,11 @@ def test_an_object_without_a_name_is_refused(document):
 def test_unknown_fields_are_ignored_and_null_is_absent():
     document = of_device(new={"field": 1}, taints=None, attributes={"a": {"float": 1.5}})
     document["spec"] |= {"later": [None], "nodeSelector": None}
-    (one,) = ResourceSlice.of(document).devices
-    assert (one.taints, one.attributes["a"].kind) == ((), "")
+    (entry,) = ResourceSlice.of(document).devices
+    assert (entry.taints, entry.attributes["a"].kind) == ((), "")
     config = {"opaque": {"driver": "d", "parameters": {"kept": None}}}
-    found = ResourceClaim.of(claim(request("r", tolerations=None), config=[config]))
-    assert found.config[0].opaque.parameters == {"kept": None}
+    result = ResourceClaim.of(claim(request("r", tolerations=None), config=[config]))
+    assert result.config[0].opaque.parameters == {"kept": None}
 
 
 def test_objects_that_are_nested_without_end_are_refused():
@@ -188,8 +188,8 @@ def test_objects_that_are_nested_without_end_are_refused():
     ],
 )
 def test_amounts_are_exact(text, amount):
-    (one,) = ResourceSlice.of(of_device(capacity={"m": {"value": text}})).devices
-    assert one.capacity["m"].value == amount
+    (entry,) = ResourceSlice.of(of_device(capacity={"m": {"value": text}})).devices
+    assert entry.capacity["m"].value == amount
 
 
 def test_semantic_versions_are_strict_and_ordered_by_precedence():
@@ -240,8 +240,8 @@ def test_features_follow_the_version_and_what_is_changed():
 def calls_to_read(slices):
     """How many Python functions are called until the pools of so many slices are known."""
     document, attributes = gpus(100), {"model": {"string": "H100"}, "size": {"int": 80}}
-    for one in document["spec"]["devices"]:
-        one["attributes"] = attributes
+    for entry in document["spec"]["devices"]:
+        entry["attributes"] = attributes
     documents = [
         document
         | {"metadata": {"name": name}}

@@ -49,8 +49,8 @@ def device(name, attributes=None, capacity=None, counters=None, **fields):
 
 
 def consumption(of, groups=(), **taken):
-    found = {"counterSet": of, "counters": {key: {"value": n} for key, n in taken.items()}}
-    return found | ({"compatibilityGroups": list(groups)} if groups else {})
+    results = {"counterSet": of, "counters": {key: {"value": n} for key, n in taken.items()}}
+    return results | ({"compatibilityGroups": list(groups)} if groups else {})
 
 
 def shared(name, capacity, attributes=None, **fields):
@@ -165,9 +165,9 @@ def cluster_of(*slices, classes=(), **options):
     cluster = DraCluster(
         EVERY_GATE, share_id=lambda: f"share-{next(ids)}", **{"evaluator": matches} | options
     )
-    cluster.update(*(object_of("ResourceSlice", one) for one in slices))
+    cluster.update(*(object_of("ResourceSlice", part) for part in slices))
     known = [device_class(), *classes]
-    cluster.update(*(object_of("DeviceClass", one) for one in known))
+    cluster.update(*(object_of("DeviceClass", entry) for entry in known))
     return cluster
 
 
@@ -177,13 +177,13 @@ class World:
     def __init__(
         self, *slices, classes=(), rules=(), features=EVERY_GATE, held=(), evaluator=matches
     ):
-        self.slices = [ResourceSlice.of(one) for one in slices]
+        self.slices = [ResourceSlice.of(part) for part in slices]
         known = [device_class(), *classes]
-        self.classes = {one["metadata"]["name"]: DeviceClass.of(one) for one in known}
-        self.rules = [DeviceTaintRule.of(one) for one in rules]
+        self.classes = {entry["metadata"]["name"]: DeviceClass.of(entry) for entry in known}
+        self.rules = [DeviceTaintRule.of(rule) for rule in rules]
         self.features, self.book, self.evaluator = features, Book(), evaluator
-        for number, one in enumerate(held):
-            self.commit(f"held {number}", one)
+        for number, entry in enumerate(held):
+            self.commit(f"held {number}", entry)
 
     def commit(self, owner, given):
         entries = _entries(ResourceClaim(owner, allocation=given))
@@ -207,7 +207,7 @@ class World:
             write_allocation,
             lambda: f"share-{next(ids)}",
         )
-        decision = twin.allocate([ResourceClaim.of(one) for one in claims], mode, within)
+        decision = twin.allocate([ResourceClaim.of(claim) for claim in claims], mode, within)
         if is_checked:
             self.check_kernel(decision, claims, Node(node, labels or {}), mode, within)
         return decision
@@ -238,10 +238,10 @@ class World:
             return decision.outcome
         return " ".join(
             f"{result['request']}:{result['device']}"
-            for one in decision.allocations
-            for result in one["devices"]["results"]
+            for allocation in decision.allocations
+            for result in allocation["devices"]["results"]
         )
 
     def results(self, *claims, **options):
-        (found,) = self.allocate(*claims, **options).allocations
-        return found["devices"]["results"]
+        (result,) = self.allocate(*claims, **options).allocations
+        return result["devices"]["results"]

@@ -1,6 +1,6 @@
 """An account of pods and gangs kept from events and actions alone, which knows every rule itself.
 
-It shares nothing with the library: states are worked out anew from lists whenever they are needed.
+It shares nothing with the library: states are recomputed from lists whenever they are needed.
 """
 
 LIVE = {"pending", "trying", "held-up", "waiting", "released", "bound", "running"}
@@ -8,7 +8,7 @@ IDLE = {"pending", "held-up"}
 
 
 class Checker:
-    """Follows what is told to a coscheduler and what it answers."""
+    """Follows the events of a coscheduler and its answers."""
 
     def __init__(self, resolve=True):
         self.pods = {}  # name -> dict
@@ -30,13 +30,13 @@ class Checker:
         return self.gangs[gang][0].groups if gang in self.gangs else (gang,)
 
     def closure(self, gang):
-        found, ahead = {gang}, [gang]
+        result, ahead = {gang}, [gang]
         while ahead:
             for name in self.key(ahead.pop()):
-                if name not in found:
-                    found.add(name)
+                if name not in result:
+                    result.add(name)
                     ahead.append(name)
-        return found
+        return result
 
     def counts(self, gang, *states):
         pods = self.of(gang, *states)
@@ -66,7 +66,7 @@ class Checker:
         return self.enough(gang, *(LIVE - {"bound", "running"} if only else LIVE))
 
     def may_start(self, gang):
-        return all(self.valid(one) for one in self.closure(gang))
+        return all(self.valid(entry) for entry in self.closure(gang))
 
     def starts_alone(self, gang):
         return (
@@ -88,23 +88,23 @@ class Checker:
                 held.setdefault(key, set()).update(pod["holds"])
             elif pod["state"] == "held-up" and key not in busy:
                 lacked.setdefault(key, set()).update(pod["lacks"])
-        found = set()
+        result = set()
         for key, mine in held.items():
             if not mine:
                 continue
             member = next(g for g in key if self.key(g) == key and self.of(g, *LIVE))
-            with_it = {self.key(one) for one in self.closure(member)}
+            with_it = {self.key(entry) for entry in self.closure(member)}
             for other, theirs in held.items():
                 for lacking in with_it | {key}:
                     own = lacking == key and other == key
                     if not own and lacked.get(lacking, set()) & theirs:
-                        found.add((key, other))
-        return found
+                        result.add((key, other))
+        return result
 
     def has_cycle(self):
         edges = self.edges()
         nodes = {a for a, _ in edges} | {b for _, b in edges}
-        while True:  # take away what nobody waits for, or what waits for nobody
+        while True:  # remove what no group waits for, or what waits for no group
             rest = {n for n in nodes if any(a == n and b in nodes for a, b in edges)}
             if rest == nodes:
                 return bool(nodes)
@@ -221,7 +221,7 @@ class Checker:
         }
 
     def is_whole(self, gang):
-        return all(self.collected(one) for one in self.key(gang))
+        return all(self.collected(entry) for entry in self.key(gang))
 
     def advanced(self, now, longest):
         """Every pause is over after so long a time."""

@@ -23,36 +23,36 @@ class History:
 
     def __init__(self, resolve):
         self.gangs = Coscheduler(backoff=2, max_backoff=LONGEST, resolve_deadlocks=resolve)
-        self.told = Checker(resolve)
+        self.checker = Checker(resolve)
         self.now = self.made = 0
 
     def in_states(self, *states):
-        return sorted(name for name, pod in self.told.pods.items() if pod["state"] in states)
+        return sorted(name for name, pod in self.checker.pods.items() if pod["state"] in states)
 
     def follow(self, actions):
-        self.told.follow(actions, self.now)
+        self.checker.follow(actions, self.now)
 
     def define(self, spec):
-        self.told.defined(spec)
+        self.checker.defined(spec)
         before = set(self.in_states("waiting"))
         actions = self.gangs.define_gang(spec, self.now)
-        self.told.tidy()
+        self.checker.tidy()
         self.follow(actions)
-        assert before <= set(self.told.pods)
+        assert before <= set(self.checker.pods)
 
     def remove(self, name):
-        waiting = self.told.of(name, "waiting")
+        waiting = self.checker.of(name, "waiting")
         actions = self.gangs.remove_gang(name, self.now)
         rejected = {pod for action in actions if action.kind == "reject" for pod in action.pods}
         assert rejected >= set(waiting)
         # What is said of the gang before its end is said under its group of before.
-        cut = next((i for i, one in enumerate(actions) if one.kind != "reject"), len(actions))
-        first = [one for one in actions[:cut] if set(one.pods) & set(waiting)]
+        cut = next((i for i, action in enumerate(actions) if action.kind != "reject"), len(actions))
+        first = [action for action in actions[:cut] if set(action.pods) & set(waiting)]
         for action in first:
             for pod in action.pods:
-                self.told.moved(pod, "pending", ())
-        self.told.removed(name)
-        self.told.tidy()
+                self.checker.moved(pod, "pending", ())
+        self.checker.removed(name)
+        self.checker.tidy()
         # Groups may have had other names while the rest was going on.
         for action in actions:
             if action in first:
@@ -60,64 +60,64 @@ class History:
             state = {"try": "trying", "reject": "pending", "release": "released"}
             for pod in action.pods:
                 if action.kind in state:
-                    self.told.moved(pod, state[action.kind])
+                    self.checker.moved(pod, state[action.kind])
                     if action.kind == "reject":
-                        self.told.pods[pod]["holds"] = ()
+                        self.checker.pods[pod]["holds"] = ()
         self.follow(())
 
     def create(self, gang, spec, role, bound, holds):
         self.made += 1
         name = f"p{self.made}"
-        self.told.created(name, gang, spec, role, bound, holds)
+        self.checker.created(name, gang, spec, role, bound, holds)
         self.follow(
             self.gangs.create_pod(name, spec or gang, self.now, role=role, bound=bound, holds=holds)
         )
 
     def delete(self, name):
-        self.told.deleted(name)
+        self.checker.deleted(name)
         self.follow(self.gangs.delete_pod(name, self.now))
         assert name not in self.gangs
 
     def assume(self, name, holds):
-        self.told.moved(name, "waiting", holds)
-        gang = self.told.pods[name]["gang"]
-        if gang in self.told.gangs:
-            self.told.until[name] = self.now + self.told.gangs[gang][0].wait_time
+        self.checker.moved(name, "waiting", holds)
+        gang = self.checker.pods[name]["gang"]
+        if gang in self.checker.gangs:
+            self.checker.until[name] = self.now + self.checker.gangs[gang][0].wait_time
         self.follow(self.gangs.assume_pod(name, self.now, holds))
 
     def fail(self, name, lacks):
-        gang = self.told.pods[name]["gang"]
+        gang = self.checker.pods[name]["gang"]
         doomed = self.gangs._rounds.pods[name].doomed
-        alone = self.told.starts_alone(gang)
-        strict = gang not in self.told.gangs or self.told.gangs[gang][0].mode == "strict"
-        key = self.told.key(gang)
-        self.told.moved(name, "held-up", (), lacks)
+        alone = self.checker.starts_alone(gang)
+        strict = gang not in self.checker.gangs or self.checker.gangs[gang][0].mode == "strict"
+        key = self.checker.key(gang)
+        self.checker.moved(name, "held-up", (), lacks)
         self.follow(self.gangs.fail_pod(name, self.now, lacks, "no room"))
         if strict and not alone and not doomed:
             assert not [
-                p for g in key if self.told.key(g) == key for p in self.told.of(g, "waiting")
+                p for g in key if self.checker.key(g) == key for p in self.checker.of(g, "waiting")
             ]
 
     def bind(self, name):
         info = self.gangs.bind_info(name)
-        assert info.group == ",".join(self.told.key(self.told.pods[name]["gang"]))
-        self.told.moved(name, "bound")
+        assert info.group == ",".join(self.checker.key(self.checker.pods[name]["gang"]))
+        self.checker.moved(name, "bound")
         self.follow(self.gangs.bind_pod(name, self.now))
 
     def bind_by_others(self, name):
-        self.told.moved(name, "bound")
+        self.checker.moved(name, "bound")
         self.follow(self.gangs.bind_pod(name, self.now, by_others=True))
 
     def fail_to_bind(self, name):
-        self.told.moved(name, "pending", ())
+        self.checker.moved(name, "pending", ())
         self.follow(self.gangs.fail_binding(name, self.now, "node is gone"))
 
     def time_out(self, name):
         self.follow(self.gangs.time_out_pod(name, self.now))
-        assert self.told.pods[name]["state"] in ("pending", "trying")
+        assert self.checker.pods[name]["state"] in ("pending", "trying")
 
     def report(self, name, state):
-        self.told.moved(name, state, None if state == "running" else ())
+        self.checker.moved(name, state, None if state == "running" else ())
         self.follow(self.gangs.report_pod(name, state, self.now))
 
     def free(self, what):
@@ -129,8 +129,8 @@ class History:
     def advance(self, later):
         self.now += later
         self.follow(self.gangs.advance(self.now))
-        self.told.advanced(self.now, LONGEST)
-        assert all(until > self.now for until in self.told.until.values())
+        self.checker.advanced(self.now, LONGEST)
+        assert all(until > self.now for until in self.checker.until.values())
         assert self.gangs.deadline is None or self.gangs.deadline > self.now
 
     def go_on_with(self, other):
@@ -138,12 +138,12 @@ class History:
         self.gangs = other
 
     def compare(self):
-        """The audit finds nothing, writes nothing, and pods and gangs are what was told."""
+        """The audit finds nothing, changes nothing, and pods and gangs are as reported."""
         before = self.gangs.to_bytes(), waits(self.gangs)
         self.gangs.check()
         assert before == (self.gangs.to_bytes(), waits(self.gangs))
-        assert len(self.gangs) == len(self.told.pods)
-        for name, pod in self.told.pods.items():
+        assert len(self.gangs) == len(self.checker.pods)
+        for name, pod in self.checker.pods.items():
             status = self.gangs.pod(name)
             assert (status.gang, status.role, status.state) == (
                 pod["gang"],
@@ -154,8 +154,8 @@ class History:
             assert status.lacks == pod["lacks"]
         for name in self.gangs.gangs:
             status = self.gangs.gang(name)
-            assert status.satisfied == self.told.valid(name)
-            assert status.once_satisfied == (self.told.key(name) in self.told.once)
+            assert status.satisfied == self.checker.valid(name)
+            assert status.once_satisfied == (self.checker.key(name) in self.checker.once)
 
 
 # --- histories by a seed
@@ -189,8 +189,8 @@ def happen(history, rng):
     if draw < 0.04:
         history.define(some_spec(rng))
     elif draw < 0.06:
-        if history.told.gangs:
-            history.remove(rng.choice(sorted(history.told.gangs)))
+        if history.checker.gangs:
+            history.remove(rng.choice(sorted(history.checker.gangs)))
     elif draw < 0.26:
         gang, bound = rng.choice(GANGS), rng.random() < 0.15
         spec = some_spec(rng, gang) if rng.random() < 0.7 else None

@@ -51,16 +51,16 @@ def test_a_wrong_definition_is_refused(arguments, options, kind, says):
 
 
 def test_definitions_are_values():
-    one = GangSpec("a", 2, groups=["b", "a", "b"], roles={"w": 1, "ps": 2})
-    assert one.groups == ("a", "b") and one.roles == (("ps", 2), ("w", 1))
-    assert one == GangSpec("a", 2, groups=["b"], roles=one.roles) and hash(one) == hash(
-        one.replace()
+    spec = GangSpec("a", 2, groups=["b", "a", "b"], roles={"w": 1, "ps": 2})
+    assert spec.groups == ("a", "b") and spec.roles == (("ps", 2), ("w", 1))
+    assert spec == GangSpec("a", 2, groups=["b"], roles=spec.roles) and hash(spec) == hash(
+        spec.replace()
     )
-    assert one.replace(min_members=5, total=5).total == 5
+    assert spec.replace(min_members=5, total=5).total == 5
     with pytest.raises(TypeError, match="colour"):
-        one.replace(colour=1)
+        spec.replace(colour=1)
     with pytest.raises(AttributeError):
-        one.name = "b"
+        spec.name = "b"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_known_of_pods_and_gangs():
 
 @given(st.data())
 @examples(400)
-def test_a_payload_that_nobody_wrote_is_corrupt_or_a_sound_state(data):
+def test_an_arbitrary_payload_is_corrupt_or_a_valid_state(data):
     state = json.loads(unseal(b"HVGA", 1, waiting_gang().to_bytes()))
     junk = st.one_of(
         st.none(), st.booleans(), st.integers(-2, 9), st.just(2**70), st.just("a"), st.just([]),
@@ -180,10 +180,10 @@ def test_a_payload_that_nobody_wrote_is_corrupt_or_a_sound_state(data):
         key = data.draw(st.sampled_from(keys))
     where[key] = data.draw(junk)
     try:
-        found = Coscheduler.from_bytes(seal(b"HVGA", 1, json.dumps(state).encode()))
+        result = Coscheduler.from_bytes(seal(b"HVGA", 1, json.dumps(state).encode()))
     except CorruptStateError:
         return
-    found.check()
+    result.check()
 
 
 # --- pods that start alone

@@ -23,7 +23,7 @@ WAYS = {
 def refuse_events_out_of_place(history, name):
     """Every event that does not suit the state of a pod is an error and changes nothing."""
     gangs, now = history.gangs, history.now
-    state = history.told.pods[name]["state"]
+    state = history.checker.pods[name]["state"]
     before = gangs.to_bytes()
     wrong = [lambda: gangs.create_pod(name, "a", now)]
     if state not in IDLE | {"trying"}:
@@ -50,8 +50,8 @@ def test_every_history_keeps_the_rules(rng):
         draw = rng.random()
         if draw < 0.05:
             history.go_on_with(WAYS[rng.choice(sorted(WAYS))](history.gangs))
-        elif draw < 0.1 and history.told.pods:
-            refuse_events_out_of_place(history, rng.choice(sorted(history.told.pods)))
+        elif draw < 0.1 and history.checker.pods:
+            refuse_events_out_of_place(history, rng.choice(sorted(history.checker.pods)))
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -63,6 +63,6 @@ def test_every_pod_that_may_be_tried_is_tried_in_any_order_of_events(seed):
         history.compare()
         if step % 25 == 24:
             history.go_on_with(Coscheduler.from_bytes(history.gangs.to_bytes()))
-        if step % 10 == 9 and history.told.pods:
-            refuse_events_out_of_place(history, rng.choice(sorted(history.told.pods)))
+        if step % 10 == 9 and history.checker.pods:
+            refuse_events_out_of_place(history, rng.choice(sorted(history.checker.pods)))
     history.advance(10**6)

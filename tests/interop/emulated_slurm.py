@@ -99,8 +99,8 @@ class EmulatedSlurm:
             raise
 
     def _begin(self):
-        made = [f"--{name}={self.folder / file}" for name, file in _MUNGE.items()]
-        self.start("munged", "munged", "--foreground", "--force", *made)
+        items = [f"--{name}={self.folder / file}" for name, file in _MUNGE.items()]
+        self.start("munged", "munged", "--foreground", "--force", *items)
         self.await_((self.folder / "munge").exists, "munged")
         self.start_controller()
         for node in self.nodes:
@@ -197,9 +197,9 @@ _MUNGE = {
 def _free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [socket.getsockname()[1] for socket in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for each in sockets:
+            each.close()

@@ -1,4 +1,4 @@
-"""Documents with a value that nobody expects there."""
+"""Documents with an unexpected value."""
 
 import math
 
@@ -38,4 +38,6 @@ def _replaced(value, way, new):
         return new
     if isinstance(value, dict):
         return {**value, way[0]: _replaced(value[way[0]], way[1:], new)}
-    return [_replaced(one, way[1:], new) if i == way[0] else one for i, one in enumerate(value)]
+    return [
+        _replaced(entry, way[1:], new) if i == way[0] else entry for i, entry in enumerate(value)
+    ]

@@ -22,22 +22,22 @@ def domains(layers, labels):
         for layer in reversed(layers):
             path.append(("is", known[layer]) if layer in known else ("for", path[-1]))
         keys[node] = path[:0:-1]
-    found = []
+    results = []
     for end in range(1, len(layers) + 1):
         groups = {}
         for node, path in keys.items():
             groups.setdefault(tuple(path[:end]), set()).add(node)
-        found.append({frozenset(group) for group in groups.values()})
-    return found
+        results.append({frozenset(group) for group in groups.values()})
+    return results
 
 
 def by_name(network):
     """The same, as the names of domains tell them."""
     paths = [(node, network.domain(node)) for node in network.nodes]
-    found = []
+    results = []
     for end in range(1, len(network.layers) + 1):
         groups = {}
         for node, path in paths:
             groups.setdefault(path[:end], set()).add(node)
-        found.append({frozenset(group) for group in groups.values()})
-    return found
+        results.append({frozenset(group) for group in groups.values()})
+    return results

@@ -25,19 +25,19 @@ def served(make_service, max_body=20_000, **options):
 
     :param options: more of `Listening`.
     """
-    found = queue.Queue()
+    result = queue.Queue()
 
     async def main():
         loop, end = asyncio.get_running_loop(), asyncio.Event()
         listening = Listening("127.0.0.1", 0, max_body, **options)
         async with HttpServer(make_service(), listening) as server:
             url = await server.listen()
-            found.put((url, lambda: loop.call_soon_threadsafe(end.set)))
+            result.put((url, lambda: loop.call_soon_threadsafe(end.set)))
             await end.wait()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
-    url, end = found.get(timeout=20)
+    url, end = result.get(timeout=20)
     try:
         yield url
     finally:

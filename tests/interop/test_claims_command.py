@@ -98,9 +98,9 @@ def test_what_is_missing_is_said(tmp_path, capsys, objects, message):
 
 
 def test_gates_of_a_version_count(tmp_path, capsys):
-    one = wanted(1)
-    one["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"m": "1"}}
-    file = written(tmp_path / "a.yaml", GPU, *slices(n1=1), one)
+    entry = wanted(1)
+    entry["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"m": "1"}}
+    file = written(tmp_path / "a.yaml", GPU, *slices(n1=1), entry)
     assert main(["explain", str(file), "--gate", "DRAConsumableCapacity=false"]) == 1
     assert "DRAConsumableCapacity is off" in capsys.readouterr().out
     with pytest.raises(SystemExit):

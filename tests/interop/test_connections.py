@@ -39,9 +39,9 @@ def address(url):
 
 
 def opened(stack, url, text):
-    found = stack.enter_context(socket.create_connection(address(url), timeout=20))
-    found.sendall(text)
-    return found
+    result = stack.enter_context(socket.create_connection(address(url), timeout=20))
+    result.sendall(text)
+    return result
 
 
 def is_ended(connection):
@@ -114,11 +114,11 @@ def connect_again_and_again(url, text, stop):
     connections = []
     while not stop.wait(0.02):
         while len(connections) < 50:
-            made = socket.create_connection(address(url), timeout=20)
-            connections.append(made)
+            product = socket.create_connection(address(url), timeout=20)
+            connections.append(product)
             with suppress(OSError):
-                made.sendall(text)
-            made.setblocking(False)
+                product.sendall(text)
+            product.setblocking(False)
         for connection in list(connections):
             try:
                 is_closed = not connection.recv(1)
@@ -332,7 +332,7 @@ def test_whatever_is_sent_the_answer_is_json(caplog):
             assert len(body) < 500
         assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
     assert len(scheduler) == 0
-    assert [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")] == []
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 def test_half_of_the_open_files_are_for_connections(monkeypatch):
@@ -361,11 +361,11 @@ def test_a_connection_that_cannot_be_accepted_makes_room(monkeypatch):
     accept = socket.socket.accept
 
     def refused(self):
-        found = accept(self)
+        result = accept(self)
         if refuse:
-            found[0].close()
+            result[0].close()
             raise OSError(24, "Too many open files")
-        return found
+        return result
 
     monkeypatch.setattr(socket.socket, "accept", refused)
     with served(lambda: SchedulerService(Scheduler()), 1000) as url, ExitStack() as stack:

@@ -20,15 +20,15 @@ def places(node, type="gpu", place="pcie"):
     return [getattr(device, place) for device in node.of_type(type)]
 
 
-def chosen(node, used=(), **asked):
+def chosen(node, used=(), **wanted):
     """The GPUs that a request gets while others are in use; none: it waits."""
     cluster = DeviceCluster({"n": node})
     held = [DeviceAllocation("gpu", minor, {"core": 100, "memory_ratio": 100}) for minor in used]
     cluster.recover("others", "n", held)
-    decision = cluster.schedule(DeviceRequest("pod", **asked))
+    decision = cluster.schedule(DeviceRequest("pod", **wanted))
     if decision.outcome == "bind":
         decision.verify(node, held)
-    return [one.minor for one in decision.placement if one.type == "gpu"]
+    return [entry.minor for entry in decision.placement if entry.type == "gpu"]
 
 
 # --- what is read
@@ -101,7 +101,7 @@ def test_levels_are_a_square_or_a_mapping_of_numbers_or_names():
 
 
 @pytest.mark.parametrize(
-    ("name", "used", "asked", "expected"),
+    ("name", "used", "wanted", "expected"),
     [
         # four that are linked each to each: a quad of the mesh, and none across
         ("v100", [], {"gpus": 4, "links": "all"}, [0, 1, 2, 3]),
@@ -131,8 +131,8 @@ def test_levels_are_a_square_or_a_mapping_of_numbers_or_names():
         ("l40s", [], {"gpus": 2, "gpu_wishes": {"scope": "numa"}}, [0, 1]),
     ],
 )
-def test_gpus_are_chosen_by_what_was_printed(name, used, asked, expected):
-    assert chosen(nvidia(PRINTED[name]), used, **asked) == expected
+def test_gpus_are_chosen_by_what_was_printed(name, used, wanted, expected):
+    assert chosen(nvidia(PRINTED[name]), used, **wanted) == expected
 
 
 def test_a_ring_of_xgmi_links_neighbours():

@@ -56,9 +56,9 @@ def notes():
 def client(notes):
     with (
         served(lambda: notes, LIMIT, body_seconds=0.5) as url,
-        httpx.Client(base_url=url, timeout=20) as found,
+        httpx.Client(base_url=url, timeout=20) as result,
     ):
-        yield found
+        yield result
 
 
 def test_wrong_methods_paths_and_parameters_are_refused_in_json(client):
@@ -141,9 +141,9 @@ def test_a_body_that_is_too_large_is_refused_however_it_is_sent(client, notes):
 
 def raw(client, text):
     """A connection on which this was sent."""
-    found = socket.create_connection((client.base_url.host, client.base_url.port), timeout=20)
-    found.sendall(text)
-    return found
+    connection = socket.create_connection((client.base_url.host, client.base_url.port), timeout=20)
+    connection.sendall(text)
+    return connection
 
 
 def test_a_body_that_comes_too_slowly_is_given_up_and_others_do_not_wait_for_it(client, notes):
@@ -168,7 +168,7 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_body_has_sent_nothing(client,
     while given_up not in client.get("/metrics").text:
         time.sleep(0.01)
     assert notes.kept == []
-    assert [one for one in caplog.records if one.levelname == "ERROR"] == []
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_an_unforeseen_error_is_500_and_says_nothing_of_its_cause(client):

@@ -33,12 +33,12 @@ FIELDS = {
 
 def role(replicas=None, spot=None, limits=None, **requests):
     resources = {"requests": requests, "limits": limits}
-    found = {"template": {"spec": {"containers": [{"name": "main", "resources": resources}]}}}
+    results = {"template": {"spec": {"containers": [{"name": "main", "resources": resources}]}}}
     if replicas is not None:
-        found["replicas"] = replicas
+        results["replicas"] = replicas
     if spot is not None:
-        found["spotReplicaSpec"] = {"spotReplicaNumber": spot}
-    return found
+        results["spotReplicaSpec"] = {"spotReplicaNumber": spot}
+    return results
 
 
 def job(roles, kind="PyTorchJob", policy=None, namespace="ai", **spec):
@@ -67,36 +67,36 @@ MNIST = job(
 
 
 def test_a_job_is_read():
-    found = read_job(MNIST)
-    assert (found.kind, found.name, found.namespace) == ("PyTorchJob", "ai/train", "ai")
-    assert (found.tenant, found.priority, found.min_available) == ("vision", 7, 2)
-    assert [(one.name, one.replicas, one.spot_replicas) for one in found.roles] == [
+    job = read_job(MNIST)
+    assert (job.kind, job.name, job.namespace) == ("PyTorchJob", "ai/train", "ai")
+    assert (job.tenant, job.priority, job.min_available) == ("vision", 7, 2)
+    assert [(role.name, role.replicas, role.spot_replicas) for role in job.roles] == [
         ("Master", 1, 0),
         ("Worker", 3, 1),
         ("AIMaster", 1, 0),
     ]
-    assert found.roles[0].requests == (
+    assert job.roles[0].requests == (
         ("cpu", Fraction(1, 2)),
         ("memory", Fraction(2**30)),
         (GPU, Fraction(1)),
     )
-    assert found.resources == (("cpu", 2750), ("memory", 11 * 2**29), (GPU, 3))
-    assert found.spot_resources == (("cpu", 1000), ("memory", 2**31), (GPU, 1))
-    assert found.queued() == QueuedJob(
+    assert job.resources == (("cpu", 2750), ("memory", 11 * 2**29), (GPU, 3))
+    assert job.spot_resources == (("cpu", 1000), ("memory", 2**31), (GPU, 1))
+    assert job.queued() == QueuedJob(
         "PyTorchJob/ai/train",
         "vision",
         3,
         7,
-        resources=dict(found.resources),
+        resources=dict(job.resources),
         namespace="ai",
     )
 
 
 @pytest.mark.parametrize("kind", FIELDS)
 def test_each_kind_has_its_own_field_and_its_policy(kind):
-    found = read_job(job({"Master": role(2, cpu=1)}, kind, {"queue": "q", "priority": -3}))
-    assert (found.kind, found.tenant, found.priority) == (kind, "q", -3)
-    assert found.resources == (("cpu", 2000),)
+    outcome = read_job(job({"Master": role(2, cpu=1)}, kind, {"queue": "q", "priority": -3}))
+    assert (outcome.kind, outcome.tenant, outcome.priority) == (kind, "q", -3)
+    assert outcome.resources == (("cpu", 2000),)
     others = {field: {"Master": role(1)} for field in FIELDS.values() if field != FIELDS[kind]}
     with pytest.raises(ValueError, match=rf"{kind} 'train': spec.{FIELDS[kind]}: is missing"):
         read_job(job({}, kind, **others))
@@ -128,8 +128,8 @@ def test_a_policy_in_the_place_of_another_kind_is_named():
     ],
 )
 def test_the_priority_is_the_policy_s_then_that_of_its_class_then_0(policy, priority):
-    found = read_job(job({"Worker": role()}, policy=policy), priority_classes={"high": 1000})
-    assert found.priority == priority
+    outcome = read_job(job({"Worker": role()}, policy=policy), priority_classes={"high": 1000})
+    assert outcome.priority == priority
 
 
 def test_the_tenant_is_the_queue_then_the_default_then_the_namespace():
@@ -141,18 +141,18 @@ def test_the_tenant_is_the_queue_then_the_default_then_the_namespace():
 
 
 def test_what_a_pod_asks_for_is_what_kubernetes_counts():
-    one = role(2, cpu=1, memory=100)
-    spec = one["template"]["spec"]
+    each = role(2, cpu=1, memory=100)
+    spec = each["template"]["spec"]
     spec["containers"].append({"resources": {"requests": {"cpu": "250m"}, "limits": {GPU: 2}}})
     spec["initContainers"] = [{"resources": {"requests": {"cpu": 1, "memory": 300}}}]
     spec["overhead"] = {"cpu": "10m"}
-    assert read_job(job({"Worker": one})).resources == (("cpu", 2520), ("memory", 600), (GPU, 4))
+    assert read_job(job({"Worker": each})).resources == (("cpu", 2520), ("memory", 600), (GPU, 4))
 
 
 def test_spot_pods_are_no_more_than_all():
-    found = read_job(job({"Worker": role(2, 5, cpu=1)}))
-    assert (found.resources, found.spot_resources) == ((("cpu", 0),), (("cpu", 2000),))
-    assert found.queued("cpu").size == 1
+    outcome = read_job(job({"Worker": role(2, 5, cpu=1)}))
+    assert (outcome.resources, outcome.spot_resources) == ((("cpu", 0),), (("cpu", 2000),))
+    assert outcome.queued("cpu").size == 1
 
 
 @pytest.mark.parametrize(("given_name", "name"), [("worker", "Worker"), ("WORKER", "Worker")])
@@ -165,11 +165,11 @@ def test_roles_are_known_in_any_case(given_name, name):
 
 def test_half_a_core_many_times_is_half_of_that():
     """KubeDL makes a core of each half: 1000 pods of 500m would be 1000 cores."""
-    found = read_job(job({"Worker": role(1000, cpu="500m")}))
-    assert found.resources == (("cpu", 500_000),)
+    outcome = read_job(job({"Worker": role(1000, cpu="500m")}))
+    assert outcome.resources == (("cpu", 500_000),)
     quota = NamespaceQuota()
     quota.set_quota("ai", {"cpu": 500_000})
-    assert quota.filter(found.queued()) == ""
+    assert quota.filter(outcome.queued()) == ""
 
 
 @given(
@@ -193,9 +193,9 @@ def test_totals_are_exact(roles):
         specs[f"role{i}"] = spec
         spots += min(spot, replicas) * sum(containers)
         normal += max(replicas - spot, 0) * sum(containers)
-    found = read_job(job(specs))
-    for asked, micros in ((found.resources, normal), (found.spot_resources, spots)):
-        assert dict(asked).get("cpu", 0) == -(-micros // 1000)
+    outcome = read_job(job(specs))
+    for wanted, micros in ((outcome.resources, normal), (outcome.spot_resources, spots)):
+        assert dict(wanted).get("cpu", 0) == -(-micros // 1000)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_arguments_are_checked():
         read_job(job({"a": role(2, memory="1Ei")})).queued("memory")
     with pytest.raises(ValueError, match="size_of"):
         read_job(MNIST).queued("")
-    for call in (gangs_of, lambda one, **kw: gang_labels(one, "Worker", **kw)):
+    for call in (gangs_of, lambda item, **kw: gang_labels(item, "Worker", **kw)):
         with pytest.raises(TypeError, match="job must be a KubedlJob"):
             call(MNIST, per_role=True)
         with pytest.raises(TypeError, match="per_role"):
@@ -260,13 +260,13 @@ def test_arguments_are_checked():
 @examples(300)
 def test_hostile_jobs_are_read_or_refused_and_nothing_else(document):
     try:
-        found = read_job(document)
+        job = read_job(document)
     except (TypeError, ValueError) as error:
         assert "\n" not in str(error)
     else:
-        assert isinstance(found, KubedlJob)
-        TenantQueues().push(found.queued(), now=0)
-        gangs_of(found, per_role=True)
+        assert isinstance(job, KubedlJob)
+        TenantQueues().push(job.queued(), now=0)
+        gangs_of(job, per_role=True)
 
 
 # --- gangs
@@ -301,28 +301,28 @@ def test_an_ai_master_alone_is_no_gang():
 
 def test_labels_are_those_of_two_protocols():
     label = "pod-group.scheduling.sigs.k8s.io"
-    found = read_job(MNIST)
-    assert gang_labels(found, "Worker", per_role=True) == {
+    job = read_job(MNIST)
+    assert gang_labels(job, "Worker", per_role=True) == {
         label: "train-worker",
         f"{label}/name": "train-worker",
         f"{label}/min-available": "3",
     }
-    assert gang_labels(found, "Worker", per_role=False) == {
+    assert gang_labels(job, "Worker", per_role=False) == {
         label: "train",
         f"{label}/name": "train",
         f"{label}/min-available": "2",
     }
-    assert gang_labels(found, "AIMaster", per_role=True) == {}
+    assert gang_labels(job, "AIMaster", per_role=True) == {}
     with pytest.raises(KeyError, match="role='PS'"):
-        gang_labels(found, "PS", per_role=True)
+        gang_labels(job, "PS", per_role=True)
 
 
 @pytest.mark.parametrize("per_role", [True, False])
 def test_koordinator_follows_the_labels(per_role):
-    found = read_job(MNIST)
-    gangs = {gang.name: gang for gang in gangs_of(found, per_role=per_role)}
+    job = read_job(MNIST)
+    gangs = {gang.name: gang for gang in gangs_of(job, per_role=per_role)}
     for name in ("Master", "Worker"):
-        labels = gang_labels(found, name, per_role=per_role)
+        labels = gang_labels(job, name, per_role=per_role)
         pod = {"metadata": {"name": "p", "namespace": "ai", "labels": labels}}
         assert read_gang_pod(pod).gang in gangs
         del labels["pod-group.scheduling.sigs.k8s.io"]
@@ -405,9 +405,9 @@ def test_what_is_wrong_with_a_quota_is_named(record, kind, says):
 @examples(300)
 def test_hostile_quotas_are_read_or_refused_and_nothing_else(document):
     try:
-        found = read_resource_quotas(document)
+        limits = read_resource_quotas(document)
     except (TypeError, ValueError) as error:
         assert "\n" not in str(error)
     else:
-        for namespace, (hard, used) in found.items():
+        for namespace, (hard, used) in limits.items():
             NamespaceQuota().set_quota(namespace, hard, used)

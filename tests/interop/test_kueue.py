@@ -43,8 +43,8 @@ def flavor(name="default", **labels):
 
 def node(name, **labels):
     keys = {"block": BLOCK, "rack": RACK, "host": HOST}
-    found = {keys.get(key, key): value for key, value in labels.items()}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": found}}
+    results = {keys.get(key, key): value for key, value in labels.items()}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": results}}
 
 
 #: Two blocks of two racks of two nodes; racks are called alike in both blocks.
@@ -65,11 +65,11 @@ def pod_set(count=8, request=None, **annotations):
         "group": "podset-group-name",
     }
     notes = {f"{KUEUE}/{keys[key]}": value for key, value in annotations.items()}
-    found = {"name": "main", "count": count, "template": {"metadata": {"annotations": notes}}}
-    return found if request is None else {**found, "topologyRequest": request}
+    results = {"name": "main", "count": count, "template": {"metadata": {"annotations": notes}}}
+    return results if request is None else {**results, "topologyRequest": request}
 
 
-def asked(**request):
+def with_request(**request):
     return pod_set(request=request)
 
 
@@ -190,8 +190,8 @@ CONSTRAINTS, RACK_OF_4 = "podsetSliceRequiredTopologyConstraints", {"topology": 
             (BLOCK, "", ((RACK, 4), ("node", 2))),
         ),
         (pod_set(request={"required": RACK}, preferred=BLOCK), (RACK, "", ())),
-        (asked(podSetSliceRequiredTopology=RACK, podSetSliceSize=4), ("", "", ((RACK, 4),))),
-        (asked(preferred=BLOCK, **{CONSTRAINTS: [RACK_OF_4]}), ("", BLOCK, ((RACK, 4),))),
+        (with_request(podSetSliceRequiredTopology=RACK, podSetSliceSize=4), ("", "", ((RACK, 4),))),
+        (with_request(preferred=BLOCK, **{CONSTRAINTS: [RACK_OF_4]}), ("", BLOCK, ((RACK, 4),))),
     ],
 )
 def test_annotations_and_requests_are_wishes(pods, wishes):
@@ -249,11 +249,11 @@ def noted(place, key):
             pod_set(group="g", required=RACK),
             f"{NOTES}group-name']: is 'g': the pod sets of a group",
         ),
-        (asked(podSetGroupName="g"), "topologyRequest.podSetGroupName: is 'g': the"),
+        (with_request(podSetGroupName="g"), "topologyRequest.podSetGroupName: is 'g': the"),
         (pod_set(request={"required": RACK}, group="g"), f"{NOTES}group-name']: is 'g'"),
-        (asked(requires=RACK), "topologyRequest.requires: is unknown, is required m"),
+        (with_request(requires=RACK), "topologyRequest.requires: is unknown, is required m"),
         (
-            asked(**{CONSTRAINTS: [{"level": RACK}]}),
+            with_request(**{CONSTRAINTS: [{"level": RACK}]}),
             "Constraints[0].level: is unknown, known are top",
         ),
         ({**pod_set(), "counts": 3}, "counts: is unknown, is count meant?"),
@@ -333,10 +333,10 @@ def expanded(written):
     for part in written["slices"]:
         for i in range(part["domainCount"]):
             values = [
-                one["universalValue"]
-                if "universalValue" in one
-                else one.get("prefix", "") + one["roots"][i] + one.get("suffix", "")
-                for one in part["valuesPerLevel"]
+                entry["universalValue"]
+                if "universalValue" in entry
+                else entry.get("prefix", "") + entry["roots"][i] + entry.get("suffix", "")
+                for entry in part["valuesPerLevel"]
             ]
             counts = part.get("podCounts")
             yield tuple(values), counts[i] if counts else part["universalPodCount"]
@@ -351,7 +351,7 @@ VALUE = st.text(alphabet="ab-1", max_size=6)
             st.just(tuple(f"l{i}" for i in range(width))),
             st.dictionaries(
                 st.tuples(*[VALUE] * width), st.integers(1, 3), min_size=1, max_size=8
-            ).map(lambda found: tuple(found.items())),
+            ).map(lambda result: tuple(result.items())),
         )
     )
 )

@@ -98,7 +98,7 @@ def test_all_segments_of_a_log_are_asked(log, tmp_path, capsys):
     assert "0 jobs are there, 2 are gone" in said(capsys, "state", str(cut))
 
 
-def test_state_tells_who_runs_and_who_waits(log, capsys):
+def test_state_lists_running_and_waiting_jobs(log, capsys):
     text = said(capsys, "state", log, "--until", "59")
     assert re.search(r"^a +lab +4 running +0", text, re.MULTILINE)
     assert re.search(r"^b +lab +4 pending +0 runtime of 'lab' is exceeded", text, re.MULTILINE)
@@ -114,7 +114,7 @@ def test_explain_tells_why_a_job_did_not_start_then(log, capsys):
     assert "was gone at 100.0" in failed(capsys, "explain", log, "b", "--at", "100")
 
 
-def test_diff_tells_who_starts_sooner_and_draws_it(log, tmp_path, capsys):
+def test_diff_lists_jobs_that_start_sooner_and_draws_them(log, tmp_path, capsys):
     picture = tmp_path / "diff.png"
     spec = str(spec_file(tmp_path, 2))
     text = said(capsys, "diff", log, "--spec", spec, "--plot", str(picture))
@@ -141,7 +141,7 @@ def test_diff_tells_what_the_log_does_not(tmp_path, capsys):
     assert "1 events say nothing to the other configuration." in text
 
 
-def test_mistakes_are_told(log, tmp_path, capsys):
+def test_mistakes_are_reported(log, tmp_path, capsys):
     path = tmp_path / "wrong.yaml"
     path.write_text("cluster:\n  nodes: {n: m}\n")
     assert f"{path}:2: cluster.nodes.n" in failed(capsys, "diff", log, "--spec", str(path))

@@ -18,15 +18,15 @@ nx = pytest.importorskip("networkx")
 @pytest.fixture
 def graph():
     """A ring of ten with chords, integer weights, one edge without a weight."""
-    made = nx.Graph()
-    made.add_nodes_from("abcdefghij")
+    graph = nx.Graph()
+    graph.add_nodes_from("abcdefghij")
     rng = np.random.default_rng(0)
     for i in range(10):
         for step in (1, 3):
             u, v = "abcdefghij"[i], "abcdefghij"[(i + step) % 10]
-            made.add_edge(u, v, weight=int(rng.integers(-3, 20)), price=float(rng.random()))
-    del made.edges["a", "b"]["weight"]
-    return made
+            graph.add_edge(u, v, weight=int(rng.integers(-3, 20)), price=float(rng.random()))
+    del graph.edges["a", "b"]["weight"]
+    return graph
 
 
 def weigh(graph, matching, attribute="weight"):
@@ -117,8 +117,8 @@ def test_a_priority_sends_calls_here_and_hard_cases_elsewhere(graph, calls):
         assert len(calls) == 1  # not worth a conversion
         for u, v in graph.edges:
             graph.edges[u, v]["weight"] = Fraction(graph.edges[u, v]["price"])
-        found = nx.max_weight_matching(graph)
-        assert isinstance(weigh(graph, found), Fraction)
+        edges = nx.max_weight_matching(graph)
+        assert isinstance(weigh(graph, edges), Fraction)
         assert len(nx.maximal_matching(graph)) > 0
 
 
@@ -210,9 +210,9 @@ def test_a_weight_that_is_no_number_is_an_error():
 def test_weights_of_every_number_type_are_taken(make):
     graph = nx.Graph()
     graph.add_weighted_edges_from([(0, 1, make(1)), (1, 2, make(3)), (2, 2, make(7))])
-    found = nx.max_weight_matching(graph, backend="hivecore")
-    assert found == ({(1, 2)} if make is not bool else found)
-    assert len(found) == 1
+    edges = nx.max_weight_matching(graph, backend="hivecore")
+    assert edges == ({(1, 2)} if make is not bool else edges)
+    assert len(edges) == 1
 
 
 def test_loops_are_ignored_and_an_empty_graph_has_an_empty_matching():

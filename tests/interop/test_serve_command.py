@@ -62,7 +62,7 @@ def refused(capsys, *options):
 
 
 @posix
-def test_a_pod_is_filtered_bound_and_inspected_until_the_command_is_told_to_end(config_file):
+def test_a_pod_is_filtered_bound_and_inspected_until_the_command_ends(config_file):
     options = ("--no-bind", "--max-body", 1000, "--evictions", "least")
     with Command(config_file, *options) as server:
         status, answer = server.post(FILTER, ask("p"))
@@ -78,8 +78,8 @@ def test_a_pod_is_filtered_bound_and_inspected_until_the_command_is_told_to_end(
         for path, key in parts.items():
             part = server.get(f"/v1/inspect/clusterstatus/{path}").json()
             assert part == status[key]
-        one = server.get("/v1/inspect/clusterstatus/virtualclusters/A").json()
-        assert one == status["virtualClusters"]["A"]
+        entry = server.get("/v1/inspect/clusterstatus/virtualclusters/A").json()
+        assert entry == status["virtualClusters"]["A"]
         assert server.get("/v1/inspect/affinitygroups/none").status_code == 404
         assert server.client.post(FILTER, content=b" " * 1001).status_code == 413
         assert server.end(signal.SIGTERM) == 0

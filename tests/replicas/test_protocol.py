@@ -52,14 +52,14 @@ class Cluster:
 
     def ask(self, worker):
         if self.arbitrated:
-            asked = self.caches[worker].propose(self.random.randint(1, 3)).tolist()
-            self.up[worker].append(("lease", asked))
+            wanted = self.caches[worker].propose(self.random.randint(1, 3)).tolist()
+            self.up[worker].append(("lease", wanted))
 
     def heartbeat(self, worker):
         self.up[worker].append(("report", self.caches[worker].heartbeat()))
 
     def unload(self):
-        """All workers drop the same blocks of their own will: nobody wants to keep those."""
+        """All workers choose to drop the same blocks, which no worker wants to keep."""
         for block in self.random.sample(range(self.blocks), self.blocks // 2):
             for cache in self.caches:
                 if block in cache:
@@ -121,7 +121,7 @@ class Cluster:
             self.random.choice(actions)(self.random.randrange(len(self.caches)))
 
     def settle(self):
-        """Deliver everything; nobody reads any more."""
+        """Deliver everything, without further reads."""
         for worker in range(len(self.caches)):
             self.heartbeat(worker)
         for lines, deliver in ((self.up, self.arrive), (self.down, self.receive)):

@@ -15,21 +15,21 @@ HUGE = 2**200
 
 
 def cache():
-    made = ReplicaAwareCache(3, 8, arbitrated=True)
-    made.access_many([1, 2, 3])
-    made.apply([1, 2], [2, 1])
-    made.heartbeat()
-    made.answer(made.propose(1), [True])
-    made.pin(3)
-    return made
+    built = ReplicaAwareCache(3, 8, arbitrated=True)
+    built.access_many([1, 2, 3])
+    built.apply([1, 2], [2, 1])
+    built.heartbeat()
+    built.answer(built.propose(1), [True])
+    built.pin(3)
+    return built
 
 
 def directory():
-    made = ReplicaDirectory(3, 8)
+    built = ReplicaDirectory(3, 8)
     for worker in (0, 1):
-        made.join(worker, [1, 2], sequence=4)
-    made.lease(0, [1])
-    return made
+        built.join(worker, [1, 2], sequence=4)
+    built.lease(0, [1])
+    return built
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_ids_never_become_fewer_while_their_number_is_read(make):
 
 
 def test_changes_beyond_64_bits_do_not_wrap_around():
-    made = cache()
+    built = cache()
     for changes in ([2**64 - 1], np.array([2**64 - 1], np.uint64)):
         with pytest.raises(ValueError, match=rf"changes\[0\]={2**64 - 1}: too large"):
-            made.apply([4], changes)
-    made.apply([4], np.array([3], np.uint64))
-    assert made.count(4) == 3
+            built.apply([4], changes)
+    built.apply([4], np.array([3], np.uint64))
+    assert built.count(4) == 3
 
 
 def test_a_weight_is_checked_as_the_float_that_it_becomes():

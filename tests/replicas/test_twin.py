@@ -63,14 +63,14 @@ class Twins(RuleBasedStateMachine):
 def what_follows(cache):
     """What the cache keeps for later: leases, proposals, refusals, and what the directory knows."""
     copied = copy.deepcopy(cache)
-    found = [copied.clock, copied.last_evicted, copied.victim()]
+    result = [copied.clock, copied.last_evicted, copied.victim()]
     for _ in range(2):  # the first heartbeat ends what the second shows again
         if copied.arbitrated:
-            asked = copied.propose(BLOCKS)
-            found.append(plain(asked))
-            copied.answer(asked, [True] * len(asked))
-        found += [copied.leased, plain(copied.heartbeat()), plain(copied.eviction_order())]
-    return found
+            wanted = copied.propose(BLOCKS)
+            result.append(plain(wanted))
+            copied.answer(wanted, [True] * len(wanted))
+        result += [copied.leased, plain(copied.heartbeat()), plain(copied.eviction_order())]
+    return result
 
 
 class CacheMachine(Twins):
@@ -133,12 +133,12 @@ class CacheMachine(Twins):
 
     @rule(limit=st.integers(0, 5), data=st.data())
     def propose_and_answer(self, limit, data):
-        asked = self.both(lambda cache: cache.propose(limit))
-        if isinstance(asked, tuple) and data.draw(st.booleans()):
+        wanted = self.both(lambda cache: cache.propose(limit))
+        if isinstance(wanted, tuple) and data.draw(st.booleans()):
             granted = data.draw(
-                st.lists(st.booleans(), min_size=len(asked[1]), max_size=len(asked[1]))
+                st.lists(st.booleans(), min_size=len(wanted[1]), max_size=len(wanted[1]))
             )
-            self.both(lambda cache: cache.answer(asked[1], granted))
+            self.both(lambda cache: cache.answer(wanted[1], granted))
 
     @rule(batch=st.lists(st.tuples(blocks, st.booleans()), max_size=5))
     def answer_anything(self, batch):
@@ -174,7 +174,7 @@ class DirectoryMachine(Twins):
     @initialize()
     def build(self):
         self.kernel, self.twin = ReplicaDirectory(WORKERS, BLOCKS), DirectoryTwin(WORKERS, BLOCKS)
-        self.told = {}  # (worker, block) -> sum of the deltas since the worker joined
+        self.sent = {}  # (worker, block) -> sum of the deltas since the worker joined
 
     def spoil(self):
         self.kernel.join(3, range(BLOCKS))
@@ -184,11 +184,11 @@ class DirectoryMachine(Twins):
         if isinstance(answer, dict):
             for worker, (touched, changes) in answer.items():
                 for block, change in zip(touched[1], changes[1], strict=True):
-                    self.told[worker, block] = self.told.get((worker, block), 0) + change
+                    self.sent[worker, block] = self.sent.get((worker, block), 0) + change
 
     @rule(worker=workers, held=batches, sequence=st.integers(0, 3))
     def join(self, worker, held, sequence):
-        self.told = {key: told for key, told in self.told.items() if key[0] != worker}
+        self.sent = {key: total for key, total in self.sent.items() if key[0] != worker}
         self.send(lambda directory: directory.join(worker, held, sequence))
 
     @rule(
@@ -205,7 +205,7 @@ class DirectoryMachine(Twins):
 
     @rule(worker=workers)
     def remove_worker(self, worker):
-        self.told = {key: told for key, told in self.told.items() if key[0] != worker}
+        self.sent = {key: total for key, total in self.sent.items() if key[0] != worker}
         self.send(lambda directory: directory.remove_worker(worker))
 
     @invariant()
@@ -224,7 +224,7 @@ class DirectoryMachine(Twins):
                 assert self.kernel.replicas(block) == len(holders)
                 for worker in (0, 1, 2, 63, 64, 69):
                     others = len(holders) - 1 if worker in holders else 0
-                    assert self.told.get((worker, block), 0) == others
+                    assert self.sent.get((worker, block), 0) == others
 
 
 DirectoryMachine.TestCase.settings = examples(40, stateful_step_count=30)
@@ -254,16 +254,16 @@ def test_without_weight_for_copies_the_cache_is_lru(batch, capacity):
     cuts=st.lists(st.integers(0, 300), max_size=5),
 )
 def test_batches_give_the_answers_of_single_accesses(batch, cuts):
-    one, many = ReplicaAwareCache(20, 100), ReplicaAwareCache(20, 100)
-    one.apply(np.arange(100), np.arange(100) % 5)
+    entry, many = ReplicaAwareCache(20, 100), ReplicaAwareCache(20, 100)
+    entry.apply(np.arange(100), np.arange(100) % 5)
     many.apply(np.arange(100), np.arange(100) % 5)
     singles = []
     for block in batch:
-        hit = one.access(block)
-        singles.append((hit, not hit and block in one, one.last_evicted))
+        hit = entry.access(block)
+        singles.append((hit, not hit and block in entry, entry.last_evicted))
     edges = [0, *sorted(cuts), len(batch)]
     parts = [many.access_many(batch[a:b]) for a, b in itertools.pairwise(edges)]
     joined = [np.concatenate(column).tolist() for column in zip(*parts, strict=True)]
     assert list(zip(*joined, strict=True)) == singles
-    assert one.copy().to_bytes() == one.to_bytes()
-    assert many.cached().tolist() == one.cached().tolist()
+    assert entry.copy().to_bytes() == entry.to_bytes()
+    assert many.cached().tolist() == entry.cached().tolist()

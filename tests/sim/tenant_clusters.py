@@ -1,4 +1,4 @@
-"""The ways to share a cluster of tenants, written down anew on `CellCluster` alone."""
+"""The ways to share a cluster of tenants, written again with `CellCluster` alone."""
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
 from hivecore.sim.workload import CHAIN, FANOUTS, LEVELS, NODE

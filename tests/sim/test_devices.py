@@ -46,9 +46,9 @@ def replay(policy, seed=0, **options):
 @pytest.mark.parametrize("seed", seeds(20))
 def test_all_pods_come_once_and_then_some_again_until_the_load_is_reached(seed):
     rows = arrivals(PODS, 100_000, 1.3, seed)
-    asked = PODS.total_milli[rows]
+    wanted = PODS.total_milli[rows]
     assert sorted(rows[: len(PODS)].tolist()) == list(range(len(PODS)))
-    assert 130_000 - PODS.total_milli.max() < asked.sum() <= 130_000
+    assert 130_000 - PODS.total_milli.max() < wanted.sum() <= 130_000
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -85,30 +85,30 @@ def test_arrivals_refuses_what_is_out_of_range(capacity, load, seed, says):
 
 @pytest.mark.parametrize("policy", ["best-fit", "fgd", "random"])
 def test_what_is_allocated_is_what_the_placed_pods_asked_for(policy):
-    found = replay(policy)
-    asked = PODS.total_milli[found.rows]
-    placed = found.node >= 0
-    assert found.arrived.tolist() == np.cumsum(asked).tolist()
-    assert found.allocated.tolist() == np.cumsum(asked * placed).tolist()
-    assert found.capacity_milli == NODES.gpu_milli
-    assert found.allocated[-1] <= found.capacity_milli
+    replayed = replay(policy)
+    wanted = PODS.total_milli[replayed.rows]
+    placed = replayed.node >= 0
+    assert replayed.arrived.tolist() == np.cumsum(wanted).tolist()
+    assert replayed.allocated.tolist() == np.cumsum(wanted * placed).tolist()
+    assert replayed.capacity_milli == NODES.gpu_milli
+    assert replayed.allocated[-1] <= replayed.capacity_milli
 
 
 @pytest.mark.parametrize("policy", ["packing", "fgd"])
 def test_no_node_gives_more_than_it_has(policy):
-    found = replay(policy)
+    replayed = replay(policy)
     for node in range(len(NODES)):
-        rows = found.rows[found.node == node]
+        rows = replayed.rows[replayed.node == node]
         assert PODS.cpu_milli[rows].sum() <= NODES.cpu_milli[node]
         assert PODS.memory_mib[rows].sum() <= NODES.memory_mib[node]
         assert PODS.total_milli[rows].sum() <= 1000 * NODES.gpus[node]
 
 
 def test_equal_seeds_give_equal_replays():
-    one, same, other = replay("fgd"), replay("fgd"), replay("fgd", seed=1)
-    assert one.node.tolist() == same.node.tolist()
-    assert one.fragmented.tolist() == same.fragmented.tolist()
-    assert one.rows.tolist() != other.rows.tolist()
+    entry, same, other = replay("fgd"), replay("fgd"), replay("fgd", seed=1)
+    assert entry.node.tolist() == same.node.tolist()
+    assert entry.fragmented.tolist() == same.fragmented.tolist()
+    assert entry.rows.tolist() != other.rows.tolist()
 
 
 @pytest.mark.parametrize("policy", SHARING_POLICIES)
@@ -116,16 +116,16 @@ def test_equal_seeds_give_equal_replays():
 def test_every_pod_goes_where_the_twin_places_it(policy, seed):
     pods = generate_openb_pods(80, seed=seed, constrained=0.3)
     nodes = generate_openb_nodes(12, seed=seed)
-    found = replay_devices(nodes, pods, policy, seed)
-    fragmented = follow(found, nodes, pods)
-    assert found.fragmented.tolist() == [fragmented[at] for at in found.sampled.tolist()]
+    run = replay_devices(nodes, pods, policy, seed)
+    fragmented = follow(run, nodes, pods)
+    assert run.fragmented.tolist() == [fragmented[at] for at in run.sampled.tolist()]
 
 
 def test_a_replay_that_is_not_the_twins_is_noticed():
-    found = replay("best-fit")
+    replayed = replay("best-fit")
     other = DeviceReplay(
-        "worst-fit", 0, found.capacity_milli, found.order, found.rows, found.node, found.arrived,
-        found.allocated, found.sampled, found.fragmented,
+        "worst-fit", 0, replayed.capacity_milli, replayed.order, replayed.rows, replayed.node,
+        replayed.arrived, replayed.allocated, replayed.sampled, replayed.fragmented,
     )  # fmt: skip
     with pytest.raises(AssertionError):
         follow(other, NODES, PODS)
@@ -138,12 +138,14 @@ def test_the_nodes_are_shuffled_by_the_seed():
 
 
 def test_fragmentation_is_measured_within_every_percent_of_the_load():
-    found = replay("best-fit")
-    percents = (100 * found.arrived[found.sampled] // found.capacity_milli).tolist()
-    assert percents == sorted(set((100 * found.arrived // found.capacity_milli).tolist()))
-    assert found.sampled[-1] == len(found.rows) - 1
-    assert (found.fragmented <= found.capacity_milli - found.allocated[found.sampled]).all()
-    assert ((found.fragmentation >= 0) & (found.fragmentation <= 1)).all()
+    replayed = replay("best-fit")
+    percents = (100 * replayed.arrived[replayed.sampled] // replayed.capacity_milli).tolist()
+    assert percents == sorted(set((100 * replayed.arrived // replayed.capacity_milli).tolist()))
+    assert replayed.sampled[-1] == len(replayed.rows) - 1
+    assert (
+        replayed.fragmented <= replayed.capacity_milli - replayed.allocated[replayed.sampled]
+    ).all()
+    assert ((replayed.fragmentation >= 0) & (replayed.fragmentation <= 1)).all()
 
 
 def test_the_figures_at_a_load_are_those_of_the_last_pod_before_it():
@@ -176,10 +178,10 @@ def test_an_unknown_policy_is_refused():
 
 def test_pods_run_on_the_models_that_they_name_only():
     pods = generate_openb_pods(80, seed=1, constrained=0.5)
-    found = replay_devices(NODES, pods, "fgd", 0)
-    for row, node in zip(found.rows.tolist(), found.node.tolist(), strict=True):
+    run = replay_devices(NODES, pods, "fgd", 0)
+    for row, node in zip(run.rows.tolist(), run.node.tolist(), strict=True):
         assert node < 0 or not pods.models[row] or NODES.model[node] in pods.models[row]
-    assert any(pods.models[row] for row in found.rows[found.node >= 0].tolist())
+    assert any(pods.models[row] for row in run.rows[run.node >= 0].tolist())
 
 
 # --- table and pictures --------------------------------------------------------------------------
@@ -213,7 +215,7 @@ def test_as_json_every_replay_stands_by_itself():
     runs = [replay("fgd"), replay("fgd", 1), replay("random")]
     data = devices_report(runs, loads=[50, 100]).data
     assert data["loads"] == [50, 100]
-    assert [one["seed"] for one in data["policies"]["fgd"]] == [0, 1]
+    assert [entry["seed"] for entry in data["policies"]["fgd"]] == [0, 1]
     assert data["policies"]["random"][0]["allocated"][1] == median_at(runs[2:], 1.0)
     fragmented = data["policies"]["fgd"][1]["fragmented"]
     assert fragmented[0] == runs[1].fragmentation[runs[1].at(0.5)]

@@ -196,7 +196,7 @@ def test_groups_are_made_for_the_gpus_that_are_left():
 # --- history -----------------------------------------------------------------------------------
 
 
-def test_history_tells_who_ran_where():
+def test_history_has_the_nodes_of_each_job():
     jobs = jobs_of((0, 8, 100), (10, 6, 20), (20, 4, 5), (20, 2, 50))
     assert run(jobs, "srtf").history == [
         Span(0, 10, (0,), (0,)),
@@ -266,20 +266,22 @@ def test_equal_seeds_give_equal_failures_each_time():
 
 
 def test_each_job_and_node_fails_as_often_as_asked():
-    found = list(islice(RandomFailures(4, 2, 0, job_mtbf=50.0, node_mtbf=200.0, repair=1.0), 20000))
-    end = found[-1].time
+    result = list(
+        islice(RandomFailures(4, 2, 0, job_mtbf=50.0, node_mtbf=200.0, repair=1.0), 20000)
+    )
+    end = result[-1].time
     for job in range(4):
-        times = [one for one in found if isinstance(one, JobFailure) and one.job == job]
+        times = [entry for entry in result if isinstance(entry, JobFailure) and entry.job == job]
         assert end / len(times) == pytest.approx(50, rel=0.05)
     for node in range(2):
-        times = [one for one in found if isinstance(one, NodeFailure) and one.node == node]
+        times = [entry for entry in result if isinstance(entry, NodeFailure) and entry.node == node]
         assert end / len(times) == pytest.approx(201, rel=0.1)
 
 
 def test_a_node_that_is_away_does_not_fail():
-    found = list(islice(RandomFailures(1, 1, 0, node_mtbf=10.0, repair=100.0), 100))
-    assert all(one.back == one.time + 100 for one in found)
-    assert all(one.back <= other.time for one, other in pairwise(found))
+    result = list(islice(RandomFailures(1, 1, 0, node_mtbf=10.0, repair=100.0), 100))
+    assert all(entry.back == entry.time + 100 for entry in result)
+    assert all(entry.back <= other.time for entry, other in pairwise(result))
 
 
 def test_without_a_mean_time_nothing_fails():

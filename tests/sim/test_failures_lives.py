@@ -31,7 +31,7 @@ failures_strategy = st.lists(
 policies = st.sampled_from(["fifo", "srtf", "srsf", "muri-s", "muri-l"])
 
 
-def made(rows):
+def jobs_of(rows):
     submit, gpus, iterations, stages = map(list, zip(*sorted(rows), strict=True))
     counts, times = [float(count) for count in iterations], [float(time) for time in submit]
     same = [1.0] * len(rows)
@@ -47,7 +47,7 @@ def failures_of(rows, jobs):
 
 @given(jobs_strategy, failures_strategy, policies, st.sampled_from([1.0, 7.0, inf]))
 def test_what_ran_is_what_was_needed_and_what_was_lost(rows, failing, policy, every):
-    jobs = made(rows)
+    jobs = jobs_of(rows)
     failures = failures_of(failing, len(jobs))
     options = MuriOptions(autopack=False)
     outcome = schedule(jobs, policy, NODES, options, failures, every, record=True)
@@ -69,7 +69,7 @@ def test_what_ran_is_what_was_needed_and_what_was_lost(rows, failing, policy, ev
 
 @given(jobs_strategy, failures_strategy, policies)
 def test_no_gpu_is_given_twice_and_none_of_a_lost_node(rows, failing, policy):
-    jobs = made(rows)
+    jobs = jobs_of(rows)
     failures = failures_of(failing, len(jobs))
     history = schedule(jobs, policy, NODES, failures=failures, record=True).history
     needed = sum(jobs.gpus[span.jobs[0]] for span in history)
@@ -83,8 +83,8 @@ def test_no_gpu_is_given_twice_and_none_of_a_lost_node(rows, failing, policy):
 
 @given(jobs_strategy, failures_strategy, st.sampled_from([1.0, 7.0, inf]))
 def test_under_tiresias_all_work_is_accounted_for(rows, failing, every):
-    jobs = made(rows)
-    failures = [one for one in failures_of(failing, len(jobs)) if isinstance(one, JobFailure)]
+    jobs = jobs_of(rows)
+    failures = [entry for entry in failures_of(failing, len(jobs)) if isinstance(entry, JobFailure)]
     outcome = schedule(jobs, "tiresias", NODES, failures=failures, report_interval=every)
     needed = [count + lost for count, lost in zip(jobs.iterations, outcome.lost, strict=True)]
     assert outcome.held == pytest.approx(needed)

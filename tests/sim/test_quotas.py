@@ -14,7 +14,7 @@ GI = 1 << 30
 
 
 def tree():
-    made = QuotaTree(
+    tree = QuotaTree(
         [
             Quota("lab", max={"cpu": 8000, "gpu": 12}, min={"gpu": 6}),
             Quota("vision", parent="lab", max={"gpu": 9}, min={"gpu": 2}),
@@ -25,11 +25,11 @@ def tree():
         ],
         total={"cpu": 6000, "gpu": 12},
     )
-    made.set_total({"gpu": 2}, tree="pool", carved=True)
-    made.recover(QuotaRequest("train", "vision", {"gpu": 2}, count=5), 4)
-    made.recover(QuotaRequest("watch", "system", {"gpu": 1}), 1)
-    made.submit(QuotaRequest("paint", "art", {"gpu": 1, "cpu": 500}, count=2))
-    return made
+    tree.set_total({"gpu": 2}, tree="pool", carved=True)
+    tree.recover(QuotaRequest("train", "vision", {"gpu": 2}, count=5), 4)
+    tree.recover(QuotaRequest("watch", "system", {"gpu": 1}), 1)
+    tree.submit(QuotaRequest("paint", "art", {"gpu": 1, "cpu": 500}, count=2))
+    return tree
 
 
 def test_rows_are_trees_and_their_quotas_from_the_top_down():
@@ -48,13 +48,13 @@ def test_rows_are_trees_and_their_quotas_from_the_top_down():
 
 
 def test_a_row_is_what_the_tree_says_of_the_quota():
-    made = tree()
-    for row in quota_rows(made):
+    product = tree()
+    for row in quota_rows(product):
         if row.depth:
-            status = made.status(row.name)
+            status = product.status(row.name)
             assert (row.request, row.min) == (status.request, status.min)
             assert (row.runtime, row.used) == (status.runtime, status.used)
-            assert row.max == dict(made.quota(row.name).max)
+            assert row.max == dict(product.quota(row.name).max)
 
 
 def test_the_row_of_a_tree_is_what_there_is_and_the_sums_of_its_top():
@@ -167,21 +167,21 @@ def test_the_picture_names_quotas_resources_and_amounts(tmp_path):
 def bars(row, others=()):
     """(left, width, colour) of the bars in the one panel of a picture of this row."""
     axes = quota_report([row, *others]).pictures["quotas"]().axes[0]
-    found = []
+    results = []
     for patch in axes.patches:
         if patch.get_y() < 0.5:
             color = patch.get_facecolor() if patch.get_fill() else None
-            found.append((patch.get_x(), patch.get_width(), color))
-    return found, axes
+            results.append((patch.get_x(), patch.get_width(), color))
+    return results, axes
 
 
 def test_a_bar_is_the_runtime_what_is_used_of_it_what_is_beyond_and_the_frame():
     row = QuotaRow("a", 1, {"gpu": 9}, {"gpu": 3}, {"gpu": 4}, {"gpu": 6}, {"gpu": 8})
-    found, axes = bars(row)
+    result, axes = bars(row)
     expected = [(0, 4), (0, 4), (4, 2), (0, pytest.approx(7.2))]
-    assert [(left, width) for left, width, _ in found] == expected
-    assert found[3][2] is None
-    assert len({color for _, _, color in found[:3]}) == 3
+    assert [(left, width) for left, width, _ in result] == expected
+    assert result[3][2] is None
+    assert len({color for _, _, color in result[:3]}) == 3
     (tick,) = axes.collections
     assert [point[0] for point in tick.get_segments()[0]] == [3, 3]
     (marker,) = axes.lines

@@ -79,8 +79,8 @@ def test_findings_report_borrowing():
     assert "1 were preempted and lost 4 GPU-hours." in sentence
 
 
-def test_notes_tell_who_owns_what_and_what_was_changed_or_left_out():
-    jobs = [*JOBS, ("nobody", 0, 3600, 8), ("x", 0, 7200, 16)]
+def test_notes_list_owners_and_what_was_changed_or_left_out():
+    jobs = [*JOBS, ("unowned", 0, 3600, 8), ("x", 0, 7200, 16)]
     assert tenants_report(replayed(jobs)).findings[:5] == [
         "Nodes of 8 GPUs: 2, of which x owns 1, y owns 1.",
         "2 jobs of the trace dropped: zero GPUs.",
@@ -105,7 +105,7 @@ def test_a_name_is_repeated_only_where_a_row_stands_alone():
     assert report.cells() == [["a", "x", "1,000", "-"], ["", "y", "2", ""], ["b", "x", "3", "0.5"]]
     assert "policy a, system y\n  jobs             2\n\n" in report.lists(20)
     printed = [list(map(str, column.cells)) for column in report.table().columns]
-    assert printed == [list(one) for one in zip(*report.cells(), strict=True)]
+    assert printed == [list(entry) for entry in zip(*report.cells(), strict=True)]
 
 
 @pytest.mark.parametrize("name", ["[/x]", "[red]x", "_x", r"x$\frac$"])
@@ -118,7 +118,7 @@ def test_names_are_shown_as_they_are(name, tmp_path):
     assert len(tenants_report(result).save_pictures(tmp_path)) == 3
 
 
-def test_a_tenant_without_jobs_where_nobody_waits_is_no_subject_of_a_picture(tmp_path):
+def test_a_tenant_without_jobs_is_no_subject_of_a_picture(tmp_path):
     trace = Trace.from_columns(["1", "2"], ["b", "b"], [0, 100], [60, 60], [8, 4])
     result = replay(Workload.of(trace, {"a": 1, "b": 2}))
     assert len(tenants_report(result).save_pictures(tmp_path)) == 3
@@ -172,10 +172,10 @@ def test_json_carries_all_figures_and_survives_a_round_trip():
 @pytest.mark.parametrize("record", [Figures, JobFigures, StorageFigures, SpecFigures, DemoFigures])
 def test_each_time_of_a_record_says_its_unit_in_json(record):
     plain = {"utilisation", "busy", "hits", "fairness_min", "fairness_mean"}
-    made = record(**{one.name: 0.5 for one in fields(record)})
-    floats = {one.name for one in fields(record) if "float" in str(one.type)}
-    for name in as_json(made):
-        if not any(name.startswith(one) for one in floats):
+    product = record(**{field.name: 0.5 for field in fields(record)})
+    floats = {field.name for field in fields(record) if "float" in str(field.type)}
+    for name in as_json(product):
+        if not any(name.startswith(float) for float in floats):
             continue
         assert name in plain or name.endswith(("_seconds", "_hours", "_mbps", "_tb")), name
 

@@ -30,7 +30,7 @@ def test_jobs_run_for_their_durations_and_end_in_order():
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_who_is_preempted_loses_what_it_has_done_and_runs_again(immediate):
+def test_a_preempted_job_loses_its_work_and_runs_again(immediate):
     scheduler = Scheduler(quotas=quotas(a=4, b=4), immediate=immediate)
     jobs = [Job("borrows", "a", 8), Job("own", "b", 4)]
     outcome = simulate(scheduler, jobs, [0, 3], [10, 5])
@@ -59,7 +59,7 @@ def test_work_on_idle_cells_that_is_lost_was_in_vain():
     assert not outcome.lent.any() and outcome.promotions == 0
 
 
-def test_the_watch_is_told_each_time_before_it_moves_on():
+def test_the_watch_is_called_before_time_moves_on():
     seen = []
 
     def watch(now, come):
@@ -87,10 +87,10 @@ def test_what_cannot_be_simulated_is_refused():
 
 
 def test_jobs_that_may_be_refused_are_named_with_the_reason():
-    jobs = [Job("huge", "a", 16), Job("one", "a", 8), Job("nobody's", "c", 1)]
+    jobs = [Job("huge", "a", 16), Job("one", "a", 8), Job("unknown tenant's", "c", 1)]
     outcome = simulate(Scheduler(quotas=quotas(a=8)), jobs, [0, 0, 5], [9, 9, 9], may_refuse=True)
     assert outcome.end.tolist() == [float("inf"), 9, float("inf")]
-    assert sorted(outcome.refused) == ["huge", "nobody's"]
-    assert outcome.refused["nobody's"] == "there is no quota 'c'"
+    assert sorted(outcome.refused) == ["huge", "unknown tenant's"]
+    assert outcome.refused["unknown tenant's"] == "there is no quota 'c'"
     with pytest.raises(ValueError, match="'huge' can never run"):
         simulate(Scheduler(quotas=quotas(a=8)), jobs, [0, 0, 5], [9, 9, 9])

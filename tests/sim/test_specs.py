@@ -52,22 +52,22 @@ def ends(trace, **specs):
 
 def test_a_job_of_more_gpus_than_a_node_has_is_whole_nodes_and_a_rest():
     trace = jobs(("x", 0, 60, 20), ("x", 0, 60, 16), ("x", 0, 60, 3))
-    for one in (spec(3), spec(3, "devices:", placing=""), spec(3, placing=CELLS % 2)):
-        made = scheduler_jobs(trace, one.scheduler())
-        assert [[(role.pods, role.gpus) for role in job.roles] for job in made] == [
+    for entry in (spec(3), spec(3, "devices:", placing=""), spec(3, placing=CELLS % 2)):
+        jobs_ = scheduler_jobs(trace, entry.scheduler())
+        assert [[(role.pods, role.gpus) for role in job.roles] for job in jobs_] == [
             [(2, 8), (1, 4)],
             [(2, 8)],
             [(1, 3)],
         ]
-        assert [job.run_time for job in made] == [60, 60, 60]
+        assert [job.run_time for job in jobs_] == [60, 60, 60]
 
 
-def test_who_is_promised_no_cells_asks_for_idle_ones():
-    one = spec(2, "tenants: {x: {cells: {M: {node: 1}}}, y: {cells: {M: {node: 0}}}, z: {}}",
+def test_a_tenant_without_cells_asks_for_idle_ones():
+    each = spec(2, "tenants: {x: {cells: {M: {node: 1}}}, y: {cells: {M: {node: 0}}}, z: {}}",
                placing=CELLS % 1)  # fmt: skip
     trace = jobs(("x", 0, 60, 8), ("y", 0, 60, 8), ("z", 0, 60, 8))
-    made = scheduler_jobs(trace, one.scheduler())
-    assert [job.guaranteed for job in made] == [True, False, False]
+    jobs_ = scheduler_jobs(trace, each.scheduler())
+    assert [job.guaranteed for job in jobs_] == [True, False, False]
 
 
 def test_stages_are_asked_for_only_where_jobs_share_and_padded_in_front():
@@ -142,8 +142,8 @@ def test_a_cluster_of_cells_starts_jobs_when_the_built_in_policy_does():
     trace = generate({"a": 4, "b": 4}, jobs=500, seed=1, load=1.2)
     tenants = "tenants: {a: {cells: {M: {node: 4}}}, b: {cells: {M: {node: 4}}}}"
     queues = "queues: {order: round-robin, blocking: fifo}"
-    one = spec(8, tenants, queues, placing=CELLS % 7)
-    run = replay_specs(TraceJobs.of(trace), {"one": one})["one"]
+    each = spec(8, tenants, queues, placing=CELLS % 7)
+    run = replay_specs(TraceJobs.of(trace), {"one": each})["one"]
     built_in = replay(Workload.of(trace, {"a": 4, "b": 4}), ["private"]).runs["private"]
     assert run.gpus == 64
     assert (run.outcome.start <= built_in.start + 1e-6).all()
@@ -167,22 +167,22 @@ def test_a_job_that_waits_for_ever_is_refused_with_what_it_waits_for():
     lends_not = "{max: {gpu: 16}, min: {gpu: 8}, lends: no}"
     tenants = f"tenants: {{x: {{quota: {{max: {{gpu: 16}}}}}}, y: {{quota: {lends_not}}}}}"
     trace = jobs(("x", 0, 60, 16), ("x", 0, 60, 8))
-    found = replay_specs(trace, {"one": spec(2, tenants)})["one"].outcome
-    assert found.end.tolist() == [np.inf, 60]
-    assert found.refused == {"0": "runtime of 'x' is exceeded (gpu: 0 used + 16 asked > 8)"}
+    result = replay_specs(trace, {"one": spec(2, tenants)})["one"].outcome
+    assert result.end.tolist() == [np.inf, 60]
+    assert result.refused == {"0": "runtime of 'x' is exceeded (gpu: 0 used + 16 asked > 8)"}
 
 
 def test_figures_of_a_small_case_are_those_by_hand():
     trace = jobs(("x", 0, 60, 8), ("y", 0, 60, 8), ("x", 30, 60, 8), ("y", 240, 60, 4))
     runs = replay_specs(trace, {"one": spec(1), "two": spec(2)})
-    one, two, only_x = (
+    entry, two, only_x = (
         spec_figures(trace, runs, name, tenant)
         for name, tenant in (("one", None), ("two", None), ("one", "x"))
     )
-    assert (one.mean_completion, two.mean_completion) == (97.5, 67.5)
-    assert (one.p50_completion, one.p99_completion) == (90, pytest.approx(120 + 0.97 * 30))
-    assert (one.mean_queueing, only_x.mean_queueing) == (37.5, 45)
-    assert (one.utilisation, two.utilisation) == (0.75, 0.375)
+    assert (entry.mean_completion, two.mean_completion) == (97.5, 67.5)
+    assert (entry.p50_completion, entry.p99_completion) == (90, pytest.approx(120 + 0.97 * 30))
+    assert (entry.mean_queueing, only_x.mean_queueing) == (37.5, 45)
+    assert (entry.utilisation, two.utilisation) == (0.75, 0.375)
     assert only_x.utilisation == 0.5
     with pytest.raises(KeyError, match="there is no tenant 'z'"):
         spec_figures(trace, runs, "one", "z")
@@ -192,9 +192,9 @@ def test_runs_that_were_preempted_are_lost_work():
     tenants = "tenants: {x: {quota: {max: {gpu: 8}}}, y: {quota: {max: {gpu: 8}, min: {gpu: 8}}}}"
     trace = jobs(("x", 0, 60, 8), ("y", 45, 30, 8))
     runs = replay_specs(trace, {"one": spec(1, tenants)})
-    found = spec_figures(trace, runs, "one")
+    figures = spec_figures(trace, runs, "one")
     assert runs["one"].outcome.end.tolist() == [135, 75]
-    assert (found.preemptions, found.lost_gpu_hours) == (1, 8 * 45 / 3600)
+    assert (figures.preemptions, figures.lost_gpu_hours) == (1, 8 * 45 / 3600)
 
 
 def test_jobs_that_share_gpus_take_turns_on_them():
@@ -225,9 +225,9 @@ def test_a_spec_without_storage_has_a_plain_cache_of_the_size_that_another_one_t
     assert ends(trace, bare=spec()) == [[600]]
     allotted, plain = ends(trace, stored=stored, bare=spec())
     assert allotted == [1600]
-    made = scheduler_jobs(trace, spec().scheduler())
-    reading = reading_from(StoragePool(trace.datasets_gb, 10, 25), made, trace.duration)
-    by_hand = simulate(spec().scheduler(), made, trace.submit, trace.duration, progress=reading)
+    jobs_ = scheduler_jobs(trace, spec().scheduler())
+    reading = reading_from(StoragePool(trace.datasets_gb, 10, 25), jobs_, trace.duration)
+    by_hand = simulate(spec().scheduler(), jobs_, trace.submit, trace.duration, progress=reading)
     assert plain == by_hand.end.tolist() and 1600 < plain[0] < 2400
     other = spec(1, pool % ", datasets_gb: {images: 30}")
     with pytest.raises(ValueError, match="one: dataset images has 30 GB, and 20 in the trace"):
@@ -238,9 +238,9 @@ def test_figures_that_there_are_not_are_null_in_json():
     trace = jobs(("x", 0, 60, 24))
     runs = replay_specs(trace, {"one": spec()})
     text = json.dumps(specs_report(trace, runs).data, allow_nan=False)
-    found = json.loads(text)["specs"]["one"]
-    assert found["all"]["mean_completion_seconds"] is None and found["all"]["utilisation"] == 0
-    assert sum(found["refusals"].values()) == 1
+    result = json.loads(text)["specs"]["one"]
+    assert result["all"]["mean_completion_seconds"] is None and result["all"]["utilisation"] == 0
+    assert sum(result["refusals"].values()) == 1
 
 
 # --- files and the command
@@ -336,9 +336,9 @@ def test_jobs_of_every_format_run(format, tmp_path, capsys):
     trace = ["replay", "spec", tmp_path / "a.csv", "--format", format]
     outputs = ["--json", tmp_path / "out.json"]
     assert run(*trace, "--spec", tmp_path / "one.yaml", "--tenant", "*=lab", *outputs) == 0
-    found = json.loads((tmp_path / "out.json").read_text())["specs"]["one.yaml"]["all"]
-    assert (found["jobs"], found["refused"], found["mean_completion_seconds"]) == (1, 0, 60)
-    assert found["utilisation"] == 1
+    result = json.loads((tmp_path / "out.json").read_text())["specs"]["one.yaml"]["all"]
+    assert (result["jobs"], result["refused"], result["mean_completion_seconds"]) == (1, 0, 60)
+    assert result["utilisation"] == 1
 
 
 def test_in_formats_without_tenants_a_file_is_one(tmp_path):
@@ -348,10 +348,10 @@ def test_in_formats_without_tenants_a_file_is_one(tmp_path):
     both = load_jobs([tmp_path / "east.csv", tmp_path / "west.csv"], "storage")
     assert set(both.tenant) == {"east", "west"}
     assert (np.diff(both.submit) >= 0).all() and both.submit[0] == 0
-    for one in (east, west):
-        rows = [row for row, name in enumerate(both.tenant) if name == one.tenant[0]]
-        assert [both.data[row] for row in rows] == list(one.data)
-        assert both.duration[rows].tolist() == one.duration.tolist()
+    for entry in (east, west):
+        rows = [row for row, name in enumerate(both.tenant) if name == entry.tenant[0]]
+        assert [both.data[row] for row in rows] == list(entry.data)
+        assert both.duration[rows].tolist() == entry.duration.tolist()
     (tmp_path / "more").mkdir()
     save_storage(generate_storage(jobs=20, seed=0), tmp_path / "more" / "east.csv")
     with pytest.raises(ValueError, match="several files are named 'east'"):

@@ -77,7 +77,9 @@ def test_a_scheduler_starts_jobs_when_the_naive_loop_does(jobs, nodes, policy):
 
 
 @given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
-def test_nobody_holds_more_than_owned_and_the_samples_agree_with_the_starts(jobs, nodes, policy):
+def test_no_tenant_holds_more_than_it_owns_and_the_samples_agree_with_the_starts(
+    jobs, nodes, policy
+):
     work = workload(jobs, nodes)
     result = replay(work, [policy])
     run = result.runs[policy]

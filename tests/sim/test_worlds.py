@@ -25,19 +25,19 @@ class Script:
 
     def __init__(self, *changes):
         self.changes = list(changes)
-        self.told = []
+        self.events = []
 
     def obey(self, actions, now):
-        self.told += [(now, type(action).__name__, action.job) for action in actions]
+        self.events += [(now, type(action).__name__, action.job) for action in actions]
 
     def end(self, job, now):
-        self.told.append((now, "ends", job))
+        self.events.append((now, "ends", job))
 
     def speeds(self, now):
-        found = {}
+        result = {}
         while self.changes and self.changes[0][0] <= now:
-            found |= self.changes.pop(0)[1]
-        return found
+            result |= self.changes.pop(0)[1]
+        return result
 
     def next_change(self):
         return self.changes[0][0] if self.changes else inf
@@ -48,7 +48,7 @@ def test_what_is_left_goes_on_at_another_speed():
     outcome = simulate(one_node(), [Job("one", "a", 8)], [1], [10], world)
     # 3 seconds done at 4, 5 at 8, and the other 5 take 20.
     assert outcome.start.tolist() == [1] and outcome.end.tolist() == [40]
-    assert world.told == [(1, "Start", "one"), (40, "ends", "one")]
+    assert world.events == [(1, "Start", "one"), (40, "ends", "one")]
 
 
 def test_the_end_of_a_run_that_was_slowed_is_no_event_any_more():
@@ -69,7 +69,7 @@ def test_a_job_that_waits_for_one_that_is_slowed_starts_later():
     assert outcome.end.tolist() == [55, 60]
 
 
-def test_who_stands_still_for_ever_is_named():
+def test_a_job_without_progress_is_named():
     with pytest.raises(InvariantError, match="'one' never ends"):
         simulate(one_node(), [Job("one", "a", 8)], [0], [10], Script((4, {"one": 0.0})))
 
@@ -85,15 +85,15 @@ class Failures(Paced):
         return min([before, *(time for time, _ in self.incidents)])
 
     def happen(self, now):
-        found = [what for time, what in self.incidents if time <= now]
-        self.incidents = self.incidents[len(found) :]
-        for what in found:
+        results = [what for time, what in self.incidents if time <= now]
+        self.incidents = self.incidents[len(results) :]
+        for what in results:
             if isinstance(what, JobFails):
                 del self._number[what.job]
-        return found
+        return results
 
 
-def test_who_fails_runs_again_elsewhere_if_its_node_is_lost():
+def test_a_failed_job_runs_again_elsewhere_if_its_node_is_lost():
     network = NetworkTopology([], {"x": {}, "y": {}})
     for node in "xy":
         network.set_free(node, {"gpu": 8})
@@ -105,20 +105,20 @@ def test_who_fails_runs_again_elsewhere_if_its_node_is_lost():
     assert network.unhealthy == ("x",)
 
 
-def test_an_order_says_before_each_decision_who_comes_first():
+def test_an_order_ranks_jobs_before_each_decision():
     jobs = [Job("long", "a", 8), Job("short", "a", 8), Job("last", "a", 8)]
     length = {"long": 10, "short": 4, "last": 5}
-    scheduler, asked = one_node(), []
+    scheduler, wanted = one_node(), []
 
     def shortest_first(now):
-        asked.append(now)
+        wanted.append(now)
         return sorted(scheduler, key=length.__getitem__)
 
     outcome = simulate(scheduler, jobs, [0, 2, 3], [10, 4, 5], order=shortest_first)
     assert outcome.end.tolist() == [21, 6, 11]
     assert outcome.preemptions.tolist() == [1, 0, 0]
     assert outcome.lost.tolist() == [2, 0, 0]
-    assert asked == [0, 2, 3, 6, 11, 21]
+    assert wanted == [0, 2, 3, 6, 11, 21]
 
 
 def test_a_world_and_a_progress_of_its_own_do_not_go_together():
@@ -126,9 +126,9 @@ def test_a_world_and_a_progress_of_its_own_do_not_go_together():
         simulate(one_node(), [], [], [], Script(), progress=Failures())
 
 
-def test_members_of_a_group_go_by_the_round_of_those_who_are_there():
+def test_members_of_a_group_run_at_the_round_of_the_present_members():
     stages = {"reads": [3, 1], "computes": [1, 3], "evenly": [2, 2]}
-    jobs = [Job(name, "a", 8, stages=one) for name, one in stages.items()]
+    jobs = [Job(name, "a", 8, stages=stage) for name, stage in stages.items()]
     outcome = simulate(
         one_node(sharing=Sharing(2)), jobs, [0, 0, 0], [60, 90, 5], InterleavedGpus(jobs)
     )
@@ -146,11 +146,11 @@ def pods(node):
 def test_speeds_are_those_of_the_groups_that_the_actions_say(data):
     names = [f"j{i}" for i in range(5)]
     jobs = [Job(name, "a", 1, stages=[1 + i, 2, 7 - i]) for i, name in enumerate(names)]
-    world, where, told = InterleavedGpus(jobs), {}, {}
+    world, where, speeds = InterleavedGpus(jobs), {}, {}
     for now in range(data.draw(st.integers(1, 12))):
         name = data.draw(st.sampled_from(names))
         node = data.draw(st.sampled_from("xyz"))
-        others = tuple(sorted(one for one in where if where[one] == node and one != name))
+        others = tuple(sorted(entry for entry in where if where[entry] == node and entry != name))
         if len(others) == 3:
             continue
         if name not in where:
@@ -162,21 +162,24 @@ def test_speeds_are_those_of_the_groups_that_the_actions_say(data):
         else:
             world.obey([Preempt(name, "other", "priority")], now)
             del where[name]
-            told.pop(name, None)
-        told |= world.speeds(now)
-        assert told == pytest.approx({one: speed_of(one, where, jobs) for one in where})
+            speeds.pop(name, None)
+        speeds |= world.speeds(now)
+        assert speeds == pytest.approx({entry: speed_of(entry, where, jobs) for entry in where})
 
 
 def speed_of(name, where, jobs):
     """Of three resources: in each slot all wait for the longest stage; the best order."""
     stages = {job.name: job.stages for job in jobs}
-    group = [stages[one] for one in sorted(where) if where[one] == where[name]]
+    group = [stages[entry] for entry in sorted(where) if where[entry] == where[name]]
     if len(group) == 1:
         return 1.0
     first, *others = group
     orders = [(1,), (2,)] if len(others) == 1 else [(1, 2), (2, 1)]
     rounds = []
     for order in orders:
-        turns = [first, *(one[-by:] + one[:-by] for one, by in zip(others, order, strict=True))]
+        turns = [
+            first,
+            *(entry[-by:] + entry[:-by] for entry, by in zip(others, order, strict=True)),
+        ]
         rounds.append(sum(max(turn[slot] for turn in turns) for slot in range(3)))
     return sum(stages[name]) / min(rounds)

@@ -10,12 +10,12 @@ HUGE = 2**200
 
 
 def limiter():
-    made = RemoteIOLimiter(1000, 500, lend=True)
-    made.add_job(300, 100, now_ns=0)
-    made.add_job(300, 100, now_ns=0)
-    made.remove_job(0, now_ns=0)
-    made.take(1, 60, now_ns=10)
-    return made
+    built = RemoteIOLimiter(1000, 500, lend=True)
+    built.add_job(300, 100, now_ns=0)
+    built.add_job(300, 100, now_ns=0)
+    built.remove_job(0, now_ns=0)
+    built.take(1, 60, now_ns=10)
+    return built
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,17 @@ def to_the_nano_byte(limiter, jobs):
     """What tokens and waits tell of every bucket, down to the nano-byte; the limiter stays."""
     limiter = copy.deepcopy(limiter)
     now = limiter.now_ns
-    found = []
+    results = []
     for job in jobs:
         rate, burst = limiter.job_rate(job)
         limiter.set_rate(job, min(rate, 1), now_ns=now)
-        found.append((rate, burst, tokens := limiter.tokens(job, now), limiter.spare(now)))
+        results.append((rate, burst, tokens := limiter.tokens(job, now), limiter.spare(now)))
         if tokens < burst:
-            found.append(limiter.take(job, tokens + 1, now))
+            results.append(limiter.take(job, tokens + 1, now))
     if limiter.free_burst_bytes > limiter.spare(now):  # all that is spare goes to a new job
         job = limiter.add_job(min(limiter.free_rate_bytes, 1), limiter.free_burst_bytes, now)
-        found.append((job, limiter.take(job, limiter.tokens(job, now) + 1, now)))
-    return found
+        results.append((job, limiter.take(job, limiter.tokens(job, now) + 1, now)))
+    return results
 
 
 class LimiterMachine(RuleBasedStateMachine):

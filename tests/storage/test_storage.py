@@ -148,22 +148,26 @@ def test_columns_are_copies_and_cannot_be_changed():
 )
 def test_arrays_of_any_layout_give_the_same_shares(view):
     jobs = StorageJobs(JOBS.dataset[::-1].copy()[::-1], view(JOBS.rate_mbps))
-    found = allocate_storage(jobs, view(np.array(SIZES)), 100.0, 20.0)
+    allocation = allocate_storage(jobs, view(np.array(SIZES)), 100.0, 20.0)
     plain = allocate_storage(StorageJobs(JOBS.dataset, JOBS.rate_mbps), SIZES, 100.0, 20.0)
-    assert found.rates_mbps.tolist() == plain.rates_mbps.tolist()
+    assert allocation.rates_mbps.tolist() == plain.rates_mbps.tolist()
 
 
 def test_nothing_to_share_out():
     empty = StorageJobs([], [], remaining_gb=[])
     for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
         for sizes in ([], [5.0]):
-            found = allocate_storage(empty, sizes, 10.0, 10.0, objective)
-            assert found.throughput_mbps == 0.0 and found.verify()
-            assert found.cache_gb.tolist() == [0.0] * len(sizes)
+            allocation = allocate_storage(empty, sizes, 10.0, 10.0, objective)
+            assert allocation.throughput_mbps == 0.0 and allocation.verify()
+            assert allocation.cache_gb.tolist() == [0.0] * len(sizes)
     none = JOBS.replace(running=[False] * 4)
     for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
-        found = allocate(objective, jobs=none)
-        assert not found.rates_mbps.any() and not found.cache_gb.any() and found.verify()
+        allocation = allocate(objective, jobs=none)
+        assert (
+            not allocation.rates_mbps.any()
+            and not allocation.cache_gb.any()
+            and allocation.verify()
+        )
     assert reclaim_order(empty, []).tolist() == []
 
 
@@ -180,10 +184,10 @@ def test_without_cache_or_bandwidth():
 def test_queued_jobs_get_nothing_and_count_nothing():
     queued = JOBS.replace(running=[True, False, False, True])
     assert cache_efficiency(queued, SIZES).tolist() == [1.0, 0.0, 0.05]
-    found = allocate(jobs=queued)
-    assert found.cache_gb.tolist() == [100.0, 0.0, 0.0]
-    assert found.rates_mbps[1] == found.rates_mbps[2] == found.demand_mbps[1] == 0.0
-    assert found.certificate.order.tolist() == [0, 3]
+    decision = allocate(jobs=queued)
+    assert decision.cache_gb.tolist() == [100.0, 0.0, 0.0]
+    assert decision.rates_mbps[1] == decision.rates_mbps[2] == decision.demand_mbps[1] == 0.0
+    assert decision.certificate.order.tolist() == [0, 3]
 
 
 BAD_COLUMNS = [
@@ -316,9 +320,9 @@ def test_bad_options_are_refused(options, error, says):
 
 def test_words_and_flags_may_be_of_a_type_derived_from_them():
     plain = allocate("throughput", exact=True)
-    found = allocate(np.str_("throughput"), np.str_("throughput"), exact=np.bool_(True))
-    assert found.certificate.method == plain.certificate.method == "exact"
-    assert type(found.objective) is type(found.io_mode) is str
+    decision = allocate(np.str_("throughput"), np.str_("throughput"), exact=np.bool_(True))
+    assert decision.certificate.method == plain.certificate.method == "exact"
+    assert type(decision.objective) is type(decision.io_mode) is str
     assert ration_remote_io(JOBS, SIZES, [0.0] * 3, 1.0, np.str_("priority")).verify()
 
 
@@ -358,8 +362,12 @@ def test_extreme_numbers_stay_finite():
         for sizes in ([1e-9, 1.0, 1e15], [1e-9] * 3, [1e15] * 3):
             for cache, bandwidth in ((0.0, 1e-300), (1e-9, 1e15), (1e15, 0.0), (1.0, 1.0)):
                 for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
-                    found = allocate_storage(jobs, sizes, cache, bandwidth, objective)
-                    for array in (found.cache_gb, found.remote_io_mbps, found.rates_mbps):
+                    allocation = allocate_storage(jobs, sizes, cache, bandwidth, objective)
+                    for array in (
+                        allocation.cache_gb,
+                        allocation.remote_io_mbps,
+                        allocation.rates_mbps,
+                    ):
                         assert np.isfinite(array).all() and (array >= 0).all()
 
 
@@ -373,9 +381,9 @@ def test_less_than_1e_15_counts_as_nothing():
         [0] * 5, [2.7e-9, 2.4e-6, 1e15, 1.0, 1e-9], weight=[1e-6, 1e6, 1.6, 1.0, 1e-6],
         running=[False, True, False, True, True], gpus=[0.0, 0.0, 1.4e-51, 1e-9, 17.5],
     )  # fmt: skip
-    found = allocate_storage(jobs, [1.0], 1.0, 2e14, "max_min", gpu_capacity=5e-324)
-    assert found.rates_mbps.tolist() == [0.0, 2.4e-6, 0.0, 0.0, 0.0]
-    assert found.verify()
+    allocation = allocate_storage(jobs, [1.0], 1.0, 2e14, "max_min", gpu_capacity=5e-324)
+    assert allocation.rates_mbps.tolist() == [0.0, 2.4e-6, 0.0, 0.0, 0.0]
+    assert allocation.verify()
 
 
 def test_the_binding_itself_crashes_on_nothing():
@@ -406,10 +414,10 @@ def test_the_binding_itself_crashes_on_nothing():
 def test_ties_break_by_the_lowest_id():
     jobs = StorageJobs([2, 1, 0], [10.0, 10.0, 10.0])
     for objective in ("greedy", "fifo", "throughput", "max_min"):
-        found = allocate_storage(jobs, [50.0, 50.0, 50.0], 75.0, 10.0, objective)
-        assert found.cache_gb.tolist() == [50.0, 25.0, 0.0], objective
-    found = allocate_storage(jobs, [50.0, 50.0, 50.0], 0.0, 15.0)
-    assert found.remote_io_mbps.tolist() == [10.0, 5.0, 0.0]
+        allocation = allocate_storage(jobs, [50.0, 50.0, 50.0], 75.0, 10.0, objective)
+        assert allocation.cache_gb.tolist() == [50.0, 25.0, 0.0], objective
+    allocation = allocate_storage(jobs, [50.0, 50.0, 50.0], 0.0, 15.0)
+    assert allocation.remote_io_mbps.tolist() == [10.0, 5.0, 0.0]
 
 
 def test_of_whole_datasets_too_the_lowest_id_comes_first():
@@ -426,9 +434,11 @@ def test_of_whole_datasets_too_the_lowest_id_comes_first():
 
 @pytest.mark.parametrize("io_mode", ["maxmin_io", "maxmin_rate"])
 def test_bandwidth_that_just_suffices_has_no_level(io_mode):
-    found = allocate_storage(StorageJobs([0, 0], [10.0, 20.0]), [1.0], 0.0, 30.0, io_mode=io_mode)
-    assert found.certificate.io_level == INF
-    assert found.remote_io_mbps.tolist() == [10.0, 20.0]
+    allocation = allocate_storage(
+        StorageJobs([0, 0], [10.0, 20.0]), [1.0], 0.0, 30.0, io_mode=io_mode
+    )
+    assert allocation.certificate.io_level == INF
+    assert allocation.remote_io_mbps.tolist() == [10.0, 20.0]
 
 
 def test_weights_count_in_efficiency_and_fairness():
@@ -450,40 +460,40 @@ def test_fifo_runs_jobs_up_to_the_first_whose_gpus_are_taken_and_sjf_passes_over
 @pytest.mark.parametrize("objective", ["fifo", "sjf"])
 def test_parts_of_gpus_that_fill_the_cluster_fit(objective):
     jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0.9, 0.1, 1e-6], remaining_gb=[1.0, 2.0, 3.0])
-    found = allocate_storage(jobs, [1.0], 0.0, 1.0, objective, gpu_capacity=1.0)
-    assert found.running.tolist() == [True, True, False]
-    assert found.verify()
+    allocation = allocate_storage(jobs, [1.0], 0.0, 1.0, objective, gpu_capacity=1.0)
+    assert allocation.running.tolist() == [True, True, False]
+    assert allocation.verify()
 
 
 @pytest.mark.parametrize("objective", ["fifo", "sjf"])
 def test_jobs_without_gpus_run_where_there_are_none(objective):
     jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0, 0, 1], remaining_gb=[1.0] * 3)
-    found = allocate_storage(jobs, [1.0], 0.0, 3.0, objective, gpu_capacity=0)
-    assert found.running.tolist() == [True, True, False]
+    allocation = allocate_storage(jobs, [1.0], 0.0, 3.0, objective, gpu_capacity=0)
+    assert allocation.running.tolist() == [True, True, False]
 
 
 def test_a_job_that_has_all_read_has_no_finish_time_while_another_cache_fills_up():
     jobs = StorageJobs(
         [0, 0, 1], [10.0] * 3, remaining_gb=[0.0, 5.0, 5.0], effective_gb=[50.0, 50.0, 1.0]
     )
-    found = allocate_storage(jobs, [50.0, 50.0], 100.0, 4.9, "finish_time")
-    assert found.rates_mbps.tolist() == [0.0, 10.0, pytest.approx(5.0)]
-    assert found.verify()
+    allocation = allocate_storage(jobs, [50.0, 50.0], 100.0, 4.9, "finish_time")
+    assert allocation.rates_mbps.tolist() == [0.0, 10.0, pytest.approx(5.0)]
+    assert allocation.verify()
 
 
 def test_max_min_with_gpu_time_and_remote_io_in_either_order():
     # GPU time holds the first job, remote IO the second; the third has all that it can use.
     for weight, order in ((0.5, ["gpus", "remote_io"]), (1.0, ["remote_io", "gpus"])):
         jobs = StorageJobs([0, 1, 2], [100, 100, 100], weight=[1, weight, 1], gpus=[4, 0, 0])
-        found = allocate_storage(jobs, [100, 1000, 10], 110, 60, "max_min", gpu_capacity=1)
-        assert found.rates_mbps == pytest.approx([25.0, 60.0, 100.0])
-        assert [stage.binding for stage in found.certificate.stages] == order
-        assert found.certificate.stage.tolist() == [
+        allocation = allocate_storage(jobs, [100, 1000, 10], 110, 60, "max_min", gpu_capacity=1)
+        assert allocation.rates_mbps == pytest.approx([25.0, 60.0, 100.0])
+        assert [stage.binding for stage in allocation.certificate.stages] == order
+        assert allocation.certificate.stage.tolist() == [
             order.index("gpus"),
             order.index("remote_io"),
             0,
         ]
-        assert found.verify()
+        assert allocation.verify()
 
 
 def test_exact_throughput_refuses_too_many_competing_sets():
@@ -497,9 +507,12 @@ def test_exact_throughput_refuses_too_many_competing_sets():
 
 def test_whole_datasets_beat_efficiency_where_the_largest_goes_first():
     jobs = StorageJobs([0, 1, 2], [11.0, 60.0, 59.0])
-    found = allocate_storage(jobs, [10.0, 60.0, 60.0], 60.0, 0.0, "throughput")
-    assert (found.certificate.method, found.cache_gb.tolist()) == ("largest", [0.0, 60.0, 0.0])
-    assert found.verify()
+    allocation = allocate_storage(jobs, [10.0, 60.0, 60.0], 60.0, 0.0, "throughput")
+    assert (allocation.certificate.method, allocation.cache_gb.tolist()) == (
+        "largest",
+        [0.0, 60.0, 0.0],
+    )
+    assert allocation.verify()
 
 
 # --- hysteresis --------------------------------------------------------------------------------
@@ -507,14 +520,14 @@ def test_whole_datasets_beat_efficiency_where_the_largest_goes_first():
 
 def test_at_exactly_one_plus_eps_bytes_stay():
     jobs = StorageJobs([0, 1], [100.0, 150.0])
-    found = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current_gb=[80.0, 0.0], eps=0.5)
-    assert found.cache_gb.tolist() == [80.0, 0.0]
+    allocation = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current_gb=[80.0, 0.0], eps=0.5)
+    assert allocation.cache_gb.tolist() == [80.0, 0.0]
 
 
 @pytest.mark.parametrize("objective", ["greedy", "fifo", "throughput", "max_min", "sjf"])
 def test_contents_without_use_stay_while_there_is_room(objective):
     jobs = StorageJobs(["used", "queued"], [10, 10], running=[True, False], remaining_gb=[1, 1])
-    found = allocate_storage(
+    allocation = allocate_storage(
         jobs,
         {"used": 50.0, "old": 50.0, "recent": 50.0, "queued": 50.0},
         120.0,
@@ -524,19 +537,19 @@ def test_contents_without_use_stay_while_there_is_room(objective):
         last_use={"old": 1.0, "recent": 2.0},
     )
     # Given up first: what is idle longest.
-    assert found.by_dataset() == {"used": 50.0, "old": 0.0, "recent": 20.0, "queued": 50.0}
-    assert found.verify()
+    assert allocation.by_dataset() == {"used": 50.0, "old": 0.0, "recent": 20.0, "queued": 50.0}
+    assert allocation.verify()
 
 
 def test_contents_without_use_never_exceed_what_is_left():
     # Beside a large dataset the small one is lost in sums.
-    found = allocate_storage(
+    allocation = allocate_storage(
         StorageJobs([], []), [1e15, 1.0], 2433.914662500527, 0.0,
         current_gb=[275532447213387.44, 0.8583031582867359], last_use=[0.0, 1.0],
     )  # fmt: skip
-    assert found.cache_gb[1] == 0.8583031582867359
-    assert found.cache_gb.sum() == pytest.approx(2433.914662500527, rel=1e-15)
-    assert found.verify()
+    assert allocation.cache_gb[1] == 0.8583031582867359
+    assert allocation.cache_gb.sum() == pytest.approx(2433.914662500527, rel=1e-15)
+    assert allocation.verify()
 
 
 def test_all_but_a_rounding_error_of_a_dataset_is_all_of_it_in_the_bound():
@@ -544,9 +557,11 @@ def test_all_but_a_rounding_error_of_a_dataset_is_all_of_it_in_the_bound():
     jobs = StorageJobs([0, 2, 1], [6.0, 1389.0, 587.0])
     for exact in (False, True):
         # Less than the sizes, by the order in which they are added.
-        found = allocate_storage(jobs, sizes, 78.89240563144382, 0.0, "throughput", exact=exact)
-        assert found.throughput_mbps == found.bound_mbps == 1982.0
-        assert found.gap == 0.0 and found.verify()
+        allocation = allocate_storage(
+            jobs, sizes, 78.89240563144382, 0.0, "throughput", exact=exact
+        )
+        assert allocation.throughput_mbps == allocation.bound_mbps == 1982.0
+        assert allocation.gap == 0.0 and allocation.verify()
 
 
 def test_near_its_pole_a_finish_time_takes_no_more_than_the_bandwidth():
@@ -558,15 +573,15 @@ def test_near_its_pole_a_finish_time_takes_no_more_than_the_bandwidth():
         elapsed_alone=[17013.10751731586, 0.004810846397085657, 0.07742760451625111],
     )
     sizes = [0.4533121438848377, 7.2405850501612194, 12.96393325722238]
-    found = allocate_storage(jobs, sizes, 0.0, 5042.014324747742, "finish_time")
-    assert found.remote_io_mbps.sum() <= 5042.014324747742 * (1 + 1e-14)
-    assert found.verify()
+    allocation = allocate_storage(jobs, sizes, 0.0, 5042.014324747742, "finish_time")
+    assert allocation.remote_io_mbps.sum() <= 5042.014324747742 * (1 + 1e-14)
+    assert allocation.verify()
 
 
 def test_current_may_exceed_a_cache_that_has_shrunk():
-    found = allocate(current_gb=[100.0, 60.0, 400.0], cache=70.0)
-    assert found.cache_gb.tolist() == [10.0, 60.0, 0.0]
-    assert found.verify()
+    decision = allocate(current_gb=[100.0, 60.0, 400.0], cache=70.0)
+    assert decision.cache_gb.tolist() == [10.0, 60.0, 0.0]
+    assert decision.verify()
 
 
 def test_the_least_recently_used_idle_dataset_is_reclaimed_first():
@@ -609,10 +624,10 @@ CONFIGURATIONS = [
 @pytest.mark.parametrize(("objective", "io_mode", "options"), CONFIGURATIONS)
 @pytest.mark.parametrize(("field", "change"), TAMPERED)
 def test_a_changed_share_is_found_out(objective, io_mode, options, field, change):
-    found = allocate(objective, io_mode, **{"bandwidth": 12.0, **options})
-    assert found.verify()
-    changed = replace(found, **{field: change(getattr(found, field))})
-    if np.array_equal(getattr(changed, field), getattr(found, field)):
+    decision = allocate(objective, io_mode, **{"bandwidth": 12.0, **options})
+    assert decision.verify()
+    changed = replace(decision, **{field: change(getattr(decision, field))})
+    if np.array_equal(getattr(changed, field), getattr(decision, field)):
         pytest.skip("nothing to change here")
     with pytest.raises(CertificateError):
         changed.verify()
@@ -621,10 +636,10 @@ def test_a_changed_share_is_found_out(objective, io_mode, options, field, change
 @pytest.mark.parametrize(("objective", "io_mode", "options"), CONFIGURATIONS)
 def test_another_allocation_does_not_pass_for_this_one(objective, io_mode, options):
     """The shares of another objective are feasible, but not proved by this certificate."""
-    found = allocate(objective, io_mode, **{"bandwidth": 12.0, **options})
+    decision = allocate(objective, io_mode, **{"bandwidth": 12.0, **options})
     other = allocate("greedy", "proportional", jobs=options.get("jobs", JOBS), bandwidth=11.0)
     columns = ("cache_gb", "remote_io_mbps", "rates_mbps", "demand_mbps", "running")
-    mixed = replace(found, **{name: getattr(other, name) for name in columns})
+    mixed = replace(decision, **{name: getattr(other, name) for name in columns})
     with pytest.raises(CertificateError):
         mixed.verify()
 
@@ -651,20 +666,20 @@ def test_another_allocation_does_not_pass_for_this_one(objective, io_mode, optio
     ],
 )
 def test_a_changed_certificate_is_found_out(objective, options, change):
-    found = allocate(objective, bandwidth=12.0, **options)
-    changed = replace(found, certificate=replace(found.certificate, **change))
+    decision = allocate(objective, bandwidth=12.0, **options)
+    changed = replace(decision, certificate=replace(decision.certificate, **change))
     with pytest.raises(CertificateError):
         changed.verify()
 
 
 @pytest.mark.parametrize("objective", ["greedy", "throughput", "max_min", "finish_time", "fifo"])
 def test_a_job_without_rate_runs_all_the_same(objective):
-    found = allocate(objective, jobs=JOBS.replace(rate_mbps=[100.0, 50.0, 0.0, 20.0]))
+    decision = allocate(objective, jobs=JOBS.replace(rate_mbps=[100.0, 50.0, 0.0, 20.0]))
     running = np.array([True, True, False, True])
-    for order in (found.certificate.order, np.array([0, 1, 3])):
-        proof = replace(found.certificate, order=order)
+    for order in (decision.certificate.order, np.array([0, 1, 3])):
+        proof = replace(decision.certificate, order=order)
         with pytest.raises(CertificateError):
-            replace(found, running=running, certificate=proof).verify()
+            replace(decision, running=running, certificate=proof).verify()
 
 
 @pytest.mark.parametrize(
@@ -699,21 +714,21 @@ def test_rounding_is_no_fault(jobs, sizes, cache, bandwidth, options):
 
 @pytest.mark.parametrize("factor", [0.99, 1.01])
 def test_a_level_that_is_too_low_or_too_high_is_found_out(factor):
-    found = allocate("max_min", bandwidth=12.0)
-    first, *rest = found.certificate.stages
+    decision = allocate("max_min", bandwidth=12.0)
+    first, *rest = decision.certificate.stages
     assert first.binding == "remote_io"
     stages = (first._replace(level=first.level * factor), *rest)
-    changed = replace(found, certificate=replace(found.certificate, stages=stages))
+    changed = replace(decision, certificate=replace(decision.certificate, stages=stages))
     with pytest.raises(CertificateError):
         changed.verify()
 
 
 def test_a_wrong_binding_or_bound_is_found_out():
-    found = allocate("max_min", bandwidth=12.0)
+    decision = allocate("max_min", bandwidth=12.0)
     for binding in ("rate", "gpus", "weather"):
-        stages = (found.certificate.stages[0]._replace(binding=binding),)
-        stages += found.certificate.stages[1:]
-        changed = replace(found, certificate=replace(found.certificate, stages=stages))
+        stages = (decision.certificate.stages[0]._replace(binding=binding),)
+        stages += decision.certificate.stages[1:]
+        changed = replace(decision, certificate=replace(decision.certificate, stages=stages))
         with pytest.raises(CertificateError):
             changed.verify()
     for exact in (False, True):
@@ -724,10 +739,10 @@ def test_a_wrong_binding_or_bound_is_found_out():
 
 
 def test_a_wrong_reference_is_found_out():
-    found = allocate("max_min", bandwidth=12.0)
-    for reference in (None, found.reference_mbps * 2):
+    decision = allocate("max_min", bandwidth=12.0)
+    for reference in (None, decision.reference_mbps * 2):
         with pytest.raises(CertificateError):
-            replace(found, reference_mbps=reference).verify()
+            replace(decision, reference_mbps=reference).verify()
 
 
 # --- the greedy cache alone --------------------------------------------------------------------

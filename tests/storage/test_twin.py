@@ -146,8 +146,8 @@ def plain(value):
 
 
 def assert_twins_agree(given, objective, io_mode, eps=0.1):
-    asked = arguments(given, objective, io_mode, eps)
-    assert [*map(plain, kernel(*asked))] == [*reference.solve_storage(*map(plain, asked))]
+    wanted = arguments(given, objective, io_mode, eps)
+    assert [*map(plain, kernel(*wanted))] == [*reference.solve_storage(*map(plain, wanted))]
 
 
 @given(
@@ -191,19 +191,19 @@ def test_every_allocation_proves_itself(given, objective, io_mode, moved):
         options["gpu_capacity"] = given.gpu_capacity
     if objective not in FREE:
         io_mode = None
-    found = given.allocate(objective, io_mode, **options)
-    assert found.verify()
-    assert np.all(found.rates_mbps <= given.rate)
+    decision = given.allocate(objective, io_mode, **options)
+    assert decision.verify()
+    assert np.all(decision.rates_mbps <= given.rate)
 
 
 @given(instances(), st.sampled_from(IO_MODES))
 def test_every_share_of_a_given_cache_proves_itself(given, io_mode):
-    found = ration_remote_io(given.jobs, given.sizes, given.current, given.bandwidth, io_mode)
-    assert found.verify()
-    assert found.cache_gb.tolist() == given.current
+    allocation = ration_remote_io(given.jobs, given.sizes, given.current, given.bandwidth, io_mode)
+    assert allocation.verify()
+    assert allocation.cache_gb.tolist() == given.current
     # Whatever the mode, no bandwidth is left while a demand is not met.
-    used = min(given.bandwidth, found.demand_mbps.sum())
-    assert found.remote_io_mbps.sum() == pytest.approx(used, rel=1e-9)
+    used = min(given.bandwidth, allocation.demand_mbps.sum())
+    assert allocation.remote_io_mbps.sum() == pytest.approx(used, rel=1e-9)
 
 
 # --- oracles -----------------------------------------------------------------------------------
@@ -218,21 +218,21 @@ def test_greedy_leaves_the_least_demand_of_all_caches(given):
 def most_throughput(given, cache):
     """The linear program of remote IO for a fixed cache."""
     missed = given.missed(cache)
-    found = linprog(
+    optimum = linprog(
         -np.ones(len(missed)),
         A_ub=[missed],
         b_ub=[given.bandwidth],
         bounds=[(0, rate) for rate in given.rate],
     )
-    return -found.fun
+    return -optimum.fun
 
 
 @given(instances(jobs=5, datasets=3, plain=True))
 @examples(40)
 def test_the_io_mode_throughput_solves_its_linear_program(given):
-    found = given.allocate("fifo", "throughput")
-    assert found.throughput_mbps == pytest.approx(
-        most_throughput(given, found.cache_gb), rel=1e-7, abs=1e-7
+    decision = given.allocate("fifo", "throughput")
+    assert decision.throughput_mbps == pytest.approx(
+        most_throughput(given, decision.cache_gb), rel=1e-7, abs=1e-7
     )
 
 
@@ -276,9 +276,9 @@ def test_the_exact_throughput_is_that_of_enumerated_sets(seed):
                 left -= rate * missed
                 total += rate
             best = max(best, total)
-    found = given.allocate("throughput", exact=True)
-    assert found.throughput_mbps == pytest.approx(best, rel=1e-9)
-    assert found.verify()
+    decision = given.allocate("throughput", exact=True)
+    assert decision.throughput_mbps == pytest.approx(best, rel=1e-9)
+    assert decision.verify()
 
 
 def level_of(budget_holds):
@@ -297,8 +297,10 @@ def level_of(budget_holds):
 @given(instances(plain=True), st.one_of(st.none(), st.floats(0.1, 20)))
 @examples(60)
 def test_the_level_of_max_min_is_the_best_of_all_caches(given, gpu_capacity):
-    found = given.allocate("max_min", gpu_capacity=gpu_capacity)
-    slope = given.weight * np.where(found.reference_mbps > 0, found.reference_mbps, given.rate)
+    decision = given.allocate("max_min", gpu_capacity=gpu_capacity)
+    slope = given.weight * np.where(
+        decision.reference_mbps > 0, decision.reference_mbps, given.rate
+    )
     best = 0.0
     for cache in given.caches():
         missed = given.missed(cache)
@@ -311,7 +313,7 @@ def test_the_level_of_max_min_is_the_best_of_all_caches(given, gpu_capacity):
             )
 
         best = max(best, level_of(holds))
-    level = found.certificate.stages[0].level
+    level = decision.certificate.stages[0].level
     assert level == pytest.approx(best, rel=1e-7, abs=1e-7)
 
 
@@ -329,9 +331,9 @@ def test_max_min_is_the_best_of_all_caches_job_after_job(seed):
         [],
         None,
     )
-    found = given.allocate("max_min")
-    slope = given.weight * found.reference_mbps
-    have = np.sort(found.rates_mbps / slope)
+    decision = given.allocate("max_min")
+    slope = given.weight * decision.reference_mbps
+    have = np.sort(decision.rates_mbps / slope)
     for cache in given.caches():
         missed = given.missed(cache)
         level = level_of(
@@ -352,9 +354,9 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
     n = len(given.jobs)
     jobs = given.jobs.replace(elapsed=elapsed[:n], elapsed_alone=elapsed[-n:])
     given.jobs = jobs
-    found = given.allocate("finish_time")
+    decision = given.allocate("finish_time")
     left = 1000 * jobs.remaining_gb
-    reference = np.where(found.reference_mbps > 0, found.reference_mbps, given.rate)
+    reference = np.where(decision.reference_mbps > 0, decision.reference_mbps, given.rate)
     alone = jobs.elapsed_alone + left / reference
 
     def rates_at(level):  # (elapsed + left / rate) / alone = 1 / level
@@ -371,12 +373,12 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
                 lambda level, missed=missed: (rates_at(level) * missed).sum() <= given.bandwidth
             ),
         )
-    assert found.certificate.stages[0].level == pytest.approx(best, rel=1e-6, abs=1e-6)
+    assert decision.certificate.stages[0].level == pytest.approx(best, rel=1e-6, abs=1e-6)
     stopped = np.flatnonzero(
-        (found.certificate.stage == 0) & (found.rates_mbps < given.rate * (1 - 1e-9))
+        (decision.certificate.stage == 0) & (decision.rates_mbps < given.rate * (1 - 1e-9))
     )
     if best > 0:
-        ratios = (jobs.elapsed + left / found.rates_mbps)[stopped] / alone[stopped]
+        ratios = (jobs.elapsed + left / decision.rates_mbps)[stopped] / alone[stopped]
         assert_allclose(ratios, 1 / best, rtol=1e-6)
 
 
@@ -444,7 +446,7 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
 @given(instances())
 @examples(100)
 def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
-    found = given.allocate("sjf", gpu_capacity=given.gpu_capacity)
+    decision = given.allocate("sjf", gpu_capacity=given.gpu_capacity)
     gpus = math.inf if given.gpu_capacity is None else given.gpu_capacity
     cache, cache_left, io_left = [0.0] * len(given.sizes), given.cache, given.bandwidth
     waiting = [
@@ -473,21 +475,21 @@ def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
         demand = reference.remote_io_demand(given.jobs.rate_mbps[j], cache[d], given.sizes[d])
         io_left -= min(demand, io_left)
         order.append(j)
-    assert found.certificate.order.tolist() == order
+    assert decision.certificate.order.tolist() == order
 
 
 @given(instances(), st.sampled_from([0.0, 0.1, 1.0]))
 @examples(100)
 def test_bytes_move_only_where_that_saves_enough(given, eps):
-    found = given.allocate(current_gb=given.current, eps=eps)
+    decision = given.allocate(current_gb=given.current, eps=eps)
     worth = cache_efficiency(given.jobs, given.sizes)
     kept = np.array(given.current)
-    lost = np.flatnonzero((found.cache_gb < kept - 1e-9) & (worth > 0))
-    gained = np.flatnonzero(found.cache_gb > kept + 1e-9)
+    lost = np.flatnonzero((decision.cache_gb < kept - 1e-9) & (worth > 0))
+    gained = np.flatnonzero(decision.cache_gb > kept + 1e-9)
     for d, other in itertools.product(lost, gained):
         assert worth[other] > worth[d] * (1 + eps) * (1 - 1e-12)
     if eps == 0.0:
-        left = ((1 - found.cache_gb / given.sizes) * given.totals() * 1.0).sum()
+        left = ((1 - decision.cache_gb / given.sizes) * given.totals() * 1.0).sum()
         plain = given.jobs.replace(weight=None)
         if given.jobs.weight is None:
             fresh = allocate_storage(plain, given.sizes, given.cache, given.bandwidth)
@@ -497,23 +499,23 @@ def test_bytes_move_only_where_that_saves_enough(given, eps):
 
 @given(instances())
 def test_unused_contents_stay_in_the_reverse_of_the_reclaim_order(given):
-    found = given.allocate(current_gb=given.current)
+    decision = given.allocate(current_gb=given.current)
     worth = cache_efficiency(given.jobs, given.sizes)
     order = [d for d in reclaim_order(given.jobs, given.sizes) if worth[d] == 0.0]
-    share = [found.cache_gb[d] / given.current[d] for d in order if given.current[d]]
+    share = [decision.cache_gb[d] / given.current[d] for d in order if given.current[d]]
     # Reclaimed first: nothing left; at most one in part; all others whole.
     assert share == sorted(share)
     assert sum(0 < part < 1 for part in share) <= 1
-    if found.cache_gb.sum() < given.cache * (1 - 1e-9):
+    if decision.cache_gb.sum() < given.cache * (1 - 1e-9):
         assert all(part == 1 for part in share)
 
 
 @given(instances())
 def test_fifo_serves_no_job_before_an_earlier_one_is_satisfied(given):
-    found = given.allocate("fifo")
-    lacking = np.flatnonzero(found.remote_io_mbps < found.demand_mbps)
+    decision = given.allocate("fifo")
+    lacking = np.flatnonzero(decision.remote_io_mbps < decision.demand_mbps)
     if len(lacking):
-        assert not found.remote_io_mbps[lacking[0] + 1 :].any()
+        assert not decision.remote_io_mbps[lacking[0] + 1 :].any()
 
 
 @given(
@@ -527,13 +529,13 @@ def test_the_greedy_cache_is_that_of_the_allocation_and_of_the_twin(jobs, datase
     rate = np.array([f for _, f in jobs])
     size, share = np.array(datasets).T
     worth = np.bincount(dataset, rate, 5) / size
-    found = greedy_cache(worth, size, capacity, size * share, eps)
-    assert found.tolist() == reference.greedy_cache(worth, size, capacity, size * share, eps)
+    cache_ = greedy_cache(worth, size, capacity, size * share, eps)
+    assert cache_.tolist() == reference.greedy_cache(worth, size, capacity, size * share, eps)
     whole = allocate_storage(
         StorageJobs(dataset, rate), size, capacity, 50.0, current_gb=size * share, eps=eps
     ).cache_gb
-    # What nobody reads is kept by the allocation, where there is room.
-    assert found.tolist() == np.where(worth > 0, whole, 0.0).tolist()
+    # The allocation keeps what no job reads, if there is room.
+    assert cache_.tolist() == np.where(worth > 0, whole, 0.0).tolist()
 
 
 # --- the performance model ---------------------------------------------------------------------

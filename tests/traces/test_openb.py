@@ -166,8 +166,8 @@ def test_selected_nodes_come_in_the_order_asked_for():
 
 def test_equal_seeds_generate_equal_nodes_and_pods():
     for make in (generate_openb_nodes, generate_openb_pods):
-        one, same, other = make(50, seed=1), make(50, seed=1), make(50, seed=2)
-        assert one.cpu_milli.tolist() == same.cpu_milli.tolist() != other.cpu_milli.tolist()
+        entry, same, other = make(50, seed=1), make(50, seed=1), make(50, seed=2)
+        assert entry.cpu_milli.tolist() == same.cpu_milli.tolist() != other.cpu_milli.tolist()
 
 
 def test_generated_pods_ask_for_as_much_as_those_of_the_trace():

@@ -26,9 +26,9 @@ def trace(tmp_path):
 
 
 def test_jobs_are_sorted_by_submission_and_epochs_become_gb(trace):
-    found = load_storage(trace("a,x,100,2.5,114,1,60", "b,y,20,1,8,4,0"))
-    assert found.job_id.tolist() == ["b", "a"]
-    assert found.total_gb.tolist() == [20.0, 250.0]
+    outcome = load_storage(trace("a,x,100,2.5,114,1,60", "b,y,20,1,8,4,0"))
+    assert outcome.job_id.tolist() == ["b", "a"]
+    assert outcome.total_gb.tolist() == [20.0, 250.0]
 
 
 def test_a_column_total_gb_takes_the_place_of_epochs(trace):
@@ -117,11 +117,11 @@ def test_what_is_saved_is_read_back_bit_for_bit(name, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_jobs_and_another_one_others():
-    one, same, other = (generate_storage(jobs=40, seed=seed) for seed in (1, 1, 2))
-    assert one.total_gb.tolist() == same.total_gb.tolist() != other.total_gb.tolist()
+    entry, same, other = (generate_storage(jobs=40, seed=seed) for seed in (1, 1, 2))
+    assert entry.total_gb.tolist() == same.total_gb.tolist() != other.total_gb.tolist()
 
 
-def test_who_shares_is_asked_for():
+def test_the_share_of_common_datasets_is_an_argument():
     alone, shared = (generate_storage(jobs=200, seed=0, shared=share) for share in (0.0, 1.0))
     assert len(set(alone.dataset.tolist())) == 200
     assert len(set(shared.dataset.tolist())) <= 5
@@ -131,10 +131,10 @@ def test_who_shares_is_asked_for():
     "trace", [generate({"x": 8}, jobs=30, seed=0), generate_training(jobs=30, seed=0)]
 )
 def test_jobs_of_other_traces_keep_times_and_gpus(trace):
-    found = with_datasets(trace, seed=0)
-    assert found.submit.tolist() == trace.submit.tolist()
-    assert found.gpus.tolist() == trace.gpus.tolist()
-    assert 1e3 * found.total_gb / found.rate_mbps == pytest.approx(trace.duration)
+    outcome = with_datasets(trace, seed=0)
+    assert outcome.submit.tolist() == trace.submit.tolist()
+    assert outcome.gpus.tolist() == trace.gpus.tolist()
+    assert 1e3 * outcome.total_gb / outcome.rate_mbps == pytest.approx(trace.duration)
 
 
 @pytest.mark.parametrize(

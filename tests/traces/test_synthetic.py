@@ -7,10 +7,10 @@ NODES = {"trainer": 8, "experimenter": 12, "small": 1}
 
 
 def test_equal_seeds_give_equal_traces_and_others_do_not():
-    one, same, other = (generate(NODES, jobs=300, seed=seed) for seed in (1, 1, 2))
+    entry, same, other = (generate(NODES, jobs=300, seed=seed) for seed in (1, 1, 2))
     for column in ("job_id", "tenant", "submit", "duration", "gpus"):
-        assert getattr(one, column).tolist() == getattr(same, column).tolist()
-    assert one.submit.tolist() != other.submit.tolist()
+        assert getattr(entry, column).tolist() == getattr(same, column).tolist()
+    assert entry.submit.tolist() != other.submit.tolist()
 
 
 @pytest.mark.parametrize("load", [0.3, 1.0, 2.5])

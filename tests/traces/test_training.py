@@ -21,9 +21,9 @@ def trace(tmp_path):
 
 
 def test_jobs_are_sorted_by_submission_and_keep_their_own_duration(trace):
-    found = load_training(trace(*ROWS))
-    assert found.job_id.tolist() == ["b", "a"]
-    assert (found.submit.tolist(), found.duration.tolist()) == ([0.0, 5.0], [3.0, 999.0])
+    outcome = load_training(trace(*ROWS))
+    assert outcome.job_id.tolist() == ["b", "a"]
+    assert (outcome.submit.tolist(), outcome.duration.tolist()) == ([0.0, 5.0], [3.0, 999.0])
 
 
 def test_alone_an_iteration_takes_a_little_longer_than_profiled(trace):
@@ -85,10 +85,10 @@ def test_a_field_of_training_that_makes_no_sense_is_named(trace):
 
 
 def test_equal_seeds_give_equal_jobs_and_others_do_not():
-    one, same, other = (generate_training(jobs=100, seed=seed) for seed in (1, 1, 2))
+    entry, same, other = (generate_training(jobs=100, seed=seed) for seed in (1, 1, 2))
     for column in ("job_id", "model", "gpus", "submit", "iterations", "stages_ms"):
-        assert getattr(one, column).tolist() == getattr(same, column).tolist()
-    assert one.iterations.tolist() != other.iterations.tolist()
+        assert getattr(entry, column).tolist() == getattr(same, column).tolist()
+    assert entry.iterations.tolist() != other.iterations.tolist()
 
 
 @pytest.mark.parametrize(("gpus", "load"), [(64, 0.5), (8, 3.0)])

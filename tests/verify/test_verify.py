@@ -27,9 +27,9 @@ class Case:
     def forged(self, *pods, **changes):
         """The rule that it breaks with other pods."""
         start = self.start.replace(pods=pods, **changes)
-        with pytest.raises(InvariantError) as found:
+        with pytest.raises(InvariantError) as result:
             verify_start(start, self.job, self.before)
-        return str(found.value)
+        return str(result.value)
 
 
 def started(scheduler, *jobs):
@@ -52,13 +52,13 @@ def test_roles_start_with_all_that_they_need():
     roles = [Role("leader", 1), Role("worker", 3, min_pods=2)]
     case = Case(Scheduler(), Job("j", "a", roles))
     first, *_ = case.start.pods
-    one, two = PlacedPod("worker", 0, ""), PlacedPod("worker", 2, "")
-    verify_start(Start("j", (first, one, two)), case.job, case.before)
-    assert case.forged(first, one) == "gang: role 'worker' of 'j' starts with 1 pods of 2"
-    assert case.forged(one, two) == "gang: role 'leader' of 'j' starts with 0 pods of 1"
-    assert case.forged(first, one, one) == "gang: pod 'j/worker/0' starts twice"
-    assert case.forged(first, one, PlacedPod("worker", 3, "")).startswith("gang: there is no pod")
-    assert case.forged(first, one, PlacedPod("boss", 0, "")).startswith("gang: there is no pod")
+    entry, two = PlacedPod("worker", 0, ""), PlacedPod("worker", 2, "")
+    verify_start(Start("j", (first, entry, two)), case.job, case.before)
+    assert case.forged(first, entry) == "gang: role 'worker' of 'j' starts with 1 pods of 2"
+    assert case.forged(entry, two) == "gang: role 'leader' of 'j' starts with 0 pods of 1"
+    assert case.forged(first, entry, entry) == "gang: pod 'j/worker/0' starts twice"
+    assert case.forged(first, entry, PlacedPod("worker", 3, "")).startswith("gang: there is no pod")
+    assert case.forged(first, entry, PlacedPod("boss", 0, "")).startswith("gang: there is no pod")
 
 
 def test_a_pod_that_runs_does_not_start_again():
@@ -71,7 +71,7 @@ def test_a_pod_that_runs_does_not_start_again():
         verify_start(second, job, scheduler)
 
 
-def test_nobody_starts_before_those_that_it_waits_for():
+def test_no_job_starts_before_the_jobs_that_it_waits_for():
     scheduler = Scheduler()
     scheduler.submit(Job("first", "a", 1), 0.0)
     job = Job("j", "a", 1, after=["first"])
@@ -83,7 +83,7 @@ def test_nobody_starts_before_those_that_it_waits_for():
         verify_start(second, job, before)
 
 
-def test_who_has_to_stop_takes_no_more_pods():
+def test_a_job_that_must_stop_takes_no_more_pods():
     scheduler = Scheduler(topology=network())
     elastic = Job("e", "a", [Role("worker", 5, gpus=4, min_pods=1)], guaranteed=False)
     decided(scheduler, elastic)
@@ -139,7 +139,7 @@ def test_no_device_has_two_owners():
 
 def test_what_others_have_of_devices_counts():
     scheduler = Scheduler(devices=machines())
-    scheduler.devices.allocate(DeviceRequest("somebody", gpus=1), "n1")
+    scheduler.devices.allocate(DeviceRequest("other owner", gpus=1), "n1")
     case = Case(scheduler, Job("j", "a", 4))
     assert case.forged(on("n1", 0, 1, 2, 3)).startswith("devices: gpu 0 of 'n1': ")
 
@@ -157,7 +157,7 @@ def test_shares_of_one_pod_on_one_card_are_counted_as_often_as_they_are_given():
     thrice = DeviceRequest("any", gpus=3, memory=450, gpu_wishes={"repeat": True})
     scheduler = started(Scheduler(devices=devices), Job("j", "a", [Role("pod", devices=thrice)]))
     (pod,) = scheduler.status("j").pods
-    assert [dict(one.amounts)["memory"] for one in pod.devices] == [900, 450]
+    assert [dict(device.amounts)["memory"] for device in pod.devices] == [900, 450]
     once = DeviceRequest("any", gpus=1, memory=500)
     case = Case(scheduler, Job("k", "a", [Role("pod", devices=once)]))
     assert case.forged(on("n", 0)) == "devices: gpu 0 of 'n': 1400 memory in use"
@@ -168,8 +168,8 @@ def test_no_virtual_function_has_two_owners():
     wish = DeviceRequest("any", nics=1, nic_percent=10, nic_wishes={"vf_selector": {}})
     scheduler = started(Scheduler(devices=devices), Job("there", "a", [Role("pod", devices=wish)]))
     case = Case(scheduler, Job("j", "a", [Role("pod", devices=wish)]))
-    (there,) = scheduler.status("there").pods
-    assert case.forged(there) == "devices: function 000:000 of 'n' has two owners"
+    (present,) = scheduler.status("there").pods
+    assert case.forged(present) == "devices: function 000:000 of 'n' has two owners"
 
 
 def test_nics_are_on_the_switches_of_the_gpus():
@@ -252,31 +252,33 @@ def allowed(case, level, *pods):
 
 def test_what_is_promised_to_others_still_fits():
     scheduler = started(Scheduler(cells=cell_cluster()), Job("there", "b", 4))
-    (there,) = scheduler.status("there").pods
+    (present,) = scheduler.status("there").pods
     case = Case(scheduler, Job("j", "b", 2))
-    beside, far = ("n1", "n2") if there.node == "n0" else ("n2", "n1")
+    beside, far = ("n1", "n2") if present.node == "n0" else ("n2", "n1")
     allowed(case, "pair", on(beside, 2, 3))
     assert forged(case, "pair", on(far, 0, 1)) == "guarantee: S of 'rack' in chain 'c' would be -1"
 
 
 def test_a_tenant_has_no_more_cells_than_it_owns():
     scheduler = started(Scheduler(cells=cell_cluster()), Job("there", "b", 4))
-    (there,) = scheduler.status("there").pods
-    beside = "n1" if there.node == "n0" else "n2"
+    (present,) = scheduler.status("there").pods
+    beside = "n1" if present.node == "n0" else "n2"
     case = Case(scheduler, Job("j", "b", 1))
     says = forged(case, "node", on(beside, 0))
     assert says == "guarantee: 'b' uses 1 'node' more than its own"
     assert forged(case, "", on(beside, 0)) == "guarantee: 'j' is on no cells"
 
 
-def test_nobody_uses_a_cell_of_somebody_else():
+def test_no_tenant_uses_a_cell_of_another():
     scheduler = started(Scheduler(cells=cell_cluster()), Job("there", "a", 2))
-    (there,) = scheduler.status("there").pods
+    (present,) = scheduler.status("there").pods
     case = Case(scheduler, Job("j", "b", 1))
-    other = next(gpu for gpu in range(4) if gpu not in there.gpus)
-    assert forged(case, "pair", on(there.node, other)) == "guarantee: a 'pair' is in another's cell"
+    other = next(gpu for gpu in range(4) if gpu not in present.gpus)
+    assert (
+        forged(case, "pair", on(present.node, other)) == "guarantee: a 'pair' is in another's cell"
+    )
     says = "guarantee: 'j' uses a 'rack' of ('a', None)"
-    assert forged(case, "rack", on(there.node, other)) == says
+    assert forged(case, "rack", on(present.node, other)) == says
 
 
 def test_a_pinned_cell_is_its_tenants_alone():
@@ -293,7 +295,7 @@ def test_a_pinned_cell_is_its_tenants_alone():
     assert forged(case, "node", on("n1", 0)).startswith("guarantee: 'j' uses a 'node' of ('a', ")
 
 
-def test_who_has_to_stop_uses_no_cells_of_its_tenant():
+def test_a_job_that_must_stop_uses_no_cells_of_its_tenant():
     chain = Chain(["gpu", "node", "rack"], [4, 2], 2, nodes=NODES)
     spec = ClusterSpec({"c": chain}, {"a": {"c": {"rack": 1}}})
     scheduler = Scheduler(cells=CellCluster(spec))
@@ -320,9 +322,11 @@ def test_opportunistic_work_is_in_nobodys_way():
 
 def test_no_gpu_of_a_cell_has_two_owners():
     scheduler = started(Scheduler(cells=cell_cluster()), Job("there", "b", 1, guaranteed=False))
-    (there,) = scheduler.status("there").pods
+    (present,) = scheduler.status("there").pods
     case = Case(scheduler, Job("j", "b", 1))
-    assert "has two owners, 'there' and 'j'" in forged(case, "pair", on(there.node, *there.gpus))
+    assert "has two owners, 'there' and 'j'" in forged(
+        case, "pair", on(present.node, *present.gpus)
+    )
     says = "devices: 'j/pod/0' has 2 GPUs, and asks for 1"
     assert forged(case, "pair", on("n1", 0, 1)) == says
 
@@ -341,7 +345,7 @@ def test_nothing_starts_on_a_bad_gpu_of_a_cell():
     assert forged(case, "rack", on("n0", 0, 1)) == "health: GPU 1 of 'n0' is bad"
 
 
-# --- quotas: whoever is not admitted is forged to start
+# --- quotas: starts of jobs that are not admitted are forged
 
 
 def refused(scheduler, job):
@@ -349,9 +353,9 @@ def refused(scheduler, job):
     scheduler.submit(job, scheduler.now)
     pods = [PlacedPod(role.name, i, "") for role in job.roles for i in range(role.pods)]
     assert not any(isinstance(action, Start) for action in scheduler.copy().decide(scheduler.now))
-    with pytest.raises(InvariantError) as found:
+    with pytest.raises(InvariantError) as result:
         verify_start(Start(job.name, tuple(pods)), job, scheduler)
-    return str(found.value)
+    return str(result.value)
 
 
 def tree(**settings):
@@ -363,12 +367,12 @@ def tree(**settings):
     return QuotaTree(quotas, total={"gpu": 12}, **settings)
 
 
-def test_nobody_uses_more_than_the_maximum_of_its_quota():
+def test_no_job_exceeds_the_maximum_of_its_quota():
     scheduler = started(Scheduler(quotas=tree(limit="max")), Job("there", "a", 6))
     assert refused(scheduler, Job("j", "a", 5)) == "quota: max of 'a' is 10 gpu, 11 would be used"
 
 
-def test_nobody_uses_more_than_the_maximum_of_the_quota_above():
+def test_no_job_exceeds_the_maximum_of_the_quota_above():
     scheduler = started(Scheduler(quotas=tree(limit="max"), preemption=False), Job("there", "a", 8))
     assert refused(scheduler, Job("j", "b", 5)) == "quota: max of 'all' is 12 gpu, 13 would be used"
     lax = Scheduler(quotas=tree(limit="max", check_ancestors=False))
@@ -383,14 +387,14 @@ def test_all_together_use_no_more_than_there_is():
     assert refused(scheduler, Job("j", "b", 5)) == "quota: the total is 10 gpu, 11 would be used"
 
 
-def test_nobody_uses_more_than_its_quota_may_now():
+def test_no_job_exceeds_the_runtime_of_its_quota():
     scheduler = started(Scheduler(quotas=tree()), Job("there", "a", 3))
     scheduler.submit(Job("waits", "b", 8, after=["there", "later"]), 0.0)
     says = refused(scheduler, Job("j", "a", 7))
     assert says == "quota: runtime of 'a' is 6 gpu, 10 would be used"
 
 
-def test_who_cannot_be_preempted_is_within_the_minimum():
+def test_jobs_that_cannot_be_preempted_are_within_the_minimum():
     scheduler = started(Scheduler(quotas=tree()), Job("there", "a", 3, preemptible=False))
     started(scheduler, Job("weak", "a", 2))
     says = refused(scheduler, Job("j", "a", 2, preemptible=False))
@@ -411,7 +415,7 @@ def test_a_job_that_cannot_be_preempted_is_within_the_minimum_together_with_thos
 # --- one after the other
 
 
-def test_who_has_left_for_a_job_is_not_in_its_way():
+def test_a_victim_that_has_left_is_not_in_the_way():
     scheduler = Scheduler(cells=cell_cluster(), devices=machines(), immediate=True)
     started(scheduler, Job("weak", "b", [Role("pod", 4, gpus=4)], guaranteed=False))
     job = Job("j", "a", [Role("pod", 2, gpus=4)])
@@ -424,7 +428,7 @@ def test_who_has_left_for_a_job_is_not_in_its_way():
         verify_start(start, job, before)
 
 
-def test_who_was_admitted_when_others_were_told_to_stop_starts_whatever_runtimes_are_since():
+def test_a_job_admitted_with_its_victims_starts_whatever_runtimes_are_later():
     quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 4}) for name in "ab"]
     scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}))
     started(scheduler, Job("stays", "a", 4, priority=2), Job("old", "a", 4))
@@ -486,11 +490,11 @@ def test_pods_join_a_job_in_the_round_in_which_it_is_promoted():
     scheduler.finish("first", 1.0)
     before = scheduler.copy()
     actions = scheduler.decide(1.0)
-    assert [type(one).__name__ for one in actions] == ["Promote", "Start"]
+    assert [type(action).__name__ for action in actions] == ["Promote", "Start"]
     verify_actions(actions, {"e": elastic}, before)
 
 
-def test_what_a_reserved_job_is_promised_holds_up_nobody_below_where_ancestors_do_not_count():
+def test_a_reserved_job_limits_no_quota_below_if_ancestors_do_not_count():
     quotas = [Quota("a", max={"gpu": 4}), Quota("below", parent="a", max={"gpu": 4})]
     parts = QuotaTree(quotas, total={"gpu": 100}, limit="max", check_ancestors=False)
     scheduler = Scheduler(quotas=parts)
@@ -502,4 +506,4 @@ def test_what_a_reserved_job_is_promised_holds_up_nobody_below_where_ancestors_d
     before = scheduler.copy()
     actions = scheduler.decide(2.0)
     verify_actions(actions, jobs, before)
-    assert [one.job for one in actions if isinstance(one, Start)] == ["urgent"]
+    assert [action.job for action in actions if isinstance(action, Start)] == ["urgent"]

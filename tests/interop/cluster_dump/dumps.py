@@ -16,12 +16,12 @@ def thing(version, kind, name, spec=None, **metadata):
 
 
 def node(name, gpus=8, labels=(), ready="True", spec=None, **amounts):
-    made = thing("v1", "Node", name, spec, labels={HOST: name, **H100, **dict(labels)})
+    thing_ = thing("v1", "Node", name, spec, labels={HOST: name, **H100, **dict(labels)})
     allocatable = {"cpu": "190500m", "memory": "2063937Mi", "pods": "110", "ephemeral-storage": "1"}
     conditions = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]
-    made["status"] = {"allocatable": {**allocatable, GPU: str(gpus)} | amounts}
-    made["status"]["conditions"] = conditions
-    return made
+    thing_["status"] = {"allocatable": {**allocatable, GPU: str(gpus)} | amounts}
+    thing_["status"]["conditions"] = conditions
+    return thing_
 
 
 def groups(nominal, flavor="h100", resource=GPU, **limits):
@@ -53,9 +53,9 @@ def workload(name, queue, gpus=8, pods=1, running="", nodes=None, priority=0, **
     template = {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": requests}]}}
     space, _, local = queue.partition("/")
     sets = [{"name": "main", "count": pods, "template": template}]
-    made = thing(KUEUE, "Workload", name, {"queueName": local, "podSets": sets, "active": True},
+    thing_ = thing(KUEUE, "Workload", name, {"queueName": local, "podSets": sets, "active": True},
                  namespace=space, **metadata)  # fmt: skip
-    made["spec"]["priority"] = priority
+    thing_["spec"]["priority"] = priority
     if running:
         part = {"name": "main", "count": pods, "flavors": {GPU: "h100"}}
         if nodes:
@@ -63,8 +63,8 @@ def workload(name, queue, gpus=8, pods=1, running="", nodes=None, priority=0, **
             part["topologyAssignment"] = {"levels": [HOST], "domains": domains}
         admission = {"clusterQueue": running, "podSetAssignments": [part]}
         conditions = [{"type": "Admitted", "status": "True", "reason": "Admitted"}]
-        made["status"] = {"admission": admission, "conditions": conditions}
-    return made
+        thing_["status"] = {"admission": admission, "conditions": conditions}
+    return thing_
 
 
 def read(*objects, **options):

@@ -81,11 +81,11 @@ def test_strict_queues_block_and_the_others_do_not():
         gpus = {"big": 4, "last": 1, "small": 1}.get(name, 8)
         scheduler.submit(Job(name, tenant, [Role("w", 4 if name == "big" else 1, gpus=gpus)]), 0.0)
     scheduler.submit(Job("huge", "strict", [Role("w", 4, gpus=8)], priority=1), 0.0)
-    started = [one.job for one in scheduler.decide(0.0) if isinstance(one, Start)]
+    started = [entry.job for entry in scheduler.decide(0.0) if isinstance(entry, Start)]
     assert started == ["first", "last"]  # huge holds up all of strict, and nothing of b
 
 
-def test_without_any_preemption_nobody_leaves():
+def test_without_preemption_no_job_is_evicted():
     queues = [cluster_queue(name, 16, "all", NEVER) for name in ("a", "b")]
     dump = read(*NODES, flavor(), *queues)
     assert dump.remarks == () and dump.sections["scheduler"] == {"preemption": False}
@@ -214,12 +214,12 @@ def limits(limit):
 
 def objects_of(cohorts, queues, preemption=None):
     nodes = [node(f"n{i}", gpus=50) for i in range(2)]
-    made = [
+    items = [
         thing(KUEUE, "Cohort", name,
               {"parentName": parent, "resourceGroups": groups(own, **limits(limit))})
         for name, (parent, own, limit) in cohorts.items()
     ]  # fmt: skip
-    return [*nodes, flavor(), *made, *(
+    return [*nodes, flavor(), *items, *(
         cluster_queue(name, nominal, cohort, preemption, **limits(limit))
         for name, (cohort, nominal, limit) in queues.items()
     )]  # fmt: skip
@@ -265,7 +265,7 @@ def test_jobs_start_exactly_when_kueue_has_quota_available(forest, jobs):
             kueue.use(owner, -held)
             scheduler.finish(name, float(i))
         scheduler.submit(Job(f"j{i}", queue, gpus), float(i))
-        started = [one.job for one in scheduler.decide(float(i)) if isinstance(one, Start)]
+        started = [entry.job for entry in scheduler.decide(float(i)) if isinstance(entry, Start)]
         assert started == ([f"j{i}"] if gpus <= kueue.available(queue) else [])
         if started:
             kueue.use(queue, gpus)
@@ -290,9 +290,9 @@ def test_what_is_nominal_comes_back_from_those_that_borrow_and_from_no_others(no
         return
     scheduler.submit(Job("it", mine, data.draw(st.integers(1, room))), 1.0)
     actions = scheduler.decide(1.0)
-    assert "it" in [one.job for one in actions if isinstance(one, Start)]
-    for one in actions:
-        if isinstance(one, Preempt):
-            owner = scheduler.job(one.job).quota
+    assert "it" in [action.job for action in actions if isinstance(action, Start)]
+    for action in actions:
+        if isinstance(action, Preempt):
+            owner = scheduler.job(action.job).quota
             assert used[owner] > queues[owner][1]
             used[owner] -= 1

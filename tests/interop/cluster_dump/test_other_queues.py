@@ -26,10 +26,12 @@ NODES = [node(f"gpu-{i}") for i in range(4)]
 
 
 def volcano(name, **spec):
-    made = thing("scheduling.volcano.sh/v1beta1", "Queue", name, {"reclaimable": True, "weight": 1})
-    made["spec"] |= spec
-    made["status"] = {"state": "Open", "allocated": {"cpu": "0"}, "reservation": {}}
-    return made
+    thing_ = thing(
+        "scheduling.volcano.sh/v1beta1", "Queue", name, {"reclaimable": True, "weight": 1}
+    )
+    thing_["spec"] |= spec
+    thing_["status"] = {"state": "Open", "allocated": {"cpu": "0"}, "reservation": {}}
+    return thing_
 
 
 def kai(name, parent="", quota=0, limit=-1, weight=1, **spec):
@@ -75,7 +77,7 @@ def test_volcano_queues_without_it_share_by_weight_and_keep_what_is_guaranteed()
     scheduler = spec_of(*objects).scheduler()
     for i in range(32):
         scheduler.submit(Job(f"j{i}", "a", 1), 0.0)
-    assert sum(isinstance(one, Start) for one in scheduler.decide(0.0)) == 20
+    assert sum(isinstance(entry, Start) for entry in scheduler.decide(0.0)) == 20
 
 
 def test_kinds_of_a_system_that_are_not_read_are_named():
@@ -161,7 +163,7 @@ DOCUMENT = [
 
 @given(broken(DOCUMENT))
 @examples(300)
-def test_a_value_that_nobody_expects_is_an_error_or_read(document):
+def test_an_unexpected_value_is_an_error_or_read(document):
     try:
         assert SchedulerSpec.of_yaml(ClusterDump.read(document).text).nodes
     except (TypeError, ValueError):

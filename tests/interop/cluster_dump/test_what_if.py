@@ -40,7 +40,7 @@ RUNNING = [
 ]  # fmt: skip
 
 
-def asked(tmp_path, capsys, objects, *options):
+def answer(tmp_path, capsys, objects, *options):
     """The exit status and what is printed."""
     path = tmp_path / "dump.yaml"
     path.write_text(yaml.safe_dump_all(objects))
@@ -68,8 +68,8 @@ def test_a_job_stays_on_a_cordoned_node_and_no_other_starts_there(tmp_path, caps
     scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
     assert dump.fill(scheduler) == () and scheduler.status("ns-a/mine").pods[0].node == "closed"
     options = ["--queue", "a", "--gpus", 8]
-    assert asked(tmp_path, capsys, objects, *options)[1] != ["It would start now on closed"]
-    assert asked(tmp_path, capsys, objects, *options, "--pods", 5)[0] == 1
+    assert answer(tmp_path, capsys, objects, *options)[1] != ["It would start now on closed"]
+    assert answer(tmp_path, capsys, objects, *options, "--pods", 5)[0] == 1
 
 
 def test_pods_say_where_a_workload_is_that_has_no_topology():
@@ -82,7 +82,7 @@ def test_pods_say_where_a_workload_is_that_has_no_topology():
 
 
 def test_a_job_that_fits_starts_beside_the_others(tmp_path, capsys):
-    status, said = asked(
+    status, said = answer(
         tmp_path, capsys, [*CLUSTER, *RUNNING], "--queue", "ns-b/main", "--gpus", 8
     )
     assert (status, said) == (0, ["It would start now on gpu-1"])
@@ -90,7 +90,7 @@ def test_a_job_that_fits_starts_beside_the_others(tmp_path, capsys):
 
 def test_the_youngest_job_that_borrows_would_leave(tmp_path, capsys):
     options = ["--queue", "b", "--gpus", 8, "--pods", 2, "--must", BLOCK]
-    status, said = asked(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
+    status, said = answer(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
     assert status == 0 and said[0].endswith(", if these left:")
     assert said[1:] in (
         ["  ns-a/old: queue a, priority 0, 8 GPUs"],
@@ -98,12 +98,12 @@ def test_the_youngest_job_that_borrows_would_leave(tmp_path, capsys):
     )
 
 
-def test_a_job_that_waits_is_told_why_and_what_would_help(tmp_path, capsys):
+def test_the_answer_for_a_waiting_job_has_reasons_and_changes_that_would_help(tmp_path, capsys):
     options = ["--queue", "a", "--gpus", 8, "--pods", 2, "--must", RACK]
-    status, said = asked(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
+    status, said = answer(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
     assert status == 1 and said[0] == "It would wait, with 0 of its queue in front"
     assert "it would start if ns-a/new ended" in said
-    status, said = asked(tmp_path, capsys, CLUSTER, "--queue", "a", "--pods", 33)
+    status, said = answer(tmp_path, capsys, CLUSTER, "--queue", "a", "--pods", 33)
     assert (status, said) == (
         1,
         ["It could never start: asks for 33 of 'gpu', and max of 'a' is 32"],
@@ -112,14 +112,14 @@ def test_a_job_that_waits_is_told_why_and_what_would_help(tmp_path, capsys):
 
 def test_classes_are_priorities_by_their_order(tmp_path, capsys):
     options = ["--queue", "a", "--gpus", 8, "--pods", 2, "--priority"]
-    status, said = asked(tmp_path, capsys, [*CLUSTER, *RUNNING], *options, "high")
+    status, said = answer(tmp_path, capsys, [*CLUSTER, *RUNNING], *options, "high")
     assert status == 0 and said[0].endswith("if these left:")
     for wrong, message in (("low", "is no number and no class; classes: high"), ("", "classes")):
         with pytest.raises(SystemExit):
-            asked(tmp_path, capsys, CLUSTER, *options, wrong)
+            answer(tmp_path, capsys, CLUSTER, *options, wrong)
         assert message in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        asked(tmp_path, capsys, CLUSTER, "--queue", "c")
+        answer(tmp_path, capsys, CLUSTER, "--queue", "c")
     assert "there is no queue 'c', there are a, b, ns-a/main, ns-b/main" in capsys.readouterr().err
     file = tmp_path / "cluster.yaml"
     file.write_text(read(*CLUSTER).text)
@@ -192,8 +192,8 @@ def test_jobs_of_kai_stay_from_priority_100_on_and_parts_of_gpus_count_whole():
     part = pods(1, "p", annotations={"gpu-fraction": "0.5"}, priority=50, **queue)
     part[0]["spec"]["containers"] = []
     dump = read(*CLUSTER[:4], kai("q"), *stays, *part)
-    found = {job.name: (job.preemptible, job.gpus, job.priority) for job in dump.waiting}
-    assert found == {"ns/s": (False, 8, 125), "ns/p": (True, 1, 50)}
+    results = {job.name: (job.preemptible, job.gpus, job.priority) for job in dump.waiting}
+    assert results == {"ns/s": (False, 8, 125), "ns/p": (True, 1, 50)}
     assert dump.remarks == ("Pod ns/p-0: asks for a part of a GPU; it counts as a whole one",)
 
 

@@ -48,21 +48,21 @@ def test_64_clients_at_once_take_turns_and_all_hear_the_same():
             heard, after = [], 0
             with httpx.Client(base_url=url, timeout=60) as own:
                 while not last.is_set() or after < own.get("/v1/status").json()["last"]:
-                    found = own.get(f"/v1/actions?after={after}&wait=0.2").json()
-                    heard += found["actions"]
-                    after = found["last"]
+                    result = own.get(f"/v1/actions?after={after}&wait=0.2").json()
+                    heard += result["actions"]
+                    after = result["last"]
             return heard
 
         with ThreadPoolExecutor(64) as pool:
             listeners = [pool.submit(listen) for _ in range(8)]
             workers = [pool.submit(work, number) for number in range(56)]
-            for one in workers:
-                one.result(timeout=120)
+            for worker in workers:
+                worker.result(timeout=120)
             last.set()
-            heard = [one.result(timeout=60) for one in listeners]
-    assert [one["number"] for one in heard[0]] == list(range(1, len(heard[0]) + 1))
-    assert all(one == heard[0] for one in heard)
-    started = [one["job"] for one in heard[0] if one["action"] == "start"]
+            heard = [listener.result(timeout=60) for listener in listeners]
+    assert [entry["number"] for entry in heard[0]] == list(range(1, len(heard[0]) + 1))
+    assert all(entry == heard[0] for entry in heard)
+    started = [entry["job"] for entry in heard[0] if entry["action"] == "start"]
     assert sorted(started) == sorted(f"j{number}" for number in range(56))
     assert len(scheduler) == 0
     scheduler.check()
@@ -146,23 +146,23 @@ def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(text, state_file, tm
 
 def history(rng, count):
     """Random events in the fields of a log, each at a later time."""
-    found, names = [], []
+    result, names = [], []
     for step in range(count):
         now = float(step + 1)
         draw = rng.random()
         if draw < 0.5 or not names:
             name = f"j{step}"
             roles = rng.choice(sorted(set(ROLES) - {"huge"}))
-            made = make_job(name, rng.choice(TENANTS), roles, guaranteed=rng.random() < 0.7)
+            built = make_job(name, rng.choice(TENANTS), roles, guaranteed=rng.random() < 0.7)
             names.append(name)
-            found.append({"event": "submit", "now": now, "job": plain_record(made)})
+            result.append({"event": "submit", "now": now, "job": plain_record(built)})
         elif draw < 0.95:
             event = rng.choice(["finish", "finish", "cancel", "fail", "stopped"])
-            found.append({"event": event, "now": now, "job": rng.choice(names[-8:])})
+            result.append({"event": event, "now": now, "job": rng.choice(names[-8:])})
         else:
             node, healthy = rng.choice(NODES), rng.random() < 0.5
-            found.append({"event": "set_node", "now": now, "node": node, "healthy": healthy})
-    return found
+            result.append({"event": "set_node", "now": now, "node": node, "healthy": healthy})
+    return result
 
 
 def said_by(scheduler, events):
@@ -178,16 +178,16 @@ def said_by(scheduler, events):
 
 def heard_by(client):
     heard, after = [], 0
-    while found := client.get(f"/v1/actions?after={after}").json()["actions"]:
-        heard += found
-        after = found[-1]["number"]
+    while result := client.get(f"/v1/actions?after={after}").json()["actions"]:
+        heard += result
+        after = result[-1]["number"]
     return heard
 
 
 def post_until_it_dies(client, events, done, reached):
     """Post events in order, each until it is known that it was taken; how many were.
 
-    :param reached: is told how many there are so far.
+    :param reached: called with the number so far.
     """
     try:
         while done < len(events):

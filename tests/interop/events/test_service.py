@@ -45,7 +45,7 @@ def finish(name, **more):
 
 
 class Caller:
-    """Asks a service in a loop of its own; time goes on only when it is told."""
+    """Calls a service in a loop of its own; time advances only on request."""
 
     def __init__(self, scheduler=None, **arguments):
         self.time = 0.0
@@ -65,29 +65,29 @@ class Caller:
         return status, json.loads(text)
 
     def take(self, *events):
-        status, found = self.ask("/v1/events", list(events))
+        status, result = self.ask("/v1/events", list(events))
         assert status == 200
-        return found
+        return result
 
     def actions(self, after=0, **query):
-        status, found = self.ask("/v1/actions", after=str(after), **query)
+        status, result = self.ask("/v1/actions", after=str(after), **query)
         assert status == 200
-        return found["actions"]
+        return result["actions"]
 
 
 @pytest.fixture
 def calling():
     """Makes callers, and ends them with their schedulers."""
-    made = []
+    items = []
 
     def make(scheduler=None, **arguments):
-        made.append(Caller(scheduler, **arguments))
-        return made[-1]
+        items.append(Caller(scheduler, **arguments))
+        return items[-1]
 
     yield make
-    for one in made:
-        one.runner.close()
-        one.scheduler.close()
+    for entry in items:
+        entry.runner.close()
+        entry.scheduler.close()
 
 
 @pytest.fixture
@@ -97,7 +97,9 @@ def caller(calling):
 
 
 def said(actions):
-    return [(one["now"], one["action"], one["job"]) for one in actions if "job" in one]
+    return [
+        (action["now"], action["action"], action["job"]) for action in actions if "job" in action
+    ]
 
 
 def test_actions_are_numbered_and_asked_for_from_any_number(caller):
@@ -107,22 +109,22 @@ def test_actions_are_numbered_and_asked_for_from_any_number(caller):
         "last": 3,
         "errors": [],
     }
-    found = caller.actions()
-    assert [one["number"] for one in found] == [1, 2, 3]
-    assert said(found) == [(0.0, "start", "a1"), (0.0, "start", "b1"), (9.5, "start", "a2")]
-    assert caller.actions(2) == found[2:]
+    result = caller.actions()
+    assert [entry["number"] for entry in result] == [1, 2, 3]
+    assert said(result) == [(0.0, "start", "a1"), (0.0, "start", "b1"), (9.5, "start", "a2")]
+    assert caller.actions(2) == result[2:]
     assert caller.actions(3) == []
 
 
 def test_decisions_are_made_at_the_end_of_each_moment(caller):
-    found = caller.take(
+    round_ = caller.take(
         submit("a1", now=1.0), finish("a1", now=5.0), submit("a2", now=5.0), finish("a2", now=5.0)
     )
-    assert found["errors"] == [{"event": 3, "Error": "job='a2': it is pending, not running"}]
+    assert round_["errors"] == [{"event": 3, "Error": "job='a2': it is pending, not running"}]
     assert said(caller.actions()) == [(1.0, "start", "a1"), (5.0, "start", "a2")]
     caller.time = 7.0
     caller.take({"event": "advance"})
-    assert caller.scheduler.now == 12.0  # the clock goes on from what was told
+    assert caller.scheduler.now == 12.0  # the clock continues from the given time
 
 
 def test_an_order_by_what_jobs_need_is_served(calling):
@@ -136,8 +138,8 @@ def test_an_order_by_what_jobs_need_is_served(calling):
 
 
 def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller):
-    found = caller.take(submit("a1"), submit("a1"), finish("none"), finish("a1"), submit("a2"))
-    assert found["errors"] == [
+    round_ = caller.take(submit("a1"), submit("a1"), finish("none"), finish("a1"), submit("a2"))
+    assert round_["errors"] == [
         {"event": 1, "Error": "job='a1': there is a job of this name"},
         {"event": 2, "Error": "there is no job 'none'"},
         {"event": 3, "Error": "job='a1': it is pending, not running"},
@@ -157,7 +159,7 @@ def test_numbers_that_are_forgotten_or_not_there_yet_are_refused(calling):
         kept.add(0.0, {"action": "reject", "job": name, "reason": "x"})
     assert (kept.first, kept.last) == (2, 3)
     caller = calling(actions=kept)
-    assert [one["job"] for one in caller.actions(1)] == ["b", "c"]
+    assert [action["job"] for action in caller.actions(1)] == ["b", "c"]
     assert caller.ask("/v1/actions", after="0") == (
         410,
         {"Error": "after=0: the oldest action that is known is 2"},
@@ -174,16 +176,16 @@ def test_an_answer_has_so_many_actions_and_the_next_one_goes_on(monkeypatch):
         kept.add(0.0, {"action": "reject", "job": str(number), "reason": "x" * number})
     monkeypatch.setattr(recent_actions, "_MOST_AT_ONCE", 4)
     texts, last = kept.since(3)
-    assert ([one["job"] for one in json.loads(b"[%b]" % texts)], last) == (list("3456"), 7)
+    assert ([load["job"] for load in json.loads(b"[%b]" % texts)], last) == (list("3456"), 7)
     monkeypatch.setattr(recent_actions, "_MOST_BYTES_AT_ONCE", 1)
     texts, last = kept.since(3)
-    assert ([one["job"] for one in json.loads(b"[%b]" % texts)], last) == (["3"], 4)
+    assert ([load["job"] for load in json.loads(b"[%b]" % texts)], last) == (["3"], 4)
 
 
-def test_whoever_waits_for_actions_gets_them_when_they_are_there(caller):
+def test_a_client_that_waits_for_actions_gets_them_at_once(caller):
     async def both():
-        asked = caller.service.answer("/v1/actions", b"", {"after": "0", "wait": "30"})
-        waits = asyncio.ensure_future(asked)
+        reply = caller.service.answer("/v1/actions", b"", {"after": "0", "wait": "30"})
+        waits = asyncio.ensure_future(reply)
         await asyncio.sleep(0)
         assert not waits.done()
         await caller.service.answer("/v1/events", json.dumps(submit("a1")).encode(), {})
@@ -194,10 +196,10 @@ def test_whoever_waits_for_actions_gets_them_when_they_are_there(caller):
     assert caller.actions(1, wait="0.01") == []
 
 
-def test_the_end_lets_everybody_go_who_waits(caller):
+def test_the_end_answers_all_waiting_clients(caller):
     async def both():
-        asked = caller.service.answer("/v1/actions", b"", {"wait": "60"})
-        waits = asyncio.ensure_future(asked)
+        reply = caller.service.answer("/v1/actions", b"", {"wait": "60"})
+        waits = asyncio.ensure_future(reply)
         await asyncio.sleep(0)
         caller.service.end()
         later = caller.service.answer("/v1/actions", b"", {"wait": "60"})
@@ -220,9 +222,9 @@ def test_the_end_lets_everybody_go_who_waits(caller):
     ],
 )
 def test_wrong_parameters_are_named(caller, query, says):
-    status, found = caller.ask("/v1/actions", **query)
+    status, result = caller.ask("/v1/actions", **query)
     assert status == 400
-    assert says in found["Error"]
+    assert says in result["Error"]
 
 
 def test_parameters_are_refused_where_there_are_none(caller):
@@ -233,10 +235,10 @@ def test_parameters_are_refused_where_there_are_none(caller):
 def test_what_if_says_what_would_be_done_and_does_nothing(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4))
     before, last = caller.scheduler.to_bytes(), caller.service._recent.last
-    status, found = caller.ask("/v1/what-if", [finish("a1", now=60.0), finish("none")])
+    status, result = caller.ask("/v1/what-if", [finish("a1", now=60.0), finish("none")])
     assert status == 200
-    assert said(found["actions"]) == [(60.0, "start", "a2")]
-    assert found["errors"] == [{"event": 1, "Error": "there is no job 'none'"}]
+    assert said(result["actions"]) == [(60.0, "start", "a2")]
+    assert result["errors"] == [{"event": 1, "Error": "there is no job 'none'"}]
     assert caller.scheduler.to_bytes() == before
     assert caller.service._recent.last == last
     caller.take({"event": "advance", "now": 1.0})  # that time has not come yet
@@ -246,12 +248,12 @@ def test_a_waiting_job_is_explained(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4))
     before = caller.scheduler.to_bytes()
     caller.time = 10.0
-    status, found = caller.ask("/v1/explain/a2")
-    assert (status, found["state"], found["position"]) == (200, "pending", 0)
-    assert found["reason"] == found["refusals"][0]["reason"] != ""
-    released = next(one for one in found["changes"] if one["kind"] == "release")
+    status, result = caller.ask("/v1/explain/a2")
+    assert (status, result["state"], result["position"]) == (200, "pending", 0)
+    assert result["reason"] == result["refusals"][0]["reason"] != ""
+    released = next(change for change in result["changes"] if change["kind"] == "release")
     assert (released["jobs"], released["cost"]) == (["a1"], 80.0)  # 8 GPUs for 10 seconds
-    assert released["text"] in found["text"]
+    assert released["text"] in result["text"]
     assert caller.ask("/v1/explain/none") == (404, {"Error": "there is no job 'none'"})
     assert caller.scheduler.to_bytes() == before
 
@@ -273,15 +275,15 @@ def test_the_status_says_what_there_is(caller):
     )
 
 
-def test_who_has_missed_actions_asks_how_the_jobs_stand(caller):
+def test_a_client_that_has_missed_actions_asks_for_the_state_of_jobs(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4))
     last = caller.service._recent.last
-    status, found = caller.ask("/v1/jobs")
-    assert (status, found) == (200, {"jobs": {"a1": "running", "a2": "pending"}, "last": last})
-    status, found = caller.ask("/v1/jobs/a1")
-    (started,) = [one for one in caller.actions() if one["action"] == "start"]
-    assert (status, found["state"], found["since"]) == (200, "running", 0.0)
-    assert (found["pods"], found["last"]) == (started["pods"], last)
+    status, result = caller.ask("/v1/jobs")
+    assert (status, result) == (200, {"jobs": {"a1": "running", "a2": "pending"}, "last": last})
+    status, result = caller.ask("/v1/jobs/a1")
+    (started,) = [action for action in caller.actions() if action["action"] == "start"]
+    assert (status, result["state"], result["since"]) == (200, "running", 0.0)
+    assert (result["pods"], result["last"]) == (started["pods"], last)
     assert caller.ask("/v1/jobs/a2")[1]["pods"] == []
     assert caller.ask("/v1/jobs/none") == (404, {"Error": "there is no job 'none'"})
 
@@ -293,7 +295,7 @@ def samples(service):
 
 def test_metrics_count_decisions_refusals_and_what_there_is(caller):
     caller.take(submit("a1", pods=2, gpus=4), submit("a2", pods=2, gpus=4), finish("none"))
-    found = samples(caller.service)
+    result = samples(caller.service)
     for name, value in {
         'hivecore_decisions_total{outcome="start",verb="decide"}': 1,
         'hivecore_decisions_total{outcome="wait",verb="decide"}': 1,
@@ -307,12 +309,12 @@ def test_metrics_count_decisions_refusals_and_what_there_is(caller):
         "hivecore_unhealthy_nodes": 0,
         "hivecore_decide_seconds_count": 1,
     }.items():
-        assert float(found[name]) == value, name
+        assert float(result[name]) == value, name
     caller.service.metrics.answered("/v1/explain/a2", 200, 0.1)
     assert 'hivecore_requests_total{path="/v1/explain",status="200"}' in samples(caller.service)
 
 
-def test_a_long_list_is_taken_by_a_thread_and_the_old_status_is_told_meanwhile(caller):
+def test_a_thread_takes_a_long_list_and_the_old_status_is_served_meanwhile(caller):
     free = threading.Event()
     taken = service.take
 
@@ -334,15 +336,15 @@ def test_a_long_list_is_taken_by_a_thread_and_the_old_status_is_told_meanwhile(c
         patch.setattr(service, "take", slowly)
         answers = [json.loads(text) for _, text in caller.run(both())]
     assert answers[0]["errors"] == []
-    assert [sum(one["jobs"].values()) for one in answers[1:]] == [0, 200]
+    assert [sum(answer["jobs"].values()) for answer in answers[1:]] == [0, 200]
 
 
-def test_nodes_quotas_and_cells_change_and_what_has_to_stop_is_told(caller):
+def test_changes_of_nodes_quotas_and_cells_name_the_jobs_that_must_stop(caller):
     caller.take(submit("gang", pods=2, gpus=4))
     _, job = caller.ask("/v1/jobs/gang")
     node = job["pods"][0][2]
     comes = {"event": "add_node", "node": node, "inventory": plain_record(MACHINE)}
-    status, found = caller.ask(
+    status, result = caller.ask(
         "/v1/events",
         [
             {"event": "remove_node", "node": node},
@@ -354,7 +356,7 @@ def test_nodes_quotas_and_cells_change_and_what_has_to_stop_is_told(caller):
         ],
     )
     assert status == 200
-    assert found["errors"] == [{"event": 1, "Error": f"node={node!r}: no part knows it"}]
+    assert result["errors"] == [{"event": 1, "Error": f"node={node!r}: no part knows it"}]
     stop, reject = caller.actions(job["last"])
     assert (stop["action"], stop["node"], stop["pods"]) == ("stop", node, job["pods"])
     assert reject["action"] == "reject" and "max of 'a' is 7" in reject["reason"]
@@ -400,10 +402,10 @@ WRONG = [
 def test_a_wrong_body_is_refused_and_changes_nothing(caller, path, body, says):
     caller.take(submit("a"))
     before = caller.scheduler.to_bytes()
-    status, found = caller.ask(path, body)
+    status, result = caller.ask(path, body)
     assert status == 400
-    assert says in found["Error"]
-    assert len(found["Error"]) < 600
+    assert says in result["Error"]
+    assert len(result["Error"]) < 600
     assert caller.scheduler.to_bytes() == before
 
 
@@ -437,19 +439,19 @@ def text_of(value, rng):
     if isinstance(value, tuple):
         pairs = [
             f"{space()}{json.dumps(key, ensure_ascii=rng.random() < 0.5)}{space()}:{space()}"
-            + text_of(one, rng)
-            for key, one in value[1]
+            + text_of(entry, rng)
+            for key, entry in value[1]
         ]
         return "{" + ",".join(pairs) + space() + "}"
     if isinstance(value, list):
-        return "[" + ",".join(text_of(one, rng) + space() for one in value) + "]"
+        return "[" + ",".join(text_of(entry, rng) + space() for entry in value) + "]"
     return json.dumps(value)
 
 
 def repeats(value):
     if isinstance(value, tuple):
         keys = [key for key, _ in value[1]]
-        return len(keys) > len(set(keys)) or any(repeats(one) for _, one in value[1])
+        return len(keys) > len(set(keys)) or any(repeats(entry) for _, entry in value[1])
     return isinstance(value, list) and any(map(repeats, value))
 
 
@@ -472,15 +474,15 @@ def test_an_event_in_the_far_future_is_refused_and_the_next_is_not(caller):
     week = 7 * 86400.0
     for now in (1e12, 2.0**40, 10.0 + week + 1e-6):
         event = {"event": "advance", "now": now}
-        status, found = caller.ask("/v1/events", event)
+        status, result = caller.ask("/v1/events", event)
         assert status == 409
-        assert found["Error"] == f"now={now!r}: allowed are 10.0 to {10 + week!r}, see --max-step"
-        assert caller.take(event)["errors"] == [{"event": 0, **found}]
+        assert result["Error"] == f"now={now!r}: allowed are 10.0 to {10 + week!r}, see --max-step"
+        assert caller.take(event)["errors"] == [{"event": 0, **result}]
     assert caller.scheduler.to_bytes() == before
-    found = caller.take(
+    result = caller.take(
         {"event": "advance", "now": 1e12}, finish("a", now=11.0), {"event": "advance", "now": 1e9}
     )
-    assert [one["event"] for one in found["errors"]] == [0, 2]
+    assert [error["event"] for error in result["errors"]] == [0, 2]
     assert caller.scheduler.now == 11.0
     assert caller.take({"event": "advance", "now": 11.0 + week})["errors"] == []
     caller.time = 50.0  # the clock has gone on by as much
@@ -608,9 +610,9 @@ def test_whatever_is_posted_the_answer_is_200_or_4xx_and_what_is_refused_changes
     try:
         for event in events:
             before = caller.scheduler.to_bytes()
-            status, found = caller.ask("/v1/events", event)
-            assert status == 200 or 400 <= status < 500, found
-            assert ("Error" in found) == (status != 200)
+            status, result = caller.ask("/v1/events", event)
+            assert status == 200 or 400 <= status < 500, result
+            assert ("Error" in result) == (status != 200)
             if status != 200:
                 assert caller.scheduler.to_bytes() == before
             caller.scheduler.check()
@@ -627,7 +629,7 @@ def test_a_log_that_cannot_be_written_ends_the_service(tmp_path, capsys):
     scheduler = Scheduler(log=tmp_path / "log")
 
     async def main():
-        made = SchedulerService(scheduler)
+        built = SchedulerService(scheduler)
 
         def full(data):
             raise OSError(28, "No space left on device")
@@ -636,12 +638,12 @@ def test_a_log_that_cannot_be_written_ends_the_service(tmp_path, capsys):
         scheduler._log._file = SimpleNamespace(write=full, close=lambda: None)
         body = json.dumps(submit()).encode()
         with pytest.raises(OSError, match="No space"):
-            await made.answer("/v1/events", body, {})
-        assert made.broken.is_set()
-        assert made.not_ready == "the service has failed"
-        status, text = await made.answer("/v1/events", body, {})
+            await built.answer("/v1/events", body, {})
+        assert built.broken.is_set()
+        assert built.not_ready == "the service has failed"
+        status, text = await built.answer("/v1/events", body, {})
         assert (status, json.loads(text)) == (503, {"Error": "not ready: the service has failed"})
-        # So does the process, as nothing can be told by then.
+        # So does the process, which cannot answer by then.
         with pytest.raises(OSError, match="No space"):
             await serve_scheduler(scheduler, Listening("127.0.0.1", 0, 1000))
 
@@ -656,14 +658,14 @@ def test_a_log_that_cannot_be_written_ends_the_service(tmp_path, capsys):
 @pytest.fixture
 def synced(monkeypatch):
     """The files that have reached the disk, one for each time."""
-    found, fsync = [], os.fsync
+    result, fsync = [], os.fsync
 
     def noted(descriptor):
-        found.append(os.fstat(descriptor).st_ino)
+        result.append(os.fstat(descriptor).st_ino)
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    return found
+    return result
 
 
 def test_an_answer_comes_when_the_log_is_on_the_disk_if_that_is_asked_for(
@@ -722,7 +724,7 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
         caller.run(caller.service.look_after_log())
     assert len(list(tmp_path.iterdir())) == 5  # 41 lines, each pair of them looked at
     whole = caller.actions()
-    assert [one["number"] for one in whole] == list(range(1, 21))
+    assert [entry["number"] for entry in whole] == list(range(1, 21))
     scheduler.close()
     again = recover(tmp_path / "log")
     caller = calling(again, actions=RecentActions.of_log(tmp_path / "log"))
@@ -733,9 +735,9 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
     for file in tmp_path.iterdir():
         if file.name != "log":
             file.unlink()
-    status, found = caller.ask("/v1/actions", after="3")
+    status, result = caller.ask("/v1/actions", after="3")
     assert status == 410
-    assert found["Error"].startswith("after=3: the oldest action that is known is ")
+    assert result["Error"].startswith("after=3: the oldest action that is known is ")
 
 
 def test_a_snapshot_is_written_as_soon_as_it_is_due(calling, tmp_path):
@@ -763,9 +765,9 @@ def test_forgotten_actions_are_in_the_log(calling, tmp_path, monkeypatch):
     for number in range(10):
         caller.take(submit(f"j{number}", now=float(number)))
     after, numbers = 0, []
-    while found := caller.actions(after):
-        assert len(found) <= 3
-        numbers += [one["number"] for one in found]
+    while result := caller.actions(after):
+        assert len(result) <= 3
+        numbers += [entry["number"] for entry in result]
         after = numbers[-1]
     assert numbers == list(range(1, 11))
 
@@ -777,7 +779,7 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_later(calling, tmp_pat
     for number in range(20):
         caller.take(submit(f"j{number}", now=float(number)))
         caller.run(caller.service.look_after_log())
-    assert len([one for one in caplog.records if "no snapshot" in one.message]) == 4
+    assert len([record for record in caplog.records if "no snapshot" in record.message]) == 4
     assert caller.service.failure is None
     (tmp_path / "log.part").unlink()
     for number in range(20, 30):

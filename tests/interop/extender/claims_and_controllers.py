@@ -24,7 +24,7 @@ _FOLLOWED = "nodes", "pods", "resourceslices", "deviceclasses", "devicetaintrule
 def claimed(**claims):
     """A pod's claims by their names in the pod; a template's name begins with "new-"."""
     kinds = {True: "resourceClaimTemplateName", False: "resourceClaimName"}
-    return [{"name": one, kinds[of.startswith("new-")]: of} for one, of in claims.items()]
+    return [{"name": claim, kinds[of.startswith("new-")]: of} for claim, of in claims.items()]
 
 
 def dra():
@@ -38,7 +38,7 @@ class ClaimCluster:
     def __init__(self, folder, nodes=("n0", "n1"), devices=2, scheduler=None):
         self.api = FakeApiServer().__enter__()
         self.templates = {"new-gpu": {"gpu": 1}, "new-pair": {"gpu": 2}}
-        self.nodes, self.told = nodes, {}
+        self.nodes, self.reasons = nodes, {}
         self.path = self.api.write_kubeconfig(folder / "kubeconfig")
         self.runner = asyncio.Runner()
         self.server = self.runner.run(self._connected())
@@ -92,9 +92,11 @@ class ClaimCluster:
 
     def hear(self):
         """The watches tell of everything that has happened."""
-        events = [one for kind in _FOLLOWED for one in self.api.events[kind] if one[0] > self.seen]
+        events = [
+            event for kind in _FOLLOWED for event in self.api.events[kind] if event[0] > self.seen
+        ]
         self.seen = self.api.version
-        for _, event in sorted(events, key=lambda one: one[0]):
+        for _, event in sorted(events, key=lambda item: item[0]):
             item = {**event["object"], "kind": self._kind(event["object"]["kind"])}
             self.run(self.service.apply({**event, "object": item}))
 
@@ -127,24 +129,24 @@ class ClaimCluster:
         pod = self.api.pod(name)
         answer = self.ask("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
         nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
-        self.told[name] = answer["Error"] or next(iter(failed.values()), "")
+        self.reasons[name] = answer["Error"] or next(iter(failed.values()), "")
         if not nodes:
             if not answer["Error"]:
                 self.preempt(pod)
             return False
         meta = pod["metadata"]
         named = {"PodName": name, "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        self.told[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
-        return not self.told[name]
+        self.reasons[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
+        return not self.reasons[name]
 
     def preempt(self, pod):
         """The victims of a pod are deleted."""
         victims = {node: {"Pods": []} for node in self.nodes}
         body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         uids = {
-            one["UID"]
-            for found in self.ask("preempt", body)["NodeNameToMetaVictims"].values()
-            for one in found["Pods"]
+            entry["UID"]
+            for result in self.ask("preempt", body)["NodeNameToMetaVictims"].values()
+            for entry in result["Pods"]
         }
         for other in self.api.all("pods"):
             if other["metadata"]["uid"] in uids:
@@ -166,15 +168,15 @@ class ClaimCluster:
         """The devices of a claim, as node/device."""
         allocation = (self.api.claim(claim).get("status") or {}).get("allocation") or {}
         results = allocation.get("devices", {}).get("results", ())
-        return [f"{one['pool']}/{one['device']}" for one in results]
+        return [f"{result['pool']}/{result['device']}" for result in results]
 
     def booked(self):
         """By device the names under which the scheduler has booked it."""
-        found = {}
+        results = {}
         for owner, entries in self.scheduler.claims._book.owners.items():
             for entry in entries:
-                found.setdefault(f"{entry.device.pool}/{entry.device.device}", []).append(owner)
-        return found
+                results.setdefault(f"{entry.device.pool}/{entry.device.device}", []).append(owner)
+        return results
 
     def check(self, has_heard=True):
         """No device twice; bound pods have their claims on their nodes; the book has all of it."""
@@ -193,10 +195,10 @@ class ClaimCluster:
         assert all(len(names) == 1 for names in holders.values()), holders
         for pod in self.api.all("pods"):
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
-            made = pod["status"].get("resourceClaimStatuses", ())
-            made = {one["name"]: one.get("resourceClaimName") for one in made}
-            for one in pod["spec"].get("resourceClaims", ()) if node else ():
-                name = one.get("resourceClaimName") or made[one["name"]]
+            items = pod["status"].get("resourceClaimStatuses", ())
+            items = {entry["name"]: entry.get("resourceClaimName") for entry in items}
+            for entry in pod["spec"].get("resourceClaims", ()) if node else ():
+                name = entry.get("resourceClaimName") or items[entry["name"]]
                 if name and pod["status"]["phase"] not in ("Succeeded", "Failed"):
                     claim = self.api.claim(name)
                     assert uid in [of["uid"] for of in claim["status"]["reservedFor"]]

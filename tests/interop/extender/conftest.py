@@ -8,14 +8,14 @@ from scheduler.lives import COMPOSITIONS, make_scheduler
 @pytest.fixture
 def worlds():
     """Makes one by the parts of its scheduler, which are checked at the end."""
-    found = []
+    results = []
 
     def make(parts, scheduler=None, **options):
-        made = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
-        found.append(World(made, **options))
-        return found[-1]
+        built = make_scheduler(COMPOSITIONS[parts]) if scheduler is None else scheduler
+        results.append(World(built, **options))
+        return results[-1]
 
     yield make
-    for world in found:
+    for world in results:
         world.scheduler.check()
         world.runner.close()

@@ -1,6 +1,6 @@
 """A small cluster of Kubernetes without a network: pods, nodes, and what kube-scheduler does.
 
-Everything that happens is told to the service as a watch would, by POST /v1/watch. `pump` tries
+The service is notified of all events as by a watch, by POST /v1/watch. `pump` tries
 every pod that waits, in turn, until nothing changes: filter with all nodes, bind where one is
 left, else preempt; victims are deleted.
 """
@@ -42,9 +42,9 @@ def koordinator_pod(name, quota, gpus, gang=None, least=1, priority=0, **labels)
     labels = {"quota.scheduling.koordinator.sh/name": quota, **labels}
     if gang is not None:
         labels |= {f"{GANG}/name": gang, f"{GANG}/min-available": str(least)}
-    made = _pod(name, {}, labels, {"nvidia.com/gpu": gpus} if gpus else {})
-    made["spec"]["priority"] = priority
-    return made
+    built = _pod(name, {}, labels, {"nvidia.com/gpu": gpus} if gpus else {})
+    built["spec"]["priority"] = priority
+    return built
 
 
 def _pod(name, annotations, labels, limits):
@@ -71,7 +71,7 @@ class Cluster:
     def __init__(self, ask, nodes, watches=True):
         self.ask, self.nodes, self.watches = ask, nodes, watches
         self.pods = {}
-        self.told, self.evicted = {}, []
+        self.reasons, self.evicted = {}, []
 
     # --- what happens
 
@@ -113,8 +113,8 @@ class Cluster:
     # --- what there is
 
     def pod(self, name):
-        (found,) = [p for p in self.pods.values() if p["metadata"]["name"] == name]
-        return found
+        (result,) = [p for p in self.pods.values() if p["metadata"]["name"] == name]
+        return result
 
     def bound(self):
         """Pod -> node, of those that have not ended."""
@@ -126,12 +126,12 @@ class Cluster:
 
     def gpus(self):
         """(node, GPU) -> pods, by HiveD's annotation."""
-        found = {}
+        results = {}
         for name, node in self.bound().items():
             annotations = self.pod(name)["metadata"]["annotations"]
             for gpu in annotations[f"{HIVED}/pod-leaf-cell-isolation"].split(","):
-                found.setdefault((node, int(gpu)), []).append(name)
-        return found
+                results.setdefault((node, int(gpu)), []).append(name)
+        return results
 
     # --- kube-scheduler
 
@@ -141,11 +141,11 @@ class Cluster:
         :param grace: whether victims stay where they are for now.
         """
         for _ in range(rounds):
-            before = self.bound(), len(self.evicted), dict(self.told)
+            before = self.bound(), len(self.evicted), dict(self.reasons)
             for pod in list(self.pods.values()):
                 if "nodeName" not in pod["spec"] and pod["metadata"]["uid"] in self.pods:
                     self._try(pod, grace)
-            if before == (self.bound(), len(self.evicted), self.told):
+            if before == (self.bound(), len(self.evicted), self.reasons):
                 return
         raise AssertionError("there is no end to it")
 
@@ -153,7 +153,7 @@ class Cluster:
         name = pod["metadata"]["name"]
         answer = self.verb("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
         nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
-        self.told[name] = answer["Error"] or next(iter(failed.values()), "")
+        self.reasons[name] = answer["Error"] or next(iter(failed.values()), "")
         if not nodes:
             if not answer["Error"]:
                 self._preempt(pod, grace)
@@ -176,12 +176,12 @@ class Cluster:
         body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         answer = self.verb("preempt", body)["NodeNameToMetaVictims"]
         assert len(answer) <= 1
-        for node, found in answer.items():
-            for one in found["Pods"]:
-                victim = self.pods[one["UID"]]
+        for node, result in answer.items():
+            for entry in result["Pods"]:
+                victim = self.pods[entry["UID"]]
                 assert victim["spec"]["nodeName"] == node
-                if one["UID"] not in self.evicted:
-                    self.evicted.append(one["UID"])
+                if entry["UID"] not in self.evicted:
+                    self.evicted.append(entry["UID"])
                 if not grace:
                     self.delete(victim["metadata"]["name"])
 

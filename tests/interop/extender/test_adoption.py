@@ -1,4 +1,4 @@
-"""Pods that run already: after the log was lost, on the first day, or bound by somebody else."""
+"""Pods that run already: after the log was lost, at first, or bound by another scheduler."""
 
 import pytest
 from interop.extender.pods_and_kubelets import GANG, hived_gang, koordinator_pod
@@ -17,7 +17,7 @@ def again(worlds, world, parts, **options):
 
 
 def running(pod, node, held=None):
-    """A pod as somebody else has bound it."""
+    """A pod that another scheduler has bound."""
     pod["spec"]["nodeName"] = node
     if held is not None:
         gpus = ",".join(f'{{"minor": {gpu}, "resources": {WHOLE}}}' for gpu in held)
@@ -100,7 +100,7 @@ def test_a_node_that_is_not_ready_keeps_its_pods(worlds):
     assert world.scheduler.summary().unhealthy == ("n0",)
 
 
-@pytest.mark.parametrize("tenant", ["a", "nobody"])
+@pytest.mark.parametrize("tenant", ["a", "unknown"])
 def test_what_breaks_the_rules_of_its_job_is_counted_all_the_same(worlds, tenant):
     world = worlds("quotas, topology and devices")
     rules = '{"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]}'
@@ -126,7 +126,7 @@ def test_pods_that_contradict_each_other_are_named_until_one_is_gone(worlds):
     assert world.states() == {"pods:x/p": "running"}
 
 
-def test_a_pod_that_somebody_else_has_bound_is_taken_up_where_it_is(worlds):
+def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
     world = worlds("devices")
     world.cluster.listed()
     (pod, late) = koordinator_gang("p", 2, least=1)

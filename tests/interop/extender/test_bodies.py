@@ -165,8 +165,10 @@ def test_fields_are_read_in_any_case_and_nodes_are_answered_as_they_were_listed(
         status, answer = subject.ask(f"{kind.root}filter", {"pod": pod, **listed})
         answer = to_builtins(answer)
         assert status == 200
-        found = answer["NodeNames"] or [one["metadata"]["name"] for one in answer["Nodes"]["items"]]
-        assert found == expected
+        result = answer["NodeNames"] or [
+            item["metadata"]["name"] for item in answer["Nodes"]["items"]
+        ]
+        assert result == expected
         assert (answer["NodeNames"] is None) == ("NODES" in listed)
 
 

@@ -20,20 +20,20 @@ OWN = "/pods:x/p/pod/0/gpus"
 
 @pytest.fixture
 def clusters(tmp_path):
-    made = []
+    items = []
 
     def make(**options):
-        folder = tmp_path / str(len(made))
+        folder = tmp_path / str(len(items))
         folder.mkdir()
-        made.append(ClaimCluster(folder, **options))
-        return made[-1]
+        items.append(ClaimCluster(folder, **options))
+        return items[-1]
 
     yield make
-    for one in made:
+    for entry in items:
         try:
-            one.check()
+            entry.check()
         finally:
-            one.close()
+            entry.close()
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ def failing(cluster, at, status=500, times=1, before=None):
 
 
 def network():
-    found = NetworkTopology(["rack"], {n: {"rack": "r"} for n in ("n0", "n1")})
+    network = NetworkTopology(["rack"], {n: {"rack": "r"} for n in ("n0", "n1")})
     for node in ("n0", "n1"):
-        found.set_free(node, {"gpu": 2})
-    return found
+        network.set_free(node, {"gpu": 2})
+    return network
 
 
 # --- one pod
@@ -97,7 +97,7 @@ def test_a_pod_is_bound_when_its_claim_says_so(cluster):
     assert claim["metadata"]["finalizers"] == [PROTECTION]
     assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
     assert cluster.devices("c") == ["n0/d0", "n0/d1"]
-    writes = [one for one in cluster.api.requests if one[0] in ("PUT", "POST")]
+    writes = [request for request in cluster.api.requests if request[0] in ("PUT", "POST")]
     assert writes == [("PUT", CLAIM), ("PUT", f"{CLAIM}/status"), ("POST", BINDING)]
     assert cluster.booked() == {"n0/d0": [OWN], "n0/d1": [OWN]}
 
@@ -106,11 +106,11 @@ def test_a_pod_waits_for_the_claim_of_its_template(cluster):
     cluster.add_pod("p", gpus="new-gpu")
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert cluster.told["p"] == "the claim 'gpus' has not been made from its template yet"
+    assert cluster.reasons["p"] == "the claim 'gpus' has not been made from its template yet"
     cluster.settle(1)
     assert cluster.node_of("p") == "n0"
-    (made,) = cluster.api.pod("p")["status"]["resourceClaimStatuses"]
-    assert cluster.devices(made["resourceClaimName"]) == ["n0/d0"]
+    (built,) = cluster.api.pod("p")["status"]["resourceClaimStatuses"]
+    assert cluster.devices(built["resourceClaimName"]) == ["n0/d0"]
 
 
 def test_a_template_without_a_claim_asks_for_nothing(cluster):
@@ -152,7 +152,7 @@ def test_a_pod_says_what_is_wrong_with_its_claim(cluster, change, says):
     cluster.add_pod("p", gpus="c")
     cluster.settle(2)
     assert cluster.node_of("p") is None
-    assert says in cluster.told["p"]
+    assert says in cluster.reasons["p"]
 
 
 def test_the_claim_that_was_made_for_another_pod_is_not_used(cluster):
@@ -164,14 +164,14 @@ def test_the_claim_that_was_made_for_another_pod_is_not_used(cluster):
     cluster.api._put("pods", pod)
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert cluster.told["p"] == "the claim 'x/c' was made for another pod"
+    assert cluster.reasons["p"] == "the claim 'x/c' was made for another pod"
 
 
 def test_pods_that_come_later_wait_for_slices_and_classes(clusters):
     cluster = clusters(devices=1)
     cluster.add_pod("p", gpus="new-pair")
     cluster.settle(2)
-    assert "no node can serve gpus" in cluster.told["p"]
+    assert "no node can serve gpus" in cluster.reasons["p"]
     cluster.api.add_slice("n1", ["d0", "d1"])
     cluster.settle(2)
     assert cluster.node_of("p") == "n1"
@@ -206,7 +206,7 @@ def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
         cluster.add_pod(name, gpus="c")
     cluster.hear()
     assert not cluster.try_pod("q")
-    assert cluster.told["q"] == "the claim 'x/c' gets its devices with the pod 'x/p' first"
+    assert cluster.reasons["q"] == "the claim 'x/c' gets its devices with the pod 'x/p' first"
     cluster.settle(2)
     assert cluster.node_of("p") == cluster.node_of("q") == "n0"
     assert len(cluster.api.claim("c")["status"]["reservedFor"]) == 2
@@ -239,7 +239,7 @@ def test_a_claim_has_at_most_256_pods(cluster):
     cluster.add_pod("p", gpus="c")
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert cluster.told["p"] == "the claim 'x/c' has 256 pods already"
+    assert cluster.reasons["p"] == "the claim 'x/c' has 256 pods already"
 
 
 @pytest.mark.parametrize("part", ["devices", "topology"])
@@ -271,7 +271,7 @@ def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim
     cluster.api._expand(copy.deepcopy(cluster.api.pod("g-2")), cluster.templates)
     cluster.hear()
     assert not cluster.try_pod("g-2")
-    assert "still belongs to the claim 'x/g-1-gpus" in cluster.told["g-2"]
+    assert "still belongs to the claim 'x/g-1-gpus" in cluster.reasons["g-2"]
     cluster.settle(2)
     assert cluster.node_of("g-2") == "n0"
 
@@ -281,7 +281,7 @@ def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
     cluster.add_gang("g", 2, gpus="c")
     cluster.settle(2)
     assert cluster.node_of("g-0") is None
-    assert "pods of one gang, as 'x/g-1' is, cannot share it" in cluster.told["g-0"]
+    assert "pods of one gang, as 'x/g-1' is, cannot share it" in cluster.reasons["g-0"]
     allocate(cluster, "c", allocation("n1", "d1"))
     cluster.settle(2)
     assert cluster.node_of("g-0") == cluster.node_of("g-1") == "n1"
@@ -309,7 +309,7 @@ def test_after_a_write_that_failed_the_same_devices_are_written(cluster, at, wit
     failing(cluster, at)
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert cluster.told["p"].startswith("binding failed: made up")
+    assert cluster.reasons["p"].startswith("binding failed: made up")
     cluster.check()
     if with_log is not None:
         cluster.restart(with_log)
@@ -339,7 +339,7 @@ def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
     failing(cluster, ("PUT", CLAIM), 409, before=lambda: allocate(cluster, "c", given))
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert cluster.told["p"] == "binding failed: the claim 'x/c' has got other devices"
+    assert cluster.reasons["p"] == "binding failed: the claim 'x/c' has got other devices"
     cluster.check()
     assert cluster.booked() == {"n1/d1": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
     cluster.settle(2)
@@ -355,7 +355,7 @@ def test_devices_that_another_claim_has_got_are_given_up(cluster):
     allocate(cluster, "other", allocation("n0", "d0"))
     cluster.hear()
     assert not cluster.try_pod("p")
-    assert "gpu.x/n0/d0 still belongs to the claim 'x/other'" in cluster.told["p"]
+    assert "gpu.x/n0/d0 still belongs to the claim 'x/other'" in cluster.reasons["p"]
     cluster.check()
     cluster.settle(2)
     assert cluster.devices("c") == ["n0/d1"]
@@ -399,9 +399,9 @@ def test_shares_of_a_device_have_ids_of_their_claims(clusters):
     cluster.settle(2)
     assert [cluster.node_of(name) for name in ("p", "q", "r")] == ["n0", "n0", None]
     shares = {
-        one["status"]["allocation"]["devices"]["results"][0]["shareID"]
-        for one in cluster.api.all("resourceclaims")
-        if one.get("status")
+        entry["status"]["allocation"]["devices"]["results"][0]["shareID"]
+        for entry in cluster.api.all("resourceclaims")
+        if entry.get("status")
     }
     assert len(shares) == 2
     cluster.restart()
@@ -431,16 +431,16 @@ def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(c
     allocate(cluster, "c", allocation("n0", "d0", "d1"))
     cluster.hear()
     before = cluster.booked()
-    told = []
+    messages = []
     tell = PodService._tell
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PodService, "_tell", lambda *of: told.extend(of[1]) or tell(*of))
+        patch.setattr(PodService, "_tell", lambda *of: messages.extend(of[1]) or tell(*of))
         cluster.restart()
     assert cluster.booked() == before
-    assert not any("release" in dict(event.arguments) for event in told)
+    assert not any("release" in dict(event.arguments) for event in messages)
 
 
-# --- who allocates
+# --- which job allocates
 
 
 def test_a_scheduler_without_claims_leaves_them_to_kube_scheduler(clusters):
@@ -458,7 +458,7 @@ def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(clu
     cluster.api.add_claim("c", {"gpu": 1})
     cluster.add_pod("p", gpus="c")
     assert not cluster.try_pod("p")
-    assert "device claims need a server that writes them itself" in cluster.told["p"]
+    assert "device claims need a server that writes them itself" in cluster.reasons["p"]
 
 
 # --- random histories
@@ -544,7 +544,7 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     for node in cluster.nodes:
         cluster.api.set_ready(node, True)
     cluster.settle(8)
-    assert_nobody_waits_without_need(cluster)
+    assert_no_pod_waits_without_need(cluster)
     for pod in cluster.api.all("pods"):
         cluster.api.delete_pod(pod["metadata"]["name"])
     for i in range(3):
@@ -553,7 +553,7 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     assert cluster.check() == ({}, {})
 
 
-def assert_nobody_waits_without_need(cluster):
+def assert_no_pod_waits_without_need(cluster):
     """No pod alone, with new claims only, waits while a node has its devices free.
 
     A gang keeps the devices of pods that have ended for those that may come in their places.
@@ -561,12 +561,12 @@ def assert_nobody_waits_without_need(cluster):
     holders, booked = cluster.check()
     kept = [device for device, (owner,) in booked.items() if owner.startswith("/pods:x/g")]
     free = dict.fromkeys(cluster.nodes, 0)
-    for found in cluster.api.all("resourceslices"):
-        node = found["spec"]["nodeName"]
-        devices = {f"{node}/{one['name']}" for one in found["spec"]["devices"]}
+    for result in cluster.api.all("resourceslices"):
+        node = result["spec"]["nodeName"]
+        devices = {f"{node}/{device['name']}" for device in result["spec"]["devices"]}
         free[node] += len(devices - holders.keys() - set(kept))
     for pod in cluster.api.all("pods"):
-        names = [one.get("resourceClaimTemplateName") for one in pod["spec"]["resourceClaims"]]
+        names = [entry.get("resourceClaimTemplateName") for entry in pod["spec"]["resourceClaims"]]
         if not pod["metadata"]["labels"] and all(names) and not pod["spec"].get("nodeName"):
             wanted = sum(cluster.templates[name]["gpu"] for name in names)
-            assert wanted > max(free.values()), (pod["metadata"]["name"], cluster.told)
+            assert wanted > max(free.values()), (pod["metadata"]["name"], cluster.reasons)

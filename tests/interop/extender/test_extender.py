@@ -39,7 +39,7 @@ def test_a_gang_waits_for_its_last_member_and_starts_then(worlds, watches):
     first, second = hived_gang("bert", 2)
     world.cluster.run(first)
     assert world.cluster.bound() == {}
-    assert world.cluster.told == {"bert-0": "1 of the 2 pods that 'bert' needs are there"}
+    assert world.cluster.reasons == {"bert-0": "1 of the 2 pods that 'bert' needs are there"}
     assert world.states() == {}
     world.cluster.run(second)
     assert world.states() == {"pods:bert": "running"}
@@ -65,7 +65,7 @@ def test_ranks_follow_the_numbers_in_the_names_of_pods(worlds):
     assert places == ["1-gpu/4", "1-gpu/3", "1-gpu/0", "1-gpu/2", "1-gpu/1"]
 
 
-def test_a_waiting_gang_is_told_why_on_every_node(worlds):
+def test_a_waiting_gang_gets_the_reason_on_every_node(worlds):
     world = worlds("cells")
     world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     assert set(world.cluster.bound()) == {"a1-0", "a1-1"}
@@ -107,16 +107,16 @@ def test_a_pod_takes_the_place_on_the_node_that_it_is_nominated_for(worlds, part
     world = worlds(parts)
     first, second = hived_gang("bert", 2)
     world.cluster.create(first, second)
-    (one,) = asked_about(world, first, NODES)["NodeNames"]
+    (entry,) = asked_about(world, first, NODES)["NodeNames"]
     (two,) = asked_about(world, second, NODES)["NodeNames"]
-    assert one != two
+    assert entry != two
     # The victims of the other's node were named for it, and kube-scheduler keeps that node for it.
     nominated = {**first, "status": {"nominatedNodeName": two}}
     assert asked_about(world, nominated, [two])["NodeNames"] == [two]
-    assert asked_about(world, second, NODES)["NodeNames"] == [one]
+    assert asked_about(world, second, NODES)["NodeNames"] == [entry]
     world.cluster.bind(first, two)
-    world.cluster.bind(second, one)
-    assert world.cluster.bound() == {"bert-0": two, "bert-1": one}
+    world.cluster.bind(second, entry)
+    assert world.cluster.bound() == {"bert-0": two, "bert-1": entry}
     assert world.states() == {"pods:bert": "running"}
 
 
@@ -153,8 +153,8 @@ def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
     world.cluster.create(*two)
     (node,) = asked_about(world, two[0], NODES)["NodeNames"]
     world.cluster.bind(two[0], node)
-    (there,) = asked_about(world, two[1], NODES)["NodeNames"]
-    others = [name for name in NODES if name != there]
+    (present,) = asked_about(world, two[1], NODES)["NodeNames"]
+    others = [name for name in NODES if name != present]
     assert "not offered" in str(asked_about(world, two[1], others, times=30)["FailedNodes"])
 
 
@@ -226,7 +226,7 @@ def test_a_victim_whose_pods_have_come_again_waits_at_its_old_place(worlds):
     assert set(world.cluster.bound()) == {f"spare-{i}-again" for i in range(4)}
 
 
-def test_who_is_not_bound_yet_stops_at_once(worlds):
+def test_a_pod_that_is_not_bound_yet_stops_at_once(worlds):
     world = worlds("cells")
     spare = hived_gang("spare", 4, priority=-1)
     world.cluster.create(*spare)
@@ -236,11 +236,11 @@ def test_who_is_not_bound_yet_stops_at_once(worlds):
     assert world.states() == {"pods:spare": "pending", "pods:train": "running"}
     node = answer["NodeNames"][0]
     named = {"PodName": "spare-0", "PodNamespace": "x", "Node": node}
-    told = world.cluster.verb("bind", {**named, "PodUID": spare[0]["metadata"]["uid"]})
-    assert told["Error"].startswith("pod 'x/spare-0' has to be filtered again: ")
+    answer = world.cluster.verb("bind", {**named, "PodUID": spare[0]["metadata"]["uid"]})
+    assert answer["Error"].startswith("pod 'x/spare-0' has to be filtered again: ")
 
 
-def test_victims_of_somebody_who_is_gone_leave_for_the_next_one(worlds):
+def test_victims_of_a_job_that_is_gone_leave_for_the_next_job(worlds):
     world = worlds("cells")
     world.cluster.run(*hived_gang("spare", 4, priority=-1))
     world.cluster.create(*hived_gang("train", 2))
@@ -308,14 +308,14 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
     world = worlds("quotas, topology and devices")
     pods = [koordinator_pod(f"g{i}", "a", 4, "bert", 2) for i in range(3)]
     world.cluster.run(pods[0])
-    assert world.cluster.told["g0"] == "1 of the 2 pods that 'x/bert' needs are there"
+    assert world.cluster.reasons["g0"] == "1 of the 2 pods that 'x/bert' needs are there"
     world.cluster.run(pods[1])
     assert set(world.cluster.bound()) == {"g0", "g1"}
     assert world.states() == {"pods:x/bert": "running"}
     allocated = world.cluster.pod("g0")["metadata"]["annotations"][
         "scheduling.koordinator.sh/device-allocated"
     ]
-    assert [one["minor"] for one in json.loads(allocated)["gpu"]] == [0, 1, 2, 3]
+    assert [entry["minor"] for entry in json.loads(allocated)["gpu"]] == [0, 1, 2, 3]
     world.cluster.delete("g0", "g1")
     assert world.states() == {}
 
@@ -323,7 +323,7 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
 def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
     world = worlds("quotas, topology and devices")
     world.cluster.run(of_group("g0", "bert"), of_group("g1", "bert"))
-    assert world.cluster.told["g0"].startswith("the PodGroup 'x/bert' is not known, and the pod")
+    assert world.cluster.reasons["g0"].startswith("the PodGroup 'x/bert' is not known, and the pod")
     world.cluster.watch("ADDED", pod_group("bert", 2))
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"g0", "g1"}
@@ -354,7 +354,7 @@ def test_gangs_of_one_group_start_together(worlds, first):
     world.cluster.run(*gangs[first])
     assert world.cluster.bound() == {}
     expected = f"the gang 'x/{second}' of its group: none of its pods is there"
-    assert world.cluster.told == {f"{first}0": expected}
+    assert world.cluster.reasons == {f"{first}0": expected}
     world.cluster.run(*gangs[second])
     assert set(world.cluster.bound()) == {"ps0", "w0"}
     assert world.scheduler.job("pods:x/w").together == ("pods:x/ps",)
@@ -389,7 +389,7 @@ def test_a_group_that_has_lost_a_pod_before_it_started_waits_for_another(worlds)
     world.cluster.pump()
     assert world.cluster.bound() == {}
     expected = "the gang 'x/ps' of its group: 1 of the 2 pods that 'x/ps' needs are there"
-    assert world.cluster.told["w0"] == expected
+    assert world.cluster.reasons["w0"] == expected
     world.cluster.run(grouped("ps", 2, "w", "ps")[0])
     assert set(world.cluster.bound()) == {"ps0", "ps1", "w0"}
 
@@ -399,8 +399,8 @@ def test_a_gang_does_not_start_without_a_partner_that_the_scheduler_refuses(worl
     world.cluster.run(*grouped("ps", 1, "w"), *grouped("w", 1, "ps", gpus=5))
     assert world.cluster.bound() == {}
     assert world.states() == {}
-    assert world.cluster.told["ps0"].startswith("the gang 'x/w' of its group: ")
-    assert world.cluster.told["w0"] != ""
+    assert world.cluster.reasons["ps0"].startswith("the gang 'x/w' of its group: ")
+    assert world.cluster.reasons["w0"] != ""
 
 
 def test_a_gang_that_has_started_waits_for_no_partner_that_has_ended(worlds):
@@ -424,7 +424,7 @@ def test_a_chain_of_gangs_starts_when_the_last_of_them_is_there(worlds):
     world = worlds("topology")
     world.cluster.run(*grouped("c", 1, "b"), *grouped("b", 1, "a"))
     assert world.cluster.bound() == {}
-    assert world.cluster.told["c0"] == "the gang 'x/a' of its group: none of its pods is there"
+    assert world.cluster.reasons["c0"] == "the gang 'x/a' of its group: none of its pods is there"
     world.cluster.run(*grouped("a", 1))
     assert set(world.cluster.bound()) == {"a0", "b0", "c0"}
 
@@ -446,7 +446,7 @@ def test_a_layer_that_the_network_does_not_have_is_named(worlds):
     world = worlds("topology")
     world.cluster.run(*grouped("w", 1, network_topology_spec=RACK.replace("rack", "row")))
     expected = "gang 'x/w': network-topology-spec: 'row' is none of rack, node"
-    assert world.cluster.told["w0"] == expected
+    assert world.cluster.reasons["w0"] == expected
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_each_replica_of_a_group_of_a_workload_is_a_gang(worlds):
         world.cluster.create(pod)
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"d"}
-    assert world.cluster.told["a0"] == "1 of the 2 pods that 'x/w/worker/a' needs are there"
+    assert world.cluster.reasons["a0"] == "1 of the 2 pods that 'x/w/worker/a' needs are there"
     pod = koordinator_pod("a1", "a", 1)
     pod["spec"]["workloadRef"] = {"name": "w", "podGroup": "worker", "podGroupReplicaKey": "a"}
     world.cluster.run(pod)
@@ -527,7 +527,7 @@ def test_each_replica_of_a_group_of_a_workload_is_a_gang(worlds):
         {"kind": "WorkloadList", "apiVersion": "scheduling.k8s.io/v1alpha1", "items": []},
     )
     world.cluster.pump()
-    assert world.cluster.told["b0"].startswith("the PodGroup 'x/w/worker/b' is not known")
+    assert world.cluster.reasons["b0"].startswith("the PodGroup 'x/w/worker/b' is not known")
 
 
 @pytest.mark.parametrize(
@@ -548,9 +548,9 @@ def test_each_replica_of_a_group_of_a_workload_is_a_gang(worlds):
     ],
 )
 def test_a_group_of_kubernetes_that_makes_no_sense_is_named(worlds, item, says):
-    status, found = worlds("cells").ask("/v1/watch", {"type": "ADDED", "object": item})
+    status, result = worlds("cells").ask("/v1/watch", {"type": "ADDED", "object": item})
     assert status == 400
-    assert found["Error"].endswith(says)
+    assert result["Error"].endswith(says)
 
 
 def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
@@ -559,7 +559,7 @@ def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
     for number, api in enumerate(("scheduling.sigs.k8s.io", "scheduling.x-k8s.io")):
         world.cluster.watch("ADDED", pod_group("w", 2 + number, api))
     world.cluster.pump()
-    assert world.cluster.told["w0"].startswith("two PodGroups 'x/w', of different APIs")
+    assert world.cluster.reasons["w0"].startswith("two PodGroups 'x/w', of different APIs")
 
 
 def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
@@ -581,7 +581,7 @@ def test_a_pod_that_comes_later_may_change_where_its_gang_that_waits_goes(worlds
     other = grouped("w", 2, pods=4, network_topology_spec=RACK.replace("Must", "Prefer"))[3]
     world.cluster.run(other)
     assert "pods:x/w" not in world.states()
-    assert "its network-topology-spec differ" in world.cluster.told["w0"]
+    assert "its network-topology-spec differ" in world.cluster.reasons["w0"]
 
 
 def test_a_pod_group_that_is_corrected_is_tried_again(worlds):
@@ -590,7 +590,7 @@ def test_a_pod_group_that_is_corrected_is_tried_again(worlds):
     wrong = pod_group("w", 1, network_topology_spec=RACK.replace("rack", "row"))
     world.cluster.watch("ADDED", wrong)
     world.cluster.pump()
-    assert "'row' is none of rack, node" in world.cluster.told["w0"]
+    assert "'row' is none of rack, node" in world.cluster.reasons["w0"]
     world.cluster.watch("MODIFIED", pod_group("w", 1, network_topology_spec=RACK))
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"w0"}
@@ -652,7 +652,7 @@ def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
         pod["spec"]["containers"][0]["resources"]["limits"] = limits
         world.cluster.create(pod)
     world.cluster.pump()
-    found = [
+    results = [
         json.loads(
             world.cluster.pod(name)["metadata"]["annotations"][
                 "scheduling.koordinator.sh/device-allocated"
@@ -660,8 +660,8 @@ def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
         )["gpu"][0]
         for name in ("p", "q")
     ]
-    assert [one["minor"] for one in found] == [0, 0]
-    assert {one["resources"]["koordinator.sh/gpu-core"] for one in found} == {"50"}
+    assert [entry["minor"] for entry in results] == [0, 0]
+    assert {entry["resources"]["koordinator.sh/gpu-core"] for entry in results} == {"50"}
 
 
 @pytest.mark.parametrize("parts", ["devices", "topology and devices", "quotas and devices"])
@@ -680,7 +680,7 @@ def test_the_quota_of_a_label_counts(worlds):
     world = worlds("quotas and devices")
     world.cluster.run(*(koordinator_pod(f"b{i}", "b", 4) for i in range(4)))
     assert len(world.cluster.bound()) == 3  # b has 12 GPUs at most
-    assert "'b'" in world.cluster.told["b3"]
+    assert "'b'" in world.cluster.reasons["b3"]
 
 
 def test_a_pod_that_does_not_exist_gets_nothing(worlds):
@@ -729,19 +729,19 @@ def test_bound_pods_are_recovered_by_the_next_process(worlds):
     after = worlds("", saved)
     after.cluster.pods = world.cluster.pods
     after.cluster.pump()
-    assert after.cluster.told["a2-0"] == "the pods of the cluster have not been listed yet"
+    assert after.cluster.reasons["a2-0"] == "the pods of the cluster have not been listed yet"
     assert after.states() == world.states()
     assert after.cluster.listed() == (200, {})
     after.cluster.pump()
     assert after.cluster.bound() == before
-    assert after.cluster.told["a2-0"] == world.cluster.told["a2-0"]
+    assert after.cluster.reasons["a2-0"] == world.cluster.reasons["a2-0"]
     after.cluster.delete("a1-0", "a1-1")
     after.cluster.pump()
     assert set(after.cluster.bound()) == {"a2-0", "a2-1", "b1-0"}
     assert_no_gpu_is_given_twice(after.cluster)
 
 
-def test_who_was_not_bound_before_a_restart_gets_the_place_that_is_left(worlds):
+def test_a_pod_that_was_not_bound_before_a_restart_gets_the_place_that_is_left(worlds):
     world = worlds("cells")
     pods = [hived_pod(f"a1-{i}", "a", 2, "a1", [(3, 2)]) for i in range(3)]
     world.cluster.create(*pods)
@@ -771,35 +771,35 @@ def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     assert after.states() == {"pods:a2": "running"}
 
 
-# --- what a pod is told
+# --- the reasons in the answers for a pod
 
 
 @pytest.mark.parametrize(
     ("pod", "says"),
     [
-        (koordinator_pod("p", "nobody", 1), "'nobody', which the pod's label quota.scheduling.k"),
-        (hived_pod("p", "nobody", 1), "'nobody', the virtualCluster of the annotation hivedsch"),
+        (koordinator_pod("p", "unknown", 1), "'unknown', which the pod's label quota.scheduling.k"),
+        (hived_pod("p", "unknown", 1), "'unknown', the virtualCluster of the annotation hivedsch"),
     ],
 )
-def test_an_unknown_tenant_is_told_with_the_field_of_the_pod(worlds, pod, says):
+def test_an_unknown_tenant_is_named_with_the_field_of_the_pod(worlds, pod, says):
     world = worlds("quotas and devices")
     world.cluster.run(pod)
-    assert says in world.cluster.told["p"]
+    assert says in world.cluster.reasons["p"]
     other = koordinator_pod("q", "a", 1)
     other["metadata"]["labels"].clear()
     world.cluster.run(other)
-    assert "'x', the pod's namespace; it has no label quota.sched" in world.cluster.told["q"]
+    assert "'x', the pod's namespace; it has no label quota.sched" in world.cluster.reasons["q"]
 
 
-def test_a_gang_that_can_never_run_is_told_before_its_last_pod_comes(worlds):
+def test_a_gang_that_can_never_run_gets_the_reason_before_its_last_pod_comes(worlds):
     world = worlds("devices")
     world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4, "g", 50) for i in range(3)])
-    told = world.cluster.told["p0"]
-    assert told.startswith(
+    reason = world.cluster.reasons["p0"]
+    assert reason.startswith(
         "3 of the 50 pods that 'x/g' needs are there; with all of them it can ne"
     )
     world.cluster.run(*[koordinator_pod(f"q{i}", "a", 4, "h", 4) for i in range(3)])
-    assert world.cluster.told["q0"] == "3 of the 4 pods that 'x/h' needs are there"
+    assert world.cluster.reasons["q0"] == "3 of the 4 pods that 'x/h' needs are there"
 
 
 def test_a_number_of_gpus_beside_that_of_the_annotation_is_refused(worlds):
@@ -818,9 +818,9 @@ def test_a_pod_group_that_makes_no_sense_is_refused_and_changes_nothing(worlds):
     world.cluster.create(*hived_gang("a1", 2))
     before = world.scheduler.to_bytes()
     group = {"kind": "PodGroup", "metadata": {"name": "g"}}
-    status, found = world.ask("/v1/watch", {"type": "ADDED", "object": group})
+    status, result = world.ask("/v1/watch", {"type": "ADDED", "object": group})
     error = "podgroup 'g': PodGroup 'g': spec.minMember: is missing"
-    assert (status, found) == (400, {"Error": error})
+    assert (status, result) == (400, {"Error": error})
     assert world.scheduler.to_bytes() == before
 
 

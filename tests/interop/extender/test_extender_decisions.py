@@ -1,4 +1,4 @@
-"""What kube-scheduler is told of pods is what a scheduler decides on the same events.
+"""kube-scheduler gets the answers that a scheduler decides on the same events.
 
 A ledger knows gangs by their pods alone. It tells a scheduler of its own, in the order in which
 things happen to pods: submit with the last pod that comes, cancel when one of a waiting gang goes,
@@ -28,7 +28,7 @@ KINDS = {
 
 
 class Ledger:
-    """A scheduler that is told what happens to gangs of pods."""
+    """A scheduler that follows the events of gangs of pods."""
 
     def __init__(self, scheduler):
         self.scheduler = scheduler
@@ -160,7 +160,7 @@ class History:
         self.ledger.create(pod["metadata"]["name"], self.bound())
 
     def end(self, pods):
-        """A pod goes; who it was may come again."""
+        """A pod is removed; a pod of its name may come again."""
         if pods:
             pod = self.rng.choice(pods)
             name = pod["metadata"]["name"]
@@ -203,26 +203,28 @@ def test_pods_get_what_a_scheduler_decides_on_the_same_events(composition, seed)
 
 
 def compare(cluster, ledger):
-    """Every pod is where its job is, or is told why it is not."""
+    """Every pod is where its job is, or gets the reason why not."""
     scheduler = ledger.scheduler
-    there, expected = cluster.bound(), []
+    present, expected = cluster.bound(), []
     for name, job in ledger.jobs.items():
         pods = ledger.pods[name]
         state = scheduler.state(job.name) if job.name in scheduler else ""
         if state == "running":
             nodes = [pod.node for pod in scheduler.status(job.name).pods]
-            taken = [there[pod] for pod in pods if pod in there]
+            taken = [present[pod] for pod in pods if pod in present]
             left = sorted(nodes)
             for node in taken:
                 # A stage that places nothing leaves the node to kube-scheduler.
                 left.remove(node if node in left else "")
-            expected += [pod for pod in pods if pod in there]
+            expected += [pod for pod in pods if pod in present]
         elif state == "pending" and job.name in ledger.reasons:
-            assert {cluster.told[pod] for pod in pods - set(there)} <= {ledger.reasons[job.name]}
+            assert {cluster.reasons[pod] for pod in pods - set(present)} <= {
+                ledger.reasons[job.name]
+            }
         elif not state and name not in ledger.rejected:
-            for pod in pods - set(there):
-                assert f"of the {ledger.size[name]} pods that " in cluster.told[pod]
-    assert sorted(expected) == sorted(there)
+            for pod in pods - set(present):
+                assert f"of the {ledger.size[name]} pods that " in cluster.reasons[pod]
+    assert sorted(expected) == sorted(present)
 
 
 class Groups:

@@ -499,8 +499,8 @@ def test_either_label_of_pod_groups_names_the_gang(label):
 
 def test_names_of_jobs_differ_where_names_do():
     names = ["a", "a/b", "a:b", "a%b", "a%3Ab", "a%2Fb", "a%25b", "a//b", ":", "/"]
-    found = [job_name(name) for name in names]
-    assert len(set(found)) == len(names)
-    assert found[:3] == names[:3]
-    assert [object_name(job) for job in found] == names
-    assert [Job(name, "v", 1).name for name in found] == found
+    results = [job_name(name) for name in names]
+    assert len(set(results)) == len(names)
+    assert results[:3] == names[:3]
+    assert [object_name(job) for job in results] == names
+    assert [Job(name, "v", 1).name for name in results] == results

@@ -29,7 +29,7 @@ def test_a_gang_with_more_pods_than_nodes_waits(worlds):
     world = worlds("topology")
     world.cluster.run(*gang(5))
     assert world.cluster.bound() == {}
-    assert "1 of 'pod'" in world.cluster.told["p0"]
+    assert "1 of 'pod'" in world.cluster.reasons["p0"]
 
 
 @pytest.mark.parametrize("parts", ["queues", "quotas"])

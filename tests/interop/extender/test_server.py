@@ -53,7 +53,7 @@ def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_pat
         assert len(cluster.bound()) == 4
         train = hived_gang("train", 2)
         cluster.run(train[0])
-        assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
+        assert cluster.reasons["train-0"] == "1 of the 2 pods that 'train' needs are there"
         cluster.run(train[1], grace=True)
         expected = {"pods:spare": "running", "pods:x/k": "running", "pods:train": "reserved"}
         assert server.jobs() == expected
@@ -118,11 +118,11 @@ def served(folder, has_pod_groups=True, refuse=None, text=FILE):
 def add(api, pods, priority=0):
     for pod in pods:
         spec = pod["metadata"]["annotations"][f"{HIVED}/pod-scheduling-spec"]
-        asked = {"requests": {LEAF_CELL: str(json.loads(spec)["leafCellNumber"])}}
+        request = {"requests": {LEAF_CELL: str(json.loads(spec)["leafCellNumber"])}}
         api.add_pod(
             pod["metadata"]["name"],
             pod["metadata"]["annotations"],
-            spec={"containers": [{"name": "c", "resources": asked}]},
+            spec={"containers": [{"name": "c", "resources": request}]},
             priority=priority,
         )
 
@@ -386,13 +386,13 @@ def test_what_may_not_be_written_keeps_no_pod_waiting_and_is_said_once(tmp_path)
 
 def allocated(api):
     """The devices of each claim."""
-    found = {}
+    outcome = {}
     for claim in api.all("resourceclaims"):
         given = (claim.get("status") or {}).get("allocation")
         if given is not None:
             results = given["devices"]["results"]
-            found[claim["metadata"]["name"]] = [one["device"] for one in results]
-    return found
+            outcome[claim["metadata"]["name"]] = [result["device"] for result in results]
+    return outcome
 
 
 @pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")

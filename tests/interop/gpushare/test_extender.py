@@ -20,7 +20,7 @@ FILTER, BIND, WATCH, INSPECT = (f"{ROOT}/{verb}" for verb in ("filter", "bind", 
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
 
 
-def made(nodes, unit="MiB", binder=None):
+def make_extender(nodes, unit="MiB", binder=None):
     cluster = DeviceCluster(nodes)
     return Extender(cluster, unit, binder, clock=lambda: 1234), cluster
 
@@ -48,14 +48,14 @@ def get(extender, path, body=None):
 
 
 def refused(extender, path, body, status=400):
-    found, answer = extender.handle(path, body)
-    assert found == (200 if path in (FILTER, BIND) else status)
+    result, answer = extender.handle(path, body)
+    assert result == (200 if path in (FILTER, BIND) else status)
     assert answer["Error"]
     return answer["Error"]
 
 
-def filter_(extender, asked, nodes):
-    return get(extender, FILTER, {"Pod": asked, "NodeNames": list(nodes)})
+def filter_(extender, wanted, nodes):
+    return get(extender, FILTER, {"Pod": wanted, "NodeNames": list(nodes)})
 
 
 def call(name, where, uid=None):
@@ -69,8 +69,8 @@ def call(name, where, uid=None):
 
 def place(extender, name, amount, where, uid=None):
     """Filter and bind; the index of the card."""
-    asked = pod(name, amount, uid=uid)
-    assert filter_(extender, asked, [where])["NodeNames"] == [where]
+    wish = pod(name, amount, uid=uid)
+    assert filter_(extender, wish, [where])["NodeNames"] == [where]
     answer = get(extender, BIND, call(name, where, uid))
     return int(answer["Binding"]["metadata"]["annotations"][INDEX])
 
@@ -80,14 +80,14 @@ def event(type_, item):
 
 
 def bound(name, amount, card, where, **fields):
-    found = {INDEX: str(card), "ALIYUN_COM_GPU_MEM_POD": str(amount)}
-    return pod(name, amount, annotations=found, node=where, **fields)
+    results = {INDEX: str(card), "ALIYUN_COM_GPU_MEM_POD": str(amount)}
+    return pod(name, amount, annotations=results, node=where, **fields)
 
 
 def test_only_a_node_with_one_card_that_is_enough_passes():
     # The example of gpushare's design: 8138 are asked for; n2 has them, but on two cards.
     nodes = {name: cards_of(16276, 16276) for name in ("n1", "n2", "n3")}
-    extender, _ = made(nodes)
+    extender, _ = make_extender(nodes)
     used = {"n1": (16276, 12207), "n2": (12207, 12207), "n3": (8138, 16276)}
     for where, amounts in used.items():
         for card, amount in enumerate(amounts):
@@ -105,9 +105,9 @@ def test_only_a_node_with_one_card_that_is_enough_passes():
 
 def test_the_card_with_the_least_that_is_enough_is_taken_and_written_down():
     # The second example: 12207, 8138, 4069 and 16276 are free.
-    extender, _ = made({"n": cards_of(12207, 8138, 4069, 16276)})
-    asked = pod("p", 8138)
-    filter_(extender, asked, ["n"])
+    extender, _ = make_extender({"n": cards_of(12207, 8138, 4069, 16276)})
+    wish = pod("p", 8138)
+    filter_(extender, wish, ["n"])
     assert get(extender, BIND, call("p", "n"))["Binding"] == {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -128,7 +128,7 @@ def test_the_card_with_the_least_that_is_enough_is_taken_and_written_down():
 
 
 def test_nodes_are_answered_in_the_form_in_which_they_were_listed():
-    extender, _ = made({"a": cards_of(8), "b": cards_of(2)})
+    extender, _ = make_extender({"a": cards_of(8), "b": cards_of(2)})
     items = [{"metadata": {"name": name, "labels": {}}} for name in ("a", "b", "x")]
     answer = get(extender, FILTER, {"pod": pod("p", 4), "nodes": {"items": items}})
     assert answer["Nodes"] == {"items": items[:1]}
@@ -138,7 +138,7 @@ def test_nodes_are_answered_in_the_form_in_which_they_were_listed():
 
 
 def test_a_pod_that_asks_for_nothing_passes_everywhere_and_binds_without_a_card():
-    extender, cluster = made({"n": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8)})
     assert filter_(extender, pod("p"), ["n", "without-cards"])["NodeNames"] == [
         "n",
         "without-cards",
@@ -149,7 +149,7 @@ def test_a_pod_that_asks_for_nothing_passes_everywhere_and_binds_without_a_card(
 
 
 def test_a_card_that_was_taken_meanwhile_is_said_at_bind():
-    extender, _ = made({"n": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8)})
     for name in ("p", "q"):
         filter_(extender, pod(name, 8), ["n"])
     get(extender, BIND, call("p", "n"))
@@ -157,7 +157,7 @@ def test_a_card_that_was_taken_meanwhile_is_said_at_bind():
 
 
 def test_bind_may_be_asked_again_and_answers_the_same():
-    extender, cluster = made({"n": cards_of(8, 8), "m": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8, 8), "m": cards_of(8)})
     assert place(extender, "p", 8, "n") == 0
     assert get(extender, BIND, call("p", "n"))["Binding"]["metadata"]["annotations"][INDEX] == "0"
     assert "has a card of node 'n'" in refused(extender, BIND, call("p", "m"))
@@ -165,7 +165,7 @@ def test_bind_may_be_asked_again_and_answers_the_same():
 
 
 def test_bind_of_a_pod_that_was_not_filtered_is_refused():
-    extender, _ = made({"n": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8)})
     assert "has to be filtered first" in refused(extender, BIND, call("p", "n"))
     filter_(extender, pod("p", 2), ["n"])
     assert "has to be filtered first" in refused(extender, BIND, call("p", "n", "u-other"))
@@ -173,7 +173,7 @@ def test_bind_of_a_pod_that_was_not_filtered_is_refused():
 
 
 def test_a_pod_may_be_bound_by_its_name_alone():
-    extender, _ = made({"n": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8)})
     filter_(extender, pod("p", 2), ["n"])
     answer = get(extender, BIND, {"podName": "p", "podNamespace": "default", "node": "n"})
     assert answer["Binding"]["metadata"]["annotations"][INDEX] == "0"
@@ -183,7 +183,7 @@ def test_a_pod_may_be_bound_by_its_name_alone():
 
 
 def test_a_pod_of_before_a_restart_goes_nowhere_else():
-    extender, _ = made({"n": cards_of(8), "m": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8), "m": cards_of(8)})
     get(extender, WATCH, event("ADDED", bound("p", 2, 0, "n")))
     assert filter_(extender, pod("p", 2), ["m"])["NodeNames"] == []
 
@@ -196,7 +196,7 @@ def test_what_the_binder_cannot_bind_gives_its_card_back():
         if len(sent) == 1:
             raise OSError("no route")
 
-    extender, cluster = made({"n": cards_of(8)}, binder=binder)
+    extender, cluster = make_extender({"n": cards_of(8)}, binder=binder)
     filter_(extender, pod("p", 8), ["n"])
     assert refused(extender, BIND, call("p", "n")) == "binding failed: no route"
     assert owners(cluster) == {}
@@ -211,7 +211,7 @@ def test_the_binder_may_ask_the_extender_and_the_same_pod_is_sent_once():
         inside.append(refused(extender, BIND, call("p", "n")))
         inside.append(filter_(extender, pod("q", 4), ["n"])["NodeNames"])
 
-    extender, _ = made({"n": cards_of(8)}, binder=binder)
+    extender, _ = make_extender({"n": cards_of(8)}, binder=binder)
     place(extender, "p", 4, "n")
     assert inside == ["pod 'default/p' is being bound", ["n"]]
 
@@ -222,7 +222,7 @@ def test_a_pod_that_is_being_sent_insists_on_its_node():
     def binder(binding):
         inside.append(filter_(extender, pod("p", 4), ["m"])["NodeNames"])
 
-    extender, cluster = made({"n": cards_of(8), "m": cards_of(8)}, binder=binder)
+    extender, cluster = make_extender({"n": cards_of(8), "m": cards_of(8)}, binder=binder)
     place(extender, "p", 4, "n")
     assert inside == [[]]
     assert cluster.node_of("default/p") == "n"
@@ -233,14 +233,14 @@ def test_a_pod_that_was_bound_though_the_binder_failed_keeps_its_card():
         get(extender, WATCH, event("MODIFIED", bound("p", 4, 0, "n")))
         raise TimeoutError("no answer")
 
-    extender, cluster = made({"n": cards_of(8)}, binder=binder)
+    extender, cluster = make_extender({"n": cards_of(8)}, binder=binder)
     filter_(extender, pod("p", 4), ["n"])
     assert refused(extender, BIND, call("p", "n")) == "binding failed: no answer"
     assert list(owners(cluster)) == ["default/p"]
 
 
 def test_a_pod_that_comes_back_insists_on_its_node_until_that_is_out_of_the_question():
-    extender, cluster = made({"n": cards_of(8), "m": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8), "m": cards_of(8)})
     place(extender, "p", 8, "n")
     assert filter_(extender, pod("p", 8), ["m", "n"])["NodeNames"] == ["n"]
     assert filter_(extender, pod("p", 8), ["m"])["NodeNames"] == ["m"]
@@ -253,7 +253,7 @@ def test_a_pod_that_comes_back_insists_on_its_node_until_that_is_out_of_the_ques
 
 
 def test_a_recreated_pod_is_another_one():
-    extender, cluster = made({"n": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8)})
     place(extender, "p", 8, "n", uid="old")
     assert place(extender, "p", 6, "n", uid="new") == 0
     assert list(owners(cluster)) == ["default/p"]
@@ -268,7 +268,7 @@ def test_a_recreated_pod_is_another_one():
 
 
 def test_a_restart_recovers_pods_and_nodes_in_any_order():
-    extender, cluster = made({})
+    extender, cluster = make_extender({})
     pods = [bound("p", 6, 1, "n"), bound("q", 2, 0, "n"), bound("over", 2, 0, "n", phase="Failed")]
     get(extender, WATCH, {"kind": "PodList", "items": pods})
     assert owners(cluster) == {}
@@ -302,7 +302,7 @@ def test_a_restart_recovers_pods_and_nodes_in_any_order():
 
 
 def test_a_pod_that_is_being_deleted_keeps_its_card_until_it_has_ended():
-    extender, cluster = made({"n": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8)})
     place(extender, "p", 8, "n")
     going = bound("p", 8, 0, "n", phase="Running")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -313,7 +313,7 @@ def test_a_pod_that_is_being_deleted_keeps_its_card_until_it_has_ended():
 
 
 def test_more_cards_and_more_memory_are_taken_up_at_once():
-    extender, _ = made({"n": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8)})
     place(extender, "p", 8, "n")
     assert filter_(extender, pod("q", 12), ["n"])["NodeNames"] == []
     get(extender, WATCH, event("MODIFIED", node("n", 2, 24)))
@@ -326,7 +326,7 @@ def config_map(text, name="unhealthy-gpu-n", namespace="kube-system"):
 
 
 def test_unhealthy_cards_take_no_pods_until_the_config_map_is_gone():
-    extender, _ = made({})
+    extender, _ = make_extender({})
     get(extender, WATCH, event("ADDED", config_map("0")))
     get(extender, WATCH, event("ADDED", node("n", 2, 16)))
     assert place(extender, "p", 2, "n") == 1
@@ -339,14 +339,14 @@ def test_unhealthy_cards_take_no_pods_until_the_config_map_is_gone():
 
 
 def test_a_malformed_config_map_is_named_and_changes_nothing():
-    extender, _ = made({"n": cards_of(8)})
+    extender, _ = make_extender({"n": cards_of(8)})
     error = refused(extender, WATCH, event("ADDED", config_map("0,x")))
     assert error == "'unhealthy-gpu-n': data.gpus: 'x' is no integer"
     assert place(extender, "p", 8, "n") == 0
 
 
 def test_a_deleted_node_keeps_the_cards_of_its_pods_until_they_are_gone():
-    extender, cluster = made({"n": cards_of(8, 8), "empty": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8, 8), "empty": cards_of(8)})
     place(extender, "p", 4, "n")
     get(extender, WATCH, event("DELETED", node("empty", 1, 8)))
     get(extender, WATCH, event("DELETED", node("n", 2, 16)))
@@ -364,7 +364,7 @@ def test_a_deleted_node_keeps_the_cards_of_its_pods_until_they_are_gone():
 
 
 def test_one_pod_that_cannot_be_read_does_not_hide_the_others():
-    extender, cluster = made({"n": cards_of(8)})
+    extender, cluster = make_extender({"n": cards_of(8)})
     items = [bound("x", 2, "y", "n"), bound("q", 2, 0, "n")]
     error = refused(extender, WATCH, {"kind": "PodList", "items": items})
     assert error.startswith("'x': metadata.annotations.ALIYUN_COM_GPU_MEM_IDX")
@@ -372,7 +372,7 @@ def test_one_pod_that_cannot_be_read_does_not_hide_the_others():
 
 
 def test_pods_of_before_are_known_from_the_cluster():
-    before, cluster = made({"n": cards_of(8), "m": cards_of(8)})
+    before, cluster = make_extender({"n": cards_of(8), "m": cards_of(8)})
     place(before, "p", 6, "n")
     extender = Extender(DeviceCluster.from_bytes(cluster.to_bytes()), "MiB")
     assert free(extender, "n") == [2]
@@ -385,9 +385,9 @@ def test_the_time_of_an_assignment_is_that_of_today():
     extender = Extender(DeviceCluster({"n": cards_of(8)}), "MiB")
     place(extender, "p", 5, "n")
     annotations = get(extender, BIND, call("p", "n"))["Binding"]["metadata"]["annotations"]
-    found = read_assignment(pod("p", 5, node="n", annotations=annotations), "MiB")
-    assert (found.card, found.memory) == (0, 5 << 20)
-    assert 10**18 < found.assumed_at < 10**19
+    assignment = read_assignment(pod("p", 5, node="n", annotations=annotations), "MiB")
+    assert (assignment.card, assignment.memory) == (0, 5 << 20)
+    assert 10**18 < assignment.assumed_at < 10**19
 
 
 def test_a_clock_that_fails_takes_no_card():
@@ -406,7 +406,7 @@ def test_a_clock_that_fails_takes_no_card():
 )
 @examples(150)
 def test_every_pod_gets_the_card_that_gpushare_takes(sizes, amounts, random):
-    extender, cluster = made({"n": cards_of(*sizes)})
+    extender, cluster = make_extender({"n": cards_of(*sizes)})
     left, running = list(sizes), {}
     for i, amount in enumerate(amounts):
         if amount is None:
@@ -431,13 +431,13 @@ def test_every_pod_gets_the_card_that_gpushare_takes(sizes, amounts, random):
 
 
 def test_an_unknown_node_is_404():
-    extender, _ = made({})
+    extender, _ = make_extender({})
     assert refused(extender, f"{INSPECT}/n", None, 404) == "node 'n' is unknown"
 
 
-def test_a_unit_that_nobody_knows_and_no_cluster_are_refused():
+def test_an_unknown_unit_and_a_missing_cluster_are_refused():
     with pytest.raises(ValueError, match="unit must be one of MiB, GiB"):
-        made({}, unit="GB")
+        make_extender({}, unit="GB")
     with pytest.raises(TypeError, match="cluster must be a DeviceCluster, not dict"):
         Extender({}, "GiB")
 
@@ -452,15 +452,15 @@ def test_it_answers_over_http():
         served(lambda: GpushareService("MiB", binder)) as url,
         httpx.Client(base_url=url, timeout=20) as client,
     ):
-        asked = {"Pod": pod("p", 2), "NodeNames": ["n"]}
+        request = {"Pod": pod("p", 2), "NodeNames": ["n"]}
         nodes = {"kind": "NodeList", "items": [node("n", 1, 8)]}
         assert client.post(WATCH, json=nodes).json() == {}
         # A pod that is not listed yet may have the card.
         assert client.get("/readyz").status_code == 503
-        assert client.post(FILTER, json=asked).status_code == 503
+        assert client.post(FILTER, json=request).status_code == 503
         assert client.post(WATCH, json={"kind": "PodList", "items": []}).json() == {}
         assert client.get("/readyz").status_code == 200
-        answer = client.post(FILTER, json=asked)
+        answer = client.post(FILTER, json=request)
         assert answer.json()["NodeNames"] == ["n"]
         assert client.post(BIND, json=call("p", "n")).json()["Error"] == ""
         assert bound == ["n"]
@@ -468,7 +468,7 @@ def test_it_answers_over_http():
 
 
 def test_many_binds_at_once_never_give_a_card_twice():
-    extender, _ = made({"n": cards_of(8, 8)}, binder=lambda binding: None)
+    extender, _ = make_extender({"n": cards_of(8, 8)}, binder=lambda binding: None)
     names = [f"p{i}" for i in range(16)]
     for name in names:
         filter_(extender, pod(name, 2), ["n"])

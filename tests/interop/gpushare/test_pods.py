@@ -31,12 +31,12 @@ def memory(inventory):
 
 
 def annotations(card, amount, time=None, assigned="false"):
-    found = {
+    results = {
         "ALIYUN_COM_GPU_MEM_IDX": str(card),
         "ALIYUN_COM_GPU_MEM_POD": str(amount),
         "ALIYUN_COM_GPU_MEM_ASSIGNED": assigned,
     }
-    return found | ({} if time is None else {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(time)})
+    return results | ({} if time is None else {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(time)})
 
 
 def assumed(name, card, *amounts, time, **fields):
@@ -120,18 +120,18 @@ def test_written_annotations_are_read_as_the_same_card(sizes, unit, data):
     amount = data.draw(st.integers(1, sizes[card]))
     now = data.draw(st.integers(0, 2**63 - 1))
     held = (DeviceAllocation("gpu", card, {"memory": amount * scale}),)
-    made = write_assignment(held, cards_of(*sizes, unit=unit), unit, now)
-    assert made["ALIYUN_COM_GPU_MEM_DEV"] == str(sizes[card])
-    bound = pod("p", amount, annotations=made, node="n")
+    annotations = write_assignment(held, cards_of(*sizes, unit=unit), unit, now)
+    assert annotations["ALIYUN_COM_GPU_MEM_DEV"] == str(sizes[card])
+    bound = pod("p", amount, annotations=annotations, node="n")
     assert read_bound_pod(bound, unit) == ("default/p", "n", held)
-    found = read_assignment(bound, unit)
-    assert (found.assumed_at, found.assigned) == (now, False)
+    assignment = read_assignment(bound, unit)
+    assert (assignment.assumed_at, assignment.assigned) == (now, False)
 
 
 def test_a_time_of_today_is_read():
     now = 1_790_000_000_123_456_789
-    found = read_assignment(assumed("p", 0, 2, time=now), "GiB")
-    assert found.assumed_at == now
+    assignment = read_assignment(assumed("p", 0, 2, time=now), "GiB")
+    assert assignment.assumed_at == now
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_the_agent_takes_the_pod_that_was_assumed_first():
         assumed("runs", 4, 2, time=1, node="n", phase="Running"),
         pod("assigned", 2, annotations=annotations(5, 2, 1, "true"), node="n"),
     ]
-    found = match_container(pods, "n", 2, "GiB", {})
-    assert (found.name, found.card) == ("default/a", 1)
-    assert found.annotations == {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
+    match = match_container(pods, "n", 2, "GiB", {})
+    assert (match.name, match.card) == ("default/a", 1)
+    assert match.annotations == {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
     assert match_container(pods, "n", 4, "GiB", {}) is None
 
 
@@ -224,25 +224,25 @@ def test_pods_that_start_in_the_order_of_their_times_get_each_its_own_card(shape
     started = {}
     for i, shape in enumerate(shapes):
         for done, amount in enumerate(filter(None, shape), 1):
-            found = match_container(random.sample(pods, len(pods)), "n", amount, "GiB", started)
-            assert (found.name, found.card) == (f"default/p{i}", i)
-            assert bool(found.annotations) == (done == len([one for one in shape if one]))
-            started[found.name] = done
-        pods[i]["metadata"]["annotations"] |= found.annotations
+            match = match_container(random.sample(pods, len(pods)), "n", amount, "GiB", started)
+            assert (match.name, match.card) == (f"default/p{i}", i)
+            assert bool(match.annotations) == (done == len([entry for entry in shape if entry]))
+            started[match.name] = done
+        pods[i]["metadata"]["annotations"] |= match.annotations
 
 
 # --- open-gpu-share
 
 
 def test_a_card_has_a_thousand_thousandths():
-    found = open_gpu_share.read_node(
+    inventory = open_gpu_share.read_node(
         {
             "metadata": {"labels": {"alibabacloud.com/gpu-card-model": "V100M16"}},
             "status": {"capacity": {"alibabacloud.com/gpu-count": 4}},
         }
     )
-    assert memory(found) == [1000] * 4
-    assert found.model == "V100M16"
+    assert memory(inventory) == [1000] * 4
+    assert inventory.model == "V100M16"
 
 
 def shared(count, milli, index=None, node="n"):
@@ -266,9 +266,12 @@ def test_the_cards_of_a_pod_are_read_as_they_were_written(cards, milli):
     assert open_gpu_share.read_cards(open_gpu_share.write_cards(cards)) == tuple(cards)
     text = open_gpu_share.write_cards(sorted(cards))
     bound = open_gpu_share.read_bound_pod(shared(len(cards), milli, text))
-    assert sum(dict(one.amounts)["memory"] for one in bound.allocations) == len(cards) * milli
-    made = open_gpu_share.write_assignment(bound.allocations, milli, 5)
-    assert made == {"alibabacloud.com/gpu-index": text, "alibabacloud.com/assume-time": "5"}
+    assert (
+        sum(dict(allocation.amounts)["memory"] for allocation in bound.allocations)
+        == len(cards) * milli
+    )
+    annotations = open_gpu_share.write_assignment(bound.allocations, milli, 5)
+    assert annotations == {"alibabacloud.com/gpu-index": text, "alibabacloud.com/assume-time": "5"}
 
 
 def cards_with(used):
@@ -288,7 +291,9 @@ def assigned(cluster, node, count, milli, policy=None):
     decision = cluster.schedule(request, policy=policy)
     if decision.outcome == "wait":
         return None
-    held = [one for owner in cluster.owners("n") for one in cluster.allocations(owner)]
+    held = [
+        allocation for owner in cluster.owners("n") for allocation in cluster.allocations(owner)
+    ]
     decision.verify(node, held)
     cluster.commit(decision)
     cluster.check()
@@ -334,13 +339,13 @@ def test_several_shares_are_on_the_cards_that_open_gpu_share_takes(used, count, 
 
 
 def test_only_cards_are_written_as_cards():
-    for one in (
+    for entry in (
         DeviceAllocation("rdma", 0, {"share": 5}),
         DeviceAllocation("gpu", 0, {"memory": 501}),
         DeviceAllocation("gpu", 0, {"core": 5}),
     ):
         with pytest.raises(ValueError, match="gives no multiple of 500"):
-            open_gpu_share.write_assignment([one], 500, 0)
+            open_gpu_share.write_assignment([entry], 500, 0)
 
 
 @pytest.mark.parametrize("text", ["1-", "-1", "a", "1--2", "1,2", "1-2-x"])
@@ -362,13 +367,13 @@ POD = assumed("p", 1, 2, 3, time=5, node="n", phase="Pending")
 SHARED = shared(2, 500, "0-1")
 NODE = node("n", 2, 32)
 READERS = [
-    (POD, lambda one: read_pod(one, "GiB")),
-    (POD, lambda one: read_bound_pod(one, "GiB")),
-    (POD, lambda one: timed_out([one], "GiB", 10, 1)),
-    (POD, lambda one: match_container([one], "n", 2, "GiB", {})),
+    (POD, lambda item: read_pod(item, "GiB")),
+    (POD, lambda item: read_bound_pod(item, "GiB")),
+    (POD, lambda item: timed_out([item], "GiB", 10, 1)),
+    (POD, lambda item: match_container([item], "n", 2, "GiB", {})),
     (SHARED, open_gpu_share.read_pod),
     (SHARED, open_gpu_share.read_bound_pod),
-    (NODE, lambda one: read_node(one, "GiB")),
+    (NODE, lambda item: read_node(item, "GiB")),
     (NODE, open_gpu_share.read_node),
     ({"data": {"gpus": "0,1"}}, read_unhealthy),
 ]

@@ -73,7 +73,7 @@ def test_a_pod_that_waits_is_tried_again_when_there_is_a_card(tmp_path):
         add(api, "next", 8)
         api.delete_pod("first")
         until(lambda: "next" in bound(api))
-        # What ends while nobody hears of it is not in the next list.
+        # A pod that ends unnoticed is missing in the next list.
         with api.away():
             api.delete_pod("next")
             api.compact()

@@ -13,7 +13,7 @@ PARTITIONS = f"{DOMAIN}/gpu-partitions"
 def pod(limits, annotations=None, labels=None, name="p", **spec):
     """A pod with one container; a list of limits: one container for each."""
     many = limits if isinstance(limits, list) else [limits]
-    containers = [{"name": f"c{i}", "resources": {"limits": one}} for i, one in enumerate(many)]
+    containers = [{"name": f"c{i}", "resources": {"limits": entry}} for i, entry in enumerate(many)]
     return {
         "metadata": {"name": name, "annotations": annotations, "labels": labels},
         "spec": {"containers": containers, **spec},

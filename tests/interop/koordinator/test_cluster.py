@@ -54,31 +54,31 @@ ASKED = [
 
 def run(cluster, name, limits, annotations):
     """Schedule a pod; the bound one, None if it waits."""
-    asked = with_default_shared(pod(limits, annotations, name=name))
-    decision = cluster.schedule(read_pod(asked))
+    wanted = with_default_shared(pod(limits, annotations, name=name))
+    decision = cluster.schedule(read_pod(wanted))
     if decision.outcome != "bind":
         return None
     cluster.commit(decision)
     text = write_allocation(decision.placement, cluster.inventory(decision.node))
-    asked["metadata"]["annotations"] = {**annotations, ALLOCATED: text}
-    asked["spec"]["nodeName"] = decision.node
-    return asked
+    wanted["metadata"]["annotations"] = {**annotations, ALLOCATED: text}
+    wanted["spec"]["nodeName"] = decision.node
+    return wanted
 
 
 @given(st.lists(st.sampled_from(ASKED), max_size=12), st.randoms())
 @examples(100)
-def test_after_a_restart_every_pod_has_what_it_had(asked, random):
+def test_after_a_restart_every_pod_has_what_it_had(wanted, random):
     nodes = {name: read_device_record(NODE) for name in ("n0", "n1")}
     cluster, bound = DeviceCluster(nodes), {}
-    for i, (limits, annotations) in enumerate(asked):
-        made = run(cluster, f"p{i}", limits, annotations)
-        if made is not None:
-            bound[f"default/p{i}"] = made
+    for i, (limits, annotations) in enumerate(wanted):
+        product = run(cluster, f"p{i}", limits, annotations)
+        if product is not None:
+            bound[f"default/p{i}"] = product
     restarted = DeviceCluster(
         {name: read_device_record(write_device_record(nodes[name], NODE)) for name in nodes}
     )
-    for one in random.sample(sorted(bound), len(bound)):
-        restarted.recover(*read_bound_pod(bound[one]))
+    for entry in random.sample(sorted(bound), len(bound)):
+        restarted.recover(*read_bound_pod(bound[entry]))
     restarted.check()
     for name in bound:
         assert restarted.node_of(name) == cluster.node_of(name)
@@ -92,16 +92,16 @@ def test_after_a_restart_every_pod_has_what_it_had(asked, random):
 
 def test_gpus_and_their_nic_are_on_one_switch():
     cluster = DeviceCluster({"n": read_device_record(NODE)})
-    made = run(cluster, "p", *ASKED[1])
-    held = json.loads(made["metadata"]["annotations"][ALLOCATED])
-    assert [one["minor"] for one in held["gpu"]] == [0, 1]
-    assert [one["id"] for one in held["rdma"]] == ["0000:f0:00.0"]
+    product = run(cluster, "p", *ASKED[1])
+    held = json.loads(product["metadata"]["annotations"][ALLOCATED])
+    assert [entry["minor"] for entry in held["gpu"]] == [0, 1]
+    assert [entry["id"] for entry in held["rdma"]] == ["0000:f0:00.0"]
 
 
 @pytest.mark.parametrize("minors", [[3], [3, 4]])
 def test_a_designated_pod_is_charged_what_its_annotation_says(minors):
     held = {"gpu": [{"minor": i, "resources": {K + "gpu-core": 100}} for i in minors]}
-    one = pod({"nvidia.com/gpu": len(minors)}, {ALLOCATED: json.dumps(held)}, nodeName="n")
+    each = pod({"nvidia.com/gpu": len(minors)}, {ALLOCATED: json.dumps(held)}, nodeName="n")
     cluster = DeviceCluster({"n": read_device_record(NODE)})
-    cluster.recover(*read_bound_pod(one))
+    cluster.recover(*read_bound_pod(each))
     assert [held.minor for held in cluster.allocations("default/p")] == minors

@@ -53,21 +53,24 @@ def strangers(value, kind):
     """What is in a value that its type does not have."""
     if isinstance(kind, list):
         assert isinstance(value, list)
-        return [one for item in value for one in strangers(item, kind[0])]
+        return [stranger for item in value for stranger in strangers(item, kind[0])]
     if isinstance(kind, type):
         return [] if type(value) is kind else [value]
     known = TYPES[kind]
-    found = [f"{kind}.{name}" for name in value if name not in known]
-    return found + [
-        one for name in value if name in known for one in strangers(value[name], known[name])
+    results = [f"{kind}.{name}" for name in value if name not in known]
+    return results + [
+        stranger
+        for name in value
+        if name in known
+        for stranger in strangers(value[name], known[name])
     ]
 
 
-def asked(scheduler, job, **options):
-    found = schedule_explanation(scheduler.explain(job), scheduler, **options)
-    assert strangers(found, "ScheduleExplanation") == []
-    assert json.loads(json.dumps(found)) == found
-    return found["spec"], found["status"], found["status"]["detailedExplanation"][0]
+def explained(scheduler, job, **options):
+    why = schedule_explanation(scheduler.explain(job), scheduler, **options)
+    assert strangers(why, "ScheduleExplanation") == []
+    assert json.loads(json.dumps(why)) == why
+    return why["spec"], why["status"], why["status"]["detailedExplanation"][0]
 
 
 def two_gangs(**options):
@@ -81,26 +84,26 @@ def two_gangs(**options):
 
 
 def test_a_job_that_runs_says_where():
-    spec, status, domain = asked(two_gangs(), "ml/first", now="2026-11-24T10:00:00Z")
+    spec, status, domain = explained(two_gangs(), "ml/first", now="2026-11-24T10:00:00Z")
     assert spec == {"questionObjectKey": "ml/first"}
     assert status["schedulable"] and not status["schedulableAfterPreemption"]
     assert (status["failedMessage"], status["lastUpdateTime"]) == ("", "2026-11-24T10:00:00Z")
     results = domain["scheduleExplanation"]["feasibleSchedulingResult"]
-    assert [one["name"] for one in results] == [f"first-w-{number}" for number in range(4)]
-    assert {one["namespace"] for one in results} == {"ml"}
-    assert {one["nodeName"] for one in results} == {"n0", "n1", "n2", "n3"}
+    assert [result["name"] for result in results] == [f"first-w-{number}" for number in range(4)]
+    assert {result["namespace"] for result in results} == {"ml"}
+    assert {result["nodeName"] for result in results} == {"n0", "n1", "n2", "n3"}
 
 
 def test_a_job_on_which_nothing_was_decided_yet_may_be_schedulable():
     scheduler = Scheduler(topology=network())
     scheduler.submit(Job("ml/new", "a", 4), 0.0)
-    _, status, domain = asked(scheduler, "ml/new")
+    _, status, domain = explained(scheduler, "ml/new")
     assert status["schedulable"] and status["failedMessage"] == ""
     assert domain["scheduleExplanation"]["feasibleSchedulingResult"] == []
 
 
-def test_who_may_not_be_preempted_is_no_victim():
-    spec, status, domain = asked(two_gangs(), "pods:ml/second")
+def test_a_job_that_cannot_be_preempted_is_no_victim():
+    spec, status, domain = explained(two_gangs(), "pods:ml/second")
     assert spec == {"questionObjectKey": "ml/second"}
     assert not status["schedulable"] and not status["schedulableAfterPreemption"]
     assert "lastUpdateTime" not in status and domain["nodePossibleVictims"] == []
@@ -116,22 +119,22 @@ def test_jobs_that_would_have_to_end_are_possible_victims_by_node():
     scheduler.decide(0.0)
     scheduler.submit(Job("ml/all", "b", [Role("w", 4, gpus=4)]), 5.0)
     scheduler.decide(5.0)
-    _, status, domain = asked(
+    _, status, domain = explained(
         scheduler, "ml/all", pod_name=lambda job, pod: f"x/{job[3:]}.{pod.index}"
     )
     assert status["schedulableAfterPreemption"] and domain["preemptExplanation"]["schedulable"]
     victims = {
-        one["nodeName"]: [pod["name"] for pod in one["possibleVictims"]]
-        for one in domain["nodePossibleVictims"]
+        entry["nodeName"]: [pod["name"] for pod in entry["possibleVictims"]]
+        for entry in domain["nodePossibleVictims"]
     }
     assert sorted(victims) == ["n0", "n1", "n2", "n3"]
     names = sorted(name for pods in victims.values() for name in pods)
     assert names == ["other.0", "other.1", "pair.0", "pair.1"]
     details = domain["scheduleExplanation"]["nodeFailedDetails"]
-    assert [one["preemptMightHelp"] for one in details] == [True]
+    assert [detail["preemptMightHelp"] for detail in details] == [True]
 
 
-def test_while_others_stop_for_a_job_it_says_who_and_where_it_starts_then():
+def test_while_victims_stop_the_explanation_names_them_and_the_nodes_of_the_job():
     scheduler = make_scheduler(("topology",))
     weak = make_job("weak", "a", "gang", guaranteed=False)
     for job in (weak, make_job("weak2", "a", "gang", guaranteed=False)):
@@ -140,17 +143,19 @@ def test_while_others_stop_for_a_job_it_says_who_and_where_it_starts_then():
     scheduler.submit(Job("strong", "b", ROLES["gang"]), 1.0)
     scheduler.decide(1.0)
     assert scheduler.state("strong") == "reserved"
-    spec, status, domain = asked(scheduler, "strong")
+    spec, status, domain = explained(scheduler, "strong")
     assert spec == {"questionObjectKey": "strong"}
     assert not status["schedulable"] and status["schedulableAfterPreemption"]
     assert status["failedMessage"] == "others have to stop for it"
-    where = {one["nodeName"] for one in domain["preemptExplanation"]["feasibleSchedulingResult"]}
-    assert where == {one["nodeName"] for one in domain["nodePossibleVictims"]}
+    where = {
+        entry["nodeName"] for entry in domain["preemptExplanation"]["feasibleSchedulingResult"]
+    }
+    assert where == {entry["nodeName"] for entry in domain["nodePossibleVictims"]}
     assert len(where) == 2
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_each_stage_that_refuses_is_told(name):
+def test_each_refusing_stage_is_listed(name):
     scheduler = make_scheduler(COMPOSITIONS[name])
     for number in range(6):
         scheduler.submit(make_job(f"j{number}", "a", "gang", preemptible=False), 0.0)
@@ -158,11 +163,12 @@ def test_each_stage_that_refuses_is_told(name):
     plugins = {"quotas": "ElasticQuota", "devices": "DeviceShare"}
     for job in scheduler:
         explanation = scheduler.explain(job)
-        _, status, domain = asked(scheduler, job)
+        _, status, domain = explained(scheduler, job)
         assert status["schedulable"] == (not explanation.refusals)
         details = domain["scheduleExplanation"]["nodeFailedDetails"]
-        assert [(one["failedPlugin"], one["reason"]) for one in details] == [
-            (plugins.get(one.stage, one.stage), one.reason) for one in explanation.refusals
+        assert [(detail["failedPlugin"], detail["reason"]) for detail in details] == [
+            (plugins.get(refusal.stage, refusal.stage), refusal.reason)
+            for refusal in explanation.refusals
         ]
     if name != "queues":
         assert any(scheduler.explain(job).refusals for job in scheduler)

@@ -101,20 +101,20 @@ def test_the_labels_of_a_workload_name_its_gang_where_its_minimum_is_known(gang)
 
 def test_a_group_of_a_leader_and_workers_says_its_size_itself():
     labels = {f"{LWS}/name": "llm", f"{LWS}/group-index": "4", f"{LWS}/worker-index": "0"}
-    one = pod(labels=labels)
-    assert read_gang_pod(one) is None
-    one["metadata"]["annotations"][f"{LWS}/size"] = "8"
-    member = read_gang_pod(one, strict=True)
+    each = pod(labels=labels)
+    assert read_gang_pod(each) is None
+    each["metadata"]["annotations"][f"{LWS}/size"] = "8"
+    member = read_gang_pod(each, strict=True)
     assert (member.gang, member.spec.min_members) == ("ai/leaderworkerset:llm-4", 8)
-    one["metadata"]["annotations"][f"{G}/min-available"] = "1"
-    assert read_gang_pod(one, strict=True).spec.min_members == 1
-    del one["metadata"]["annotations"][f"{G}/min-available"], labels[f"{LWS}/group-index"]
-    assert read_gang_pod(one, strict=True) is None
+    each["metadata"]["annotations"][f"{G}/min-available"] = "1"
+    assert read_gang_pod(each, strict=True).spec.min_members == 1
+    del each["metadata"]["annotations"][f"{G}/min-available"], labels[f"{LWS}/group-index"]
+    assert read_gang_pod(each, strict=True) is None
     labels[f"{LWS}/group-index"] = "4"
-    one["metadata"]["annotations"][f"{LWS}/size"] = "many"
-    assert read_gang_pod(one) is None
+    each["metadata"]["annotations"][f"{LWS}/size"] = "many"
+    assert read_gang_pod(each) is None
     with pytest.raises(ValueError, match=r"size'\]: must be an integer from 0 to .*, not 'many'"):
-        read_gang_pod(one, strict=True)
+        read_gang_pod(each, strict=True)
 
 
 def test_the_older_label_has_its_own_minimum():
@@ -162,16 +162,16 @@ def test_texts_that_cannot_be_read_mean_the_default(key, field):
 
 
 def test_the_match_policy_has_another_name():
-    one = pod({"name": "g", "min-available": "1"})
-    one["metadata"]["annotations"][f"{LABEL}/match-policy"] = "only-waiting"
-    assert read_gang_pod(one).spec.match_policy == "only-waiting"
-    one["metadata"]["annotations"][f"{G}/match-policy"] = "waiting-and-running"
-    assert read_gang_pod(one).spec.match_policy == "waiting-and-running"
+    each = pod({"name": "g", "min-available": "1"})
+    each["metadata"]["annotations"][f"{LABEL}/match-policy"] = "only-waiting"
+    assert read_gang_pod(each).spec.match_policy == "only-waiting"
+    each["metadata"]["annotations"][f"{G}/match-policy"] = "waiting-and-running"
+    assert read_gang_pod(each).spec.match_policy == "waiting-and-running"
 
 
 def test_time_has_the_caller_s_unit():
-    one = pod({"name": "g", "min-available": "1", "waiting-time": "1500us"})
-    assert read_gang_pod(one, per_second=1_000_000).spec.wait_time == 1500
+    each = pod({"name": "g", "min-available": "1", "waiting-time": "1500us"})
+    assert read_gang_pod(each, per_second=1_000_000).spec.wait_time == 1500
     assert (
         read_gang_pod(pod({"name": "g", "min-available": "1"}), default_wait_time=7).spec.wait_time
         == 7
@@ -290,8 +290,8 @@ def test_pods_and_objects_drive_a_coscheduler():
     gangs = Coscheduler()
     gangs.define_gang(read_pod_group({"metadata": {"name": "g"}, "spec": {"minMember": 2}}), 0)
     for i in range(2):
-        one = read_gang_pod({"metadata": {"name": f"p{i}", "labels": {LABEL: "g"}}})
-        actions = gangs.create_pod(one.name, one.spec or one.gang, 0, bound=bool(one.node))
+        pod_ = read_gang_pod({"metadata": {"name": f"p{i}", "labels": {LABEL: "g"}}})
+        actions = gangs.create_pod(pod_.name, pod_.spec or pod_.gang, 0, bound=bool(pod_.node))
     assert [action.kind for action in actions] == ["try", "hold"]
     for i in range(2):
         gangs.assume_pod(f"default/p{i}", 1)
@@ -328,16 +328,16 @@ RICH = pod(
 @examples(300)
 def test_hostile_pods_are_read_or_refused_and_nothing_else(document):
     try:
-        found = read_gang_pod(document)
+        pod_ = read_gang_pod(document)
     except (TypeError, ValueError) as error:
         assert "\n" not in str(error)
     else:
-        if found is not None:
-            assert Coscheduler().create_pod(found.name, found.spec or found.gang, 0)
+        if pod_ is not None:
+            assert Coscheduler().create_pod(pod_.name, pod_.spec or pod_.gang, 0)
 
 
 @given(st.text(max_size=20))
 @examples(300)
 def test_any_text_is_a_duration_or_not(text):
-    found = read_duration(text)
-    assert found is None or isinstance(found, Fraction)
+    result = read_duration(text)
+    assert result is None or isinstance(result, Fraction)

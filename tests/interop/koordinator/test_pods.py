@@ -24,8 +24,8 @@ def ask(*pairs, annotations=None, **fields):
 
 
 def need(request, type_="gpu"):
-    found = request.need(type_)
-    return found.count, dict(found.amounts)
+    need = request.need(type_)
+    return need.count, dict(need.amounts)
 
 
 SHARED, CORE, MEMORY, RATIO, GPU = (
@@ -58,16 +58,16 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "expected"), ACCEPTED)
-def test_each_accepted_combination_comes_to_devices_that_give_the_same(asked, expected):
-    type_ = {K + "rdma": "rdma", K + "fpga": "fpga"}.get(asked[0], "gpu")
-    assert need(ask(*asked), type_) == expected
+@pytest.mark.parametrize(("wanted", "expected"), ACCEPTED)
+def test_each_accepted_combination_comes_to_devices_that_give_the_same(wanted, expected):
+    type_ = {K + "rdma": "rdma", K + "fpga": "fpga"}.get(wanted[0], "gpu")
+    assert need(ask(*wanted), type_) == expected
 
 
 def test_the_accepted_combinations_are_the_seventeen_of_koordinator():
     ways = [frozenset(names) for ways in COMBINATIONS.values() for names in ways]
     assert len(ways) == len(set(ways)) == 17
-    assert set(ways) == {frozenset(asked[::2]) for asked, _ in ACCEPTED}
+    assert set(ways) == {frozenset(wanted[::2]) for wanted, _ in ACCEPTED}
 
 
 REFUSED = [
@@ -99,10 +99,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "says"), REFUSED)
-def test_everything_else_is_refused_with_the_rule_it_breaks(asked, says):
+@pytest.mark.parametrize(("wanted", "says"), REFUSED)
+def test_everything_else_is_refused_with_the_rule_it_breaks(wanted, says):
     with pytest.raises(ValueError, match=r"^spec\.containers: ") as caught:
-        ask(*asked)
+        ask(*wanted)
     assert says in str(caught.value)
 
 
@@ -179,10 +179,10 @@ def test_all_nics_with_a_label_are_asked_for_at_once():
             "exclusivePolicy": "PCIeLevel",
         }
     }
-    found = ask(K + "rdma", 100, annotations={HINT: hint}).need("rdma")
-    assert (found.every, found.count, dict(found.amounts)) == (True, 1, {"share": 100})
-    assert dict(found.selector) == {"type": "storage", "zone": "a"}
-    assert found.exclusive == "pcie"
+    need = ask(K + "rdma", 100, annotations={HINT: hint}).need("rdma")
+    assert (need.every, need.count, dict(need.amounts)) == (True, 1, {"share": 100})
+    assert dict(need.selector) == {"type": "storage", "zone": "a"}
+    assert need.exclusive == "pcie"
 
 
 def test_expressions_of_a_selector_are_read_as_kubernetes_has_them():
@@ -194,9 +194,9 @@ def test_expressions_of_a_selector_are_read_as_kubernetes_has_them():
     ]
     selector = {"matchLabels": {"rack": "r"}, "matchExpressions": expressions}
     hint = {"rdma": {"selector": selector, "vfSelector": selector}}
-    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
-    assert found.selector == found.vf_selector
-    assert found.selector == (
+    need = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert need.selector == need.vf_selector
+    assert need.selector == (
         ("rack", "r"),
         LabelExpression("old", "DoesNotExist"),
         LabelExpression("ready", "Exists"),
@@ -208,8 +208,8 @@ def test_expressions_of_a_selector_are_read_as_kubernetes_has_them():
 def test_labels_that_contradict_expressions_match_no_device():
     expressions = [{"key": "a", "operator": "In", "values": ["2"]}]
     hint = {"rdma": {"selector": {"matchLabels": {"a": "1"}, "matchExpressions": expressions}}}
-    found = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
-    assert found.selector == (("a", "1"), LabelExpression("a", "In", ["2"]))
+    need = ask(K + "rdma", 1, annotations={HINT: hint}).need("rdma")
+    assert need.selector == (("a", "1"), LabelExpression("a", "In", ["2"]))
 
 
 @pytest.mark.parametrize("strategy", ["ApplyForAll", "RequestsAsCount"])
@@ -260,7 +260,7 @@ def selector(kind="selector", **expression):
         (SPEC, {"ringBusBandwidth": "fast"}, "ringBusBandwidth: 'fast' is no quantity"),
     ],
 )
-def test_words_that_nobody_knows_are_refused_in_annotations(annotation, value, says):
+def test_unknown_words_in_annotations_are_refused(annotation, value, says):
     with pytest.raises(ValueError, match=r"^metadata\.annotations\['scheduling") as caught:
         ask("nvidia.com/gpu", 1, annotations={annotation: value})
     assert says in str(caught.value)
@@ -324,9 +324,9 @@ def test_joint_types_partitions_and_isolation_of_few_devices():
 )
 def test_admission_adds_the_number_of_gpus(limits, added):
     admitted = with_default_shared(pod(limits))
-    made = admitted["spec"]["containers"][0]["resources"]["limits"]
-    assert made[SHARED] == str(added)
-    assert GPU not in made
+    built = admitted["spec"]["containers"][0]["resources"]["limits"]
+    assert built[SHARED] == str(added)
+    assert GPU not in built
     assert with_default_shared(admitted) == admitted
 
 
@@ -345,10 +345,10 @@ def test_admission_leaves_other_requests_alone(limits):
     assert with_default_shared(before) == before
 
 
-@given(st.sampled_from([asked for asked, _ in ACCEPTED]))
+@given(st.sampled_from([wanted for wanted, _ in ACCEPTED]))
 @examples(40)
-def test_what_is_accepted_is_accepted_after_admission_and_needs_the_same(asked):
-    limits = dict(zip(asked[::2], asked[1::2], strict=True))
+def test_what_is_accepted_is_accepted_after_admission_and_needs_the_same(wanted):
+    limits = dict(zip(wanted[::2], wanted[1::2], strict=True))
     before = pod(limits)
     after = with_default_shared(before)
     assert before == pod(limits)
@@ -357,8 +357,8 @@ def test_what_is_accepted_is_accepted_after_admission_and_needs_the_same(asked):
 
 def test_admission_writes_requests_where_there_are_some():
     both = {"resources": {"requests": {GPU: 100, "cpu": 1}, "limits": {GPU: 100}}}
-    made = with_default_shared({"spec": {"containers": [both]}})["spec"]["containers"][0]
-    assert made["resources"] == {
+    built = with_default_shared({"spec": {"containers": [both]}})["spec"]["containers"][0]
+    assert built["resources"] == {
         "requests": {"cpu": 1, CORE: "100", RATIO: "100", SHARED: "1"},
         "limits": {CORE: "100", RATIO: "100", SHARED: "1"},
     }

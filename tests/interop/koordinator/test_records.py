@@ -69,7 +69,7 @@ def test_a_record_of_a_node_agent_is_read_as_it_is():
     }
     place = {"nodeID": 0, "pcieID": "pci0000:3a", "socketID": -1}
     t4 = {"resources": {CORE: "100", MEMORY: "15Gi", RATIO: "100"}}
-    found = read_device_record(
+    inventory = read_device_record(
         record(
             gpu(0, **t4, topology={**place, "busID": "0000:3b:00.0"}),
             gpu(1, **t4, topology={**place, "busID": "0000:3b:01.0"}, health=False),
@@ -81,13 +81,19 @@ def test_a_record_of_a_node_agent_is_read_as_it_is():
             },
         )
     )
-    assert [one.healthy for one in found.devices] == [True, False]
-    assert [dict(one.amounts) for one in found.devices] == [
+    assert [device.healthy for device in inventory.devices] == [True, False]
+    assert [dict(device.amounts) for device in inventory.devices] == [
         {"core": 100, "memory": 15 * GI, "memory_ratio": 100}
     ] * 2
-    assert {(one.socket, one.numa, one.pcie) for one in found.devices} == {(None, 0, "pci0000:3a")}
-    assert found.partitions == PartitionTable((Partition((0,), 1, 400 * GI, "NVLink"),))
-    assert (found.vendor, found.model, found.partition_policy) == ("nvidia", "Tesla-T4", "honor")
+    assert {(device.socket, device.numa, device.pcie) for device in inventory.devices} == {
+        (None, 0, "pci0000:3a")
+    }
+    assert inventory.partitions == PartitionTable((Partition((0,), 1, 400 * GI, "NVLink"),))
+    assert (inventory.vendor, inventory.model, inventory.partition_policy) == (
+        "nvidia",
+        "Tesla-T4",
+        "honor",
+    )
 
 
 def test_a_nic_has_its_labels_place_and_virtual_functions():
@@ -110,8 +116,8 @@ def test_a_nic_has_its_labels_place_and_virtual_functions():
 
 
 def test_a_device_that_does_not_say_its_health_is_unhealthy():
-    (one,) = read_device_record(record({"type": "fpga", "minor": 0})).devices
-    assert one == Device("fpga", 0, {}, healthy=False)
+    (entry,) = read_device_record(record({"type": "fpga", "minor": 0})).devices
+    assert entry == Device("fpga", 0, {}, healthy=False)
 
 
 def test_labels_of_the_node_come_before_those_of_the_record():
@@ -125,33 +131,33 @@ def test_labels_of_the_node_come_before_those_of_the_record():
             }
         }
     }
-    found = read_device_record(record(labels=labels | planned), node)
-    assert (found.vendor, found.model) == ("nvidia", "A800")
-    assert found.isolation_provider == "HAMi-core"
-    assert found.secondary_well_planned
+    inventory = read_device_record(record(labels=labels | planned), node)
+    assert (inventory.vendor, inventory.model) == ("nvidia", "A800")
+    assert inventory.isolation_provider == "HAMi-core"
+    assert inventory.secondary_well_planned
 
 
 def test_the_policy_belongs_to_the_table():
     labels = {f"{LABEL}gpu-model": "H100", f"{LABEL}gpu-partition-policy": "Honor"}
     gpus, node = [gpu(minor) for minor in range(8)], {"metadata": {"labels": labels}}
     # The table of the model goes by the label of the node ...
-    found = read_device_record(record(*gpus), node)
-    assert (found.partitions, found.partition_policy) == (None, "honor")
-    assert len(found.partition_rows()) == 15
+    inventory = read_device_record(record(*gpus), node)
+    assert (inventory.partitions, inventory.partition_policy) == (None, "honor")
+    assert len(inventory.partition_rows()) == 15
     # ... and that of the record by its own: preferred as long as it says nothing.
-    found = read_device_record(record(*gpus, annotations=table(OF_PAIRS)), node)
-    assert [row.members for row in found.partition_rows()] == [(0, 1), (2, 3)]
-    assert found.partition_policy == "prefer"
-    found = read_device_record(record(*gpus, annotations=table({})), node)
-    assert found.partition_rows() == ()
+    inventory = read_device_record(record(*gpus, annotations=table(OF_PAIRS)), node)
+    assert [row.members for row in inventory.partition_rows()] == [(0, 1), (2, 3)]
+    assert inventory.partition_policy == "prefer"
+    inventory = read_device_record(record(*gpus, annotations=table({})), node)
+    assert inventory.partition_rows() == ()
 
 
 def test_slots_say_which_minors_are_in_a_partition():
     # Koordinator's own fixture of an H800 board has minors 0 to 7 in these slots.
     slots = [6, 8, 7, 5, 1, 3, 4, 2]
     gpus = [gpu(minor, moduleID=slot) for minor, slot in enumerate(slots)]
-    found = read_device_record(record(*gpus, labels={f"{LABEL}gpu-model": "H800"}))
-    pairs = {row.members for row in found.partition_rows() if len(row.members) == 2}
+    inventory = read_device_record(record(*gpus, labels={f"{LABEL}gpu-model": "H800"}))
+    pairs = {row.members for row in inventory.partition_rows() if len(row.members) == 2}
     assert pairs == {(0, 1), (2, 3), (4, 5), (6, 7)}
 
 
@@ -223,17 +229,17 @@ def test_a_change_of_health_leaves_the_rest_of_the_record():
     saved = copy.deepcopy(before)
     inventory = read_device_record(before)
     sick = inventory.devices[0].replace(healthy=False)
-    made = write_device_record(inventory.replace(devices=(sick, inventory.devices[1])), before)
+    product = write_device_record(inventory.replace(devices=(sick, inventory.devices[1])), before)
     assert before == saved
     saved["spec"]["devices"][0]["health"] = False
-    assert made == saved
+    assert product == saved
 
 
 def test_devices_that_are_gone_leave_and_new_ones_come_last():
     before = record(gpu(0), {"type": "tpu"}, gpu(1))
     inventory = read_device_record(record(gpu(1), gpu(2)))
     devices = write_device_record(inventory, before)["spec"]["devices"]
-    assert [(one["type"], one.get("minor")) for one in devices] == [
+    assert [(device["type"], device.get("minor")) for device in devices] == [
         *(("tpu", None), ("gpu", 1), ("gpu", 2))
     ]
 
@@ -241,10 +247,10 @@ def test_devices_that_are_gone_leave_and_new_ones_come_last():
 def test_a_node_whose_known_board_shall_have_no_table_says_so():
     before = record(*(gpu(i) for i in range(8)), labels={f"{LABEL}gpu-model": "H100"})
     inventory = read_device_record(before).replace(partitions=PartitionTable(()))
-    made = write_device_record(inventory, before)
-    assert made["metadata"]["annotations"] == {PARTITIONS: "{}"}
-    assert read_device_record(made) == inventory
-    assert write_device_record(read_device_record(before), made)["metadata"]["annotations"] == {}
+    product = write_device_record(inventory, before)
+    assert product["metadata"]["annotations"] == {PARTITIONS: "{}"}
+    assert read_device_record(product) == inventory
+    assert write_device_record(read_device_record(before), product)["metadata"]["annotations"] == {}
 
 
 def test_rows_of_slots_are_written_as_minors_if_all_their_gpus_are_there():
@@ -255,9 +261,9 @@ def test_rows_of_slots_are_written_as_minors_if_all_their_gpus_are_there():
         Device("rdma", 7, {}, module_id=5),
     )
     table_of_slots = PartitionTable.of_sets([(1, 3), (1, 5), (3,), (2,)], "module")
-    made = write_device_record(NodeDevices(devices, table_of_slots), {})
-    rows = json.loads(made["metadata"]["annotations"][PARTITIONS])
-    assert {number: [row["minors"] for row in found] for number, found in rows.items()} == {
+    record = write_device_record(NodeDevices(devices, table_of_slots), {})
+    rows = json.loads(record["metadata"]["annotations"][PARTITIONS])
+    assert {number: [row["minors"] for row in outcome] for number, outcome in rows.items()} == {
         "2": [[2, 4]],
         "1": [[2]],
     }
@@ -332,9 +338,9 @@ def inventories(draw):
 @examples(100)
 def test_a_written_record_reads_as_the_inventory_whatever_it_said_before(inventory, other):
     node = {"metadata": {"labels": write_node_labels(inventory)}}
-    made = write_device_record(inventory, {"metadata": {"name": "n"}})
-    assert read_device_record(json.loads(json.dumps(made)), node) == inventory
-    changed = write_device_record(other, made)
+    record = write_device_record(inventory, {"metadata": {"name": "n"}})
+    assert read_device_record(json.loads(json.dumps(record)), node) == inventory
+    changed = write_device_record(other, record)
     expected = other.replace(isolation_provider="")
     assert read_device_record(changed) == expected
     assert write_device_record(expected, changed) == changed
@@ -379,11 +385,11 @@ def test_percents_that_became_bytes_are_themselves_again(total):
         if not held:
             continue
         text = write_allocation([DeviceAllocation("gpu", 0, {"memory": held})], node)
-        [one] = json.loads(text)["gpu"]
-        found = int(one["resources"]["koordinator.sh/gpu-memory-ratio"])
-        assert found <= percent
-        assert found * total // 100 == held
-        assert total < 100 or found == percent
+        [entry] = json.loads(text)["gpu"]
+        result = int(entry["resources"]["koordinator.sh/gpu-memory-ratio"])
+        assert result <= percent
+        assert result * total // 100 == held
+        assert total < 100 or result == percent
 
 
 @pytest.mark.parametrize("percent", [1, 28, 29, 57, 58, 99, 100])
@@ -401,25 +407,25 @@ def test_percents_become_bytes_and_the_same_percents_again(percent):
 
 def test_percents_of_more_than_there_is_are_a_hundred():
     node = read_device_record(record(gpu(0)))
-    (one,) = json.loads(write_allocation([DeviceAllocation("gpu", 0, {"memory": 81 * GI})], node))[
-        "gpu"
-    ]
-    assert one["resources"] == {MEMORY: "81Gi", RATIO: "100"}
+    (entry,) = json.loads(
+        write_allocation([DeviceAllocation("gpu", 0, {"memory": 81 * GI})], node)
+    )["gpu"]
+    assert entry["resources"] == {MEMORY: "81Gi", RATIO: "100"}
 
 
 def test_a_card_of_unknown_memory_has_no_percents():
     node = read_device_record(record(gpu(0, resources={CORE: 100})))
     held = DeviceAllocation("gpu", 0, {"memory": GI})
-    (one,) = json.loads(write_allocation([held], node))["gpu"]
-    assert one["resources"] == {MEMORY: "1Gi"}
+    (entry,) = json.loads(write_allocation([held], node))["gpu"]
+    assert entry["resources"] == {MEMORY: "1Gi"}
 
 
 def test_whether_a_pod_has_its_nic_alone_is_read_from_its_hints():
     held = {ALLOCATED: '{"rdma": [{"minor": 1}], "gpu": [{"minor": 0}]}'}
     hints = {HINT: '{"rdma": {"exclusivePolicy": "PCIeLevel"}}'}
-    found = read_designated(pod({}, held | hints))
-    assert [(one.type, one.exclusive) for one in found] == [("gpu", None), ("rdma", "pcie")]
-    assert [one.exclusive for one in read_designated(pod({}, held))] == [None, None]
+    devices = read_designated(pod({}, held | hints))
+    assert [(entry.type, entry.exclusive) for entry in devices] == [("gpu", None), ("rdma", "pcie")]
+    assert [entry.exclusive for entry in read_designated(pod({}, held))] == [None, None]
 
 
 def test_of_percents_beside_bytes_the_bytes_are_read():
@@ -457,19 +463,19 @@ def holdings(draw):
             if device.type == "gpu"
             else st.fixed_dictionaries({"share": st.integers(1, 100)})
         )
-        functions = [one for group in device.vf_groups for one in group.functions]
+        functions = [function for group in device.vf_groups for function in group.functions]
         chosen = draw(st.none() | st.sampled_from(functions)) if functions else None
         held.append(DeviceAllocation(device.type, device.minor, amounts, chosen))
-    return node, tuple(one for one in held if draw(st.booleans()))
+    return node, tuple(entry for entry in held if draw(st.booleans()))
 
 
 @given(holdings())
 @examples(100)
 def test_a_written_allocation_reads_as_the_same(case):
     node, held = case
-    found = read_allocation(write_allocation(held, node))
-    assert found == tuple(one for one in held if one.type != "host")
-    assert write_allocation(found, node) == write_allocation(held, node)
+    devices = read_allocation(write_allocation(held, node))
+    assert devices == tuple(entry for entry in held if entry.type != "host")
+    assert write_allocation(devices, node) == write_allocation(held, node)
 
 
 def test_what_the_node_does_not_have_is_not_written():
@@ -531,12 +537,12 @@ HELD = {
 def test_a_hostile_record_is_refused_clearly_or_read_and_written(document):
     try:
         inventory = read_device_record(document)
-        made = write_device_record(inventory, document)
+        record = write_device_record(inventory, document)
     except (TypeError, ValueError) as error:
         assert type(error) in (TypeError, ValueError)
         assert 0 < len(str(error)) < 1000
     else:
-        assert read_device_record(made) == inventory
+        assert read_device_record(record) == inventory
 
 
 @given(broken(OF_PAIRS))
@@ -573,8 +579,8 @@ def designated_to(limits, held, *, annotations=None, cards=2, memory=85198045184
     resources = {CORE: "100", MEMORY: str(memory), RATIO: "100"}
     node = read_device_record(record(*(gpu(i, resources=resources) for i in range(cards)), NIC))
     cluster = DeviceCluster({"n": node})
-    one = pod(limits, {ALLOCATED: json.dumps(held), **(annotations or {})})
-    decision = cluster.allocate(read_pod(one), "n", designated=read_designated(one))
+    each = pod(limits, {ALLOCATED: json.dumps(held), **(annotations or {})})
+    decision = cluster.allocate(read_pod(each), "n", designated=read_designated(each))
     assert decision.outcome == "bind", decision.reason
     decision.verify(node)
     return decision.placement
@@ -585,8 +591,8 @@ def test_what_koordinator_wrote_for_percents_is_designated_for_the_same_pod(memo
     for percent in range(1, 101, step):
         held = {"gpu": [koordinators(1, percent, percent * memory // 100, percent)]}
         for limits in ({CORE: percent, RATIO: percent}, {RATIO: percent}):
-            (one,) = designated_to(limits, held, memory=memory)
-            assert dict(one.amounts)["memory"] == percent * memory // 100
+            (entry,) = designated_to(limits, held, memory=memory)
+            assert dict(entry.amounts)["memory"] == percent * memory // 100
 
 
 def test_what_koordinator_wrote_for_bytes_is_designated_for_the_same_pod():
@@ -594,8 +600,8 @@ def test_what_koordinator_wrote_for_bytes_is_designated_for_the_same_pod():
         memory = 85198045184 * part // 100 - part % 7
         ratio = int(memory / 85198045184 * 100)  # cut off
         held = {"gpu": [koordinators(0, 30, memory, ratio)]}
-        (one,) = designated_to({CORE: 30, MEMORY: memory}, held)
-        assert dict(one.amounts) == {"core": 30, "memory": memory}
+        (entry,) = designated_to({CORE: 30, MEMORY: memory}, held)
+        assert dict(entry.amounts) == {"core": 30, "memory": memory}
 
 
 def test_several_gpus_and_a_virtual_function_that_koordinator_wrote_are_designated():
@@ -605,14 +611,14 @@ def test_several_gpus_and_a_virtual_function_that_koordinator_wrote_are_designat
     held = {"gpu": [koordinators(i, 100, memory, 100) for i in (0, 2, 3)], "rdma": [nic]}
     hint = {HINT: json.dumps({"rdma": {"vfSelector": {}}})}
     limits = {"nvidia.com/gpu": 3, "koordinator.sh/rdma": 1}
-    found = designated_to(limits, held, annotations=hint, cards=4)
-    assert [(one.type, one.minor) for one in found] == [
+    result = designated_to(limits, held, annotations=hint, cards=4)
+    assert [(entry.type, entry.minor) for entry in result] == [
         ("gpu", 0),
         ("gpu", 2),
         ("gpu", 3),
         ("rdma", 1),
     ]
-    assert found[-1].function.bus_id == "0000:09:00.3"
+    assert result[-1].function.bus_id == "0000:09:00.3"
     shares = {"gpu": [koordinators(i, 25, memory // 4, 25) for i in (1, 3)]}
     limits = {"koordinator.sh/gpu.shared": 2, CORE: 50, RATIO: 50}
-    assert [one.minor for one in designated_to(limits, shares, cards=4)] == [1, 3]
+    assert [entry.minor for entry in designated_to(limits, shares, cards=4)] == [1, 3]

@@ -98,9 +98,9 @@ def test_designated_devices_of_a_pod_are_given_with_their_template():
 
 def test_yaml_is_read_as_well_as_json():
     text = f"huawei-Ascend-310P:\n  vir01:\n    {NPU}-core: 1\n    {GPU}-memory: 3Gi\n"
-    found = read_gpu_sharing({"data": {"data.yaml": text}})
+    sharing = read_gpu_sharing({"data": {"data.yaml": text}})
     templates = templates_of({"vir01": {"npu_core": 1, "memory": 3 << 30}})
-    assert found == GpuSharing({"huawei-Ascend-310P": templates})
+    assert sharing == GpuSharing({"huawei-Ascend-310P": templates})
 
 
 def test_a_node_of_another_model_has_no_template_and_one_without_configuration_any():
@@ -157,8 +157,8 @@ def test_templates_that_no_request_can_equal_are_left_out():
         "nothing": None,
         "one": {f"{NPU}-core": 1},
     }
-    found = read_gpu_sharing(config_map({"v-m": rows, "v-n": None}))
-    assert found.templates == {
+    sharing = read_gpu_sharing(config_map({"v-m": rows, "v-n": None}))
+    assert sharing.templates == {
         "v-m": templates_of({"one": {"npu_core": 1}}),
         "v-n": ShareTemplates(),
     }
@@ -218,9 +218,9 @@ BAD = [
 
 @pytest.mark.parametrize(("error", "match", "call"), BAD)
 def test_a_mistake_in_the_configuration_is_named_by_its_path(error, match, call):
-    with pytest.raises(error, match=match) as found:
+    with pytest.raises(error, match=match) as result:
         call()
-    assert found.type is error
+    assert result.type is error
 
 
 @examples(300)

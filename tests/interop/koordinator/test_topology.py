@@ -192,13 +192,13 @@ def test_any_network_comes_back_even_where_names_alone_do_not_tell_domains_apart
         assert by_name(network) != domains(layers, given)
         return
     written = json.loads(json.dumps(write_network_topology(network, keys)))
-    nodes = [{"metadata": {"name": name, "labels": one}} for name, one in labels.items()]
+    nodes = [{"metadata": {"name": name, "labels": label}} for name, label in labels.items()]
     assert by_name(read_network_topology(written, nodes)) == domains(layers, given)
     for layer, groups in zip(layers, domains(layers, given), strict=True):
         # As Koordinator reads it: a domain is its layer and its name.
         named = {}
-        for name, one in labels.items():
-            named.setdefault(one[keys[layer]], set()).add(name)
+        for name, label in labels.items():
+            named.setdefault(label[keys[layer]], set()).add(name)
         assert {frozenset(group) for group in named.values()} == groups
 
 
@@ -212,7 +212,7 @@ def test_the_documented_object_is_written_as_it_was():
     ]
     assert written["metadata"] == {"name": "default"}
     labels = write_network_labels(read(), keys)
-    assert labels == {one["metadata"]["name"]: one["metadata"]["labels"] for one in NODES}
+    assert labels == {entry["metadata"]["name"]: entry["metadata"]["labels"] for entry in NODES}
 
 
 def test_what_cannot_be_written_is_refused():
@@ -271,8 +271,8 @@ def test_rules_of_a_gang_are_wishes(rules, wishes):
 
 
 def test_a_gang_without_the_annotation_asks_for_nothing():
-    found = read_topology_gang(pod("p"), pod("p"), read(), amounts={"gpu": 8})
-    assert found.request == TopologyRequest("default/p", 1, amounts={"gpu": 8})
+    gang = read_topology_gang(pod("p"), pod("p"), read(), amounts={"gpu": 8})
+    assert gang.request == TopologyRequest("default/p", 1, amounts={"gpu": 8})
 
 
 def test_rules_of_pods_count_where_their_gang_has_none_and_must_not_differ():
@@ -301,11 +301,13 @@ def test_a_selector_of_any_pod_counts_and_a_second_one_is_named():
 
 def test_pods_are_by_index_then_by_name_with_numbers_as_numbers():
     pods = [pod("p-10"), pod("p-9"), pod("q", "10"), pod("r", "2"), pod("p-09"), pod("a", "2")]
-    found = read_topology_gang(gang(), pods, read())
-    assert found.pods == tuple(f"default/{name}" for name in ("a", "r", "q", "p-09", "p-9", "p-10"))
+    outcome = read_topology_gang(gang(), pods, read())
+    assert outcome.pods == tuple(
+        f"default/{name}" for name in ("a", "r", "q", "p-09", "p-9", "p-10")
+    )
 
 
-def test_running_pods_of_the_same_selector_are_whom_it_wants_to_be_near_to():
+def test_a_gang_is_placed_near_to_running_pods_that_match_its_selector():
     others = [
         pod("a", selector="x", spec={"nodeName": "node-4"}),
         pod("b", selector="x", spec={"nodeName": "node-4"}),
@@ -315,10 +317,10 @@ def test_running_pods_of_the_same_selector_are_whom_it_wants_to_be_near_to():
         pod("f", selector="x", spec={"nodeName": "elsewhere"}),
     ]
     network = read()
-    found = read_topology_gang(gang(), [pod("p", selector="x")], network, others=others)
-    assert found.request.existing == (("node-4", 2),)
+    outcome = read_topology_gang(gang(), [pod("p", selector="x")], network, others=others)
+    assert outcome.request.existing == (("node-4", 2),)
     network.set_slots([1] * 8)
-    assert found.nodes(network.schedule(found.request)) == {"default/p": "node-4"}
+    assert outcome.nodes(network.schedule(outcome.request)) == {"default/p": "node-4"}
     alone = read_topology_gang(gang(), [pod("p")], network, others=others)
     assert alone.request.existing == ()
 
@@ -389,15 +391,15 @@ def test_four_pods_go_to_the_nodes_of_one_spine_by_rank():
     for name in network.nodes:
         network.set_free(name, {"cpu": 16})
     pods = [pod(f"p-{i}", str(3 - i)) for i in range(4)]
-    found = read_topology_gang(gang(rule("SpineLayer")), pods, network, amounts={"cpu": 16})
-    decision = network.schedule(found.request)
-    assert found.nodes(decision) == {
+    outcome = read_topology_gang(gang(rule("SpineLayer")), pods, network, amounts={"cpu": 16})
+    decision = network.schedule(outcome.request)
+    assert outcome.nodes(decision) == {
         "default/p-3": "node-1",
         "default/p-2": "node-8",
         "default/p-1": "node-2",
         "default/p-0": "node-7",
     }
     with pytest.raises(ValueError, match="is of 'other', or of another request"):
-        found.nodes(network.schedule(TopologyRequest("other", 4)))
+        outcome.nodes(network.schedule(TopologyRequest("other", 4)))
     full = read_topology_gang(gang(rule("SpineLayer")), pods, network, amounts={"cpu": 17})
     assert full.nodes(network.schedule(full.request)) == {}

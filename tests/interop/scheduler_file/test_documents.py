@@ -46,8 +46,8 @@ def clusters(draw):
 
 @given(clusters(), st.booleans())
 @examples(60)
-def test_what_is_written_is_what_is_read(made, flow):
-    document, owned, quotas = made
+def test_what_is_written_is_what_is_read(built, flow):
+    document, owned, quotas = built
     text = yaml.safe_dump(document, default_flow_style=flow, allow_unicode=True)
     spec = SchedulerSpec.of_yaml(text)
     assert spec.cells.spec.virtual_clusters == owned

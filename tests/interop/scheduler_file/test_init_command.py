@@ -38,7 +38,7 @@ def test_the_scheduler_of_a_shape_runs_jobs_of_all_tenants_and_keeps_what_is_pro
     wanted = {
         name: dict(quota.min)["gpu"]
         for name in spec.tenants
-        if not any(spec.quotas.quota(one).parent == name for one in spec.tenants)
+        if not any(spec.quotas.quota(tenant).parent == name for tenant in spec.tenants)
         for quota in [spec.quotas.quota(name)]
     }
     assert 0 < sum(wanted.values()) <= total
@@ -48,7 +48,7 @@ def test_the_scheduler_of_a_shape_runs_jobs_of_all_tenants_and_keeps_what_is_pro
             scheduler.submit(Job(f"{tenant}-{i}", tenant, [Role("w", gpus=size)]), 0.0)
     started = [action for action in scheduler.decide(0.0) if isinstance(action, Start)]
     assert len(started) == len(scheduler)
-    assert all(pod.node in spec.nodes and pod.devices for one in started for pod in one.pods)
+    assert all(pod.node in spec.nodes and pod.devices for entry in started for pod in entry.pods)
     scheduler.check()
 
 
@@ -75,7 +75,9 @@ def test_validate_prints_every_mistake_of_a_cluster_with_its_line(tmp_path, caps
     text = shape_text("rack").replace("gpus: 8", "gpus: eight").replace("lends: no", "lend: no")
     path.write_text(text)
     lines = text.splitlines()
-    at = [1 + next(i for i, one in enumerate(lines) if word in one) for word in ("eight", "lend:")]
+    at = [
+        1 + next(i for i, line in enumerate(lines) if word in line) for word in ("eight", "lend:")
+    ]
     assert cli.main(["validate", str(path)]) == 1
     said = capsys.readouterr()
     assert said.out == ""

@@ -30,7 +30,7 @@ def problems(text, name="cluster.yaml"):
 def started(scheduler, job, now=0.0):
     """The nodes of a job that starts at once."""
     scheduler.submit(job, now)
-    (action,) = (one for one in scheduler.decide(now) if isinstance(one, Start))
+    (action,) = (entry for entry in scheduler.decide(now) if isinstance(entry, Start))
     assert action.job == job.name
     scheduler.check()
     return [pod.node for pod in action.pods]
@@ -50,10 +50,10 @@ def test_the_example_runs_jobs_with_cells_quotas_devices_and_data():
     data = Data("imagenet", 500.0)
     scheduler.submit(Job("train", "vision", [Role("w", 17, gpus=8)], data=data), 0.0)
     scheduler.submit(Job("serve", "product", [Role("w", 17, gpus=8)]), 0.0)
-    found = {action.job: action for action in scheduler.decide(0.0) if hasattr(action, "job")}
-    assert len(found["train"].pods) == 17
-    assert found["train"].pods[0].devices
-    assert found["serve"].reason == "asks for 136 of 'gpu', and max of 'product' is 128"
+    results = {action.job: action for action in scheduler.decide(0.0) if hasattr(action, "job")}
+    assert len(results["train"].pods) == 17
+    assert results["train"].pods[0].devices
+    assert results["serve"].reason == "asks for 136 of 'gpu', and max of 'product' is 128"
     assert scheduler.quotas.total() == {"gpu": 512}
 
 
@@ -63,7 +63,7 @@ def test_device_claims_need_no_cluster_and_take_objects_of_a_file(tmp_path):
     devices = [{"name": "gpu-0"}, {"name": "gpu-1"}]
     spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n1", "devices": devices}
     request = {"name": "gpus", "exactly": {"deviceClassName": "gpu"}}
-    one = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}}
+    document = {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}}
     objects = [
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
         {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
@@ -74,7 +74,7 @@ def test_device_claims_need_no_cluster_and_take_objects_of_a_file(tmp_path):
     assert SchedulerSpec.of_yaml("claims:").scheduler().claims_mode == "first"
     (tmp_path / "cluster.yaml").write_text("claims: {kubernetes: '1.34', objects: objects.yaml}")
     scheduler = SchedulerSpec.read(tmp_path / "cluster.yaml").scheduler()
-    assert started(scheduler, Job("j", "t", [Role("w", 2, claims=[one])])) == ["n1", "n1"]
+    assert started(scheduler, Job("j", "t", [Role("w", 2, claims=[document])])) == ["n1", "n1"]
     objects[0]["spec"]["nodeName"] = 3
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(objects))
     with pytest.raises(ConfigError, match=r"claims.objects: .*objects.yaml: ResourceSlice 's'"):
@@ -145,7 +145,7 @@ def test_jobs_of_all_tenants_may_be_ordered_by_what_they_need(order, starts):
     scheduler.submit(Job("long", "b", gangs[3], run_time=12), 0.0)
     for before, after in pairwise(["first", *starts, "unknown"]):
         scheduler.finish(before, 1.0)
-        assert [one.job for one in scheduler.decide(1.0) if isinstance(one, Start)] == [after]
+        assert [entry.job for entry in scheduler.decide(1.0) if isinstance(entry, Start)] == [after]
         scheduler.check()
 
 
@@ -435,19 +435,19 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_line_and_what_is_allowed(text, line, says):
-    found = problems(text)
-    assert len(found) == 1
-    assert found[0].startswith(f"cluster.yaml:{line}: ")
-    assert says in found[0]
+    messages = problems(text)
+    assert len(messages) == 1
+    assert messages[0].startswith(f"cluster.yaml:{line}: ")
+    assert says in messages[0]
 
 
 def test_all_mistakes_are_named_at_once_by_line():
     text = "cluster:\n  nodes: {n: x}\nqueues: {order: y}\ntenants: {a: {wait: 1}}\n"
-    assert [one.split(":")[1] for one in problems(text)] == ["2", "3", "4"]
+    assert [problem.split(":")[1] for problem in problems(text)] == ["2", "3", "4"]
     a, b = "{max: {gpu: 1}, parent: none}", "{max: {gpu: 1}, min: {gpu: 2}}"
-    found = problems(NODES + f"tenants:\n  a: {{quota: {a}}}\n  b: {{quota: {b}}}\n")
-    assert [one.split(":")[1] for one in found] == ["5", "6"]
-    assert "its parent 'none' is missing" in found[0]
+    messages = problems(NODES + f"tenants:\n  a: {{quota: {a}}}\n  b: {{quota: {b}}}\n")
+    assert [entry.split(":")[1] for entry in messages] == ["5", "6"]
+    assert "its parent 'none' is missing" in messages[0]
 
 
 def test_mistakes_of_one_section_hide_none_of_another():
@@ -465,7 +465,7 @@ queues: {order: lifo}
 devices: {policy: best}
 scheduler: {tries: 0}
 """
-    found = "\n".join(problems(text))
+    result = "\n".join(problems(text))
     for says in (
         ":5: cluster.cells: the node 'n0' has 5 GPUs here, its model has 4, and 3 more nodes",
         ":5: cluster.cells: the node 'm3' of cluster.nodes is in no chain",
@@ -477,8 +477,8 @@ scheduler: {tries: 0}
         ":12: devices.policy: must be one of",
         ":13: scheduler.tries: must be an integer",
     ):
-        assert says in found, found
-    assert found.count("\n") == 8
+        assert says in result, result
+    assert result.count("\n") == 8
 
 
 @pytest.mark.parametrize(

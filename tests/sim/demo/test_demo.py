@@ -27,13 +27,13 @@ HOUR = 3600.0
 
 
 @pytest.fixture(scope="module")
-def made():
+def generated():
     return generate_tenants(jobs=300, seed=0, load=0.9, days=0.3)
 
 
 @pytest.fixture(scope="module")
-def demo(made):
-    return run_demo(made, 1000.0, 6000.0)
+def demo(generated):
+    return run_demo(generated, 1000.0, 6000.0)
 
 
 def by_hand():
@@ -42,21 +42,21 @@ def by_hand():
         ["0", "1", "2"], ["x", "x", "y"], [0, 1 * HOUR, 2 * HOUR], [HOUR, 2 * HOUR, HOUR], [8, 8, 4]
     )
     none = np.zeros(3)
-    made = TenantsTrace(trace, {"x": 1, "y": 1}, np.ones((3, 3)), np.array(["", "", ""]), none, {})
+    product = TenantsTrace(trace, {"x": 1, "y": 1}, np.ones((3, 3)), np.array(["", "", ""]), none, {})
 
     def run(start, end, lost=(0, 0, 0)):
-        return DemoRun(*(np.array(one, dtype=float) * HOUR for one in (start, end, lost)), None)
+        return DemoRun(*(np.array(entry, dtype=float) * HOUR for entry in (start, end, lost)), None)
 
     runs = dict.fromkeys(CONFIGURATIONS, run([0, 1, 2], [1, 3, 3]))
     runs[ALONE] = run([0, 1, 2], [1, 3, 3])
-    # The second job starts half an hour later; the third ran in vain for half an hour, and slowly.
+    # The second job starts half an hour later; the third lost half an hour of work, and ran slowly.
     runs["quotas"] = run([0, 1.5, 2], [1, 4, 5], [0, 0, 0.5])
-    return Demo(made, 1.0, 1.0, {ALONE: runs.pop(ALONE), **runs})
+    return Demo(product, 1.0, 1.0, {ALONE: runs.pop(ALONE), **runs})
 
 
 def test_figures_are_those_worked_out_by_hand():
-    found = demo_figures(by_hand(), "quotas")
-    assert found == DemoFigures(
+    figures = demo_figures(by_hand(), "quotas")
+    assert figures == DemoFigures(
         jobs=3,
         mean_completion=(1 + 3 + 3) / 3 * HOUR,
         p99_completion=3 * HOUR,
@@ -141,15 +141,15 @@ def test_no_node_gives_more_gpus_than_it_has_and_every_job_ends_with_a_run(demo)
             assert max(np.cumsum([gpus for _, gpus in events])) <= 8
 
 
-def test_equal_traces_give_equal_demos(made, demo):
-    again = run_demo(made, 1000.0, 6000.0)
+def test_equal_traces_give_equal_demos(generated, demo):
+    again = run_demo(generated, 1000.0, 6000.0)
     for name, run in demo.runs.items():
         assert again.runs[name].end.tolist() == run.end.tolist()
 
 
-def test_where_nobody_waits_for_data_cells_keep_every_guarantee_and_storage_changes_nothing():
-    made = generate_tenants(jobs=600, seed=1, load=1.3, days=0.6)
-    idle = replace(made, dataset=np.full(600, ""), rate_mbps=np.zeros(600))
+def test_if_no_job_waits_for_data_cells_keep_every_guarantee_and_storage_changes_nothing():
+    trace = generate_tenants(jobs=600, seed=1, load=1.3, days=0.6)
+    idle = replace(trace, dataset=np.full(600, ""), rate_mbps=np.zeros(600))
     demo = run_demo(idle, 1000.0, 1.0)
     assert demo_figures(demo, "cells").later == 0
     assert demo_figures(demo, "cells").ends_later == 0
@@ -158,29 +158,29 @@ def test_where_nobody_waits_for_data_cells_keep_every_guarantee_and_storage_chan
     assert demo.runs["+ lending"].end.tolist() != demo.runs["cells"].end.tolist()
 
 
-def test_with_remote_io_for_all_nobody_is_slowed_but_who_shares(made):
-    demo = run_demo(made, 1000.0, 1e6)
+def test_with_remote_io_for_all_only_jobs_that_share_are_slowed(generated):
+    demo = run_demo(generated, 1000.0, 1e6)
     for name in (ALONE, "quotas", "cells", "+ lending"):
         run = demo.runs[name]
-        assert run.end - run.start == pytest.approx(made.trace.duration)
+        assert run.end - run.start == pytest.approx(generated.trace.duration)
     assert (demo.runs["+ sharing"].end - demo.runs["+ sharing"].start).sum() > sum(
-        made.trace.duration
+        generated.trace.duration
     )
 
 
-def test_progress_is_told_of_every_configuration_that_is_done(made):
-    told = []
-    run_demo(made, 1000.0, 6000.0, told.append)
-    assert sorted(told) == sorted([ALONE, *CONFIGURATIONS])
+def test_progress_is_reported_for_every_finished_configuration(generated):
+    messages = []
+    run_demo(generated, 1000.0, 6000.0, messages.append)
+    assert sorted(messages) == sorted([ALONE, *CONFIGURATIONS])
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 @pytest.mark.parametrize("progress", [None, str])
-def test_configurations_that_run_at_once_come_to_the_same(backend, progress, made, demo):
+def test_configurations_that_run_at_once_come_to_the_same(backend, progress, generated, demo):
     with joblib.parallel_config(backend=backend, n_jobs=2):
-        found = run_demo(made, 1000.0, 6000.0, progress)
-    assert list(found.runs) == list(demo.runs)
-    for name, run in found.runs.items():
+        outcome = run_demo(generated, 1000.0, 6000.0, progress)
+    assert list(outcome.runs) == list(demo.runs)
+    for name, run in outcome.runs.items():
         assert state(run) == state(demo.runs[name]), name
 
 
@@ -190,11 +190,11 @@ def state(run):
     return [column.tobytes() for column in (run.start, run.end, run.lost, *books)]
 
 
-def test_a_job_of_a_size_that_no_cells_have_is_refused(made):
-    gpus = made.trace.gpus.copy()
+def test_a_job_of_a_size_that_no_cells_have_is_refused(generated):
+    gpus = generated.trace.gpus.copy()
     gpus[0] = 3
     with pytest.raises(ValueError, match="made: a job has a size that no cells have"):
-        run_demo(replace(made, trace=made.trace.replace(gpus=gpus)), 1.0, 1.0)
+        run_demo(replace(generated, trace=generated.trace.replace(gpus=gpus)), 1.0, 1.0)
 
 
 def test_table_and_json_tell_the_same(demo):
@@ -202,11 +202,11 @@ def test_table_and_json_tell_the_same(demo):
     names, means = (list(column) for column in list(zip(*report.cells(), strict=True))[:2])
     assert names == [ALONE, *CONFIGURATIONS]
     assert report.cells()[0][-3:] == [""] * 3
-    told = report.data["configurations"]
-    given = [minutes(told[name]["all"]["mean_completion_seconds"]) for name in names]
+    document = report.data["configurations"]
+    given = [minutes(document[name]["all"]["mean_completion_seconds"]) for name in names]
     assert given == means
-    assert set(told["cells"]["tenants"]) == set(demo.made.nodes)
+    assert set(document["cells"]["tenants"]) == set(demo.made.nodes)
     assert (
-        sum(one["later"] for one in told["quotas"]["tenants"].values())
-        == (told["quotas"]["all"]["later"])
+        sum(tenant["later"] for tenant in document["quotas"]["tenants"].values())
+        == (document["quotas"]["all"]["later"])
     )

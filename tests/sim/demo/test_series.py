@@ -10,12 +10,12 @@ from hivecore.traces import TenantsTrace, Trace, generate_tenants
 
 
 def by_hand():
-    """Two tenants of a node each, over four seconds: b shares what a began, c has run in vain."""
+    """Two tenants of a node each, over four seconds: b shares what a began, the work of c is lost."""
     trace = Trace.from_columns(
         ["a", "b", "c", "d"], ["x", "x", "y", "y"], [0, 1, 1, 4], [1, 2, 1, 1], [8, 8, 4, 8]
     )
     none = np.zeros(4)
-    made = TenantsTrace(trace, {"x": 1, "y": 1}, np.ones((4, 3)), np.array([""] * 4), none, {})
+    product = TenantsTrace(trace, {"x": 1, "y": 1}, np.ones((4, 3)), np.array([""] * 4), none, {})
     books = Books(
         job=np.array([0, 1, 2, 2, 3]),
         runs=np.array([[0, 2], [1, 5], [1, 2], [3, 4], [4, 5]], dtype=float),
@@ -27,7 +27,7 @@ def by_hand():
     run = DemoRun(
         np.array([0.0, 1, 3, 4]), np.array([2.0, 5, 4, 5]), np.array([0.0, 0, 1, 0]), books
     )
-    return Demo(made, 1.0, 1.0, {ALONE: DemoRun(run.start, run.end, run.lost, None), "cells": run})
+    return Demo(product, 1.0, 1.0, {ALONE: DemoRun(run.start, run.end, run.lost, None), "cells": run})
 
 
 def test_series_are_those_worked_out_by_hand():

@@ -62,8 +62,8 @@ class FluidTwins(RuleBasedStateMachine):
         again = data.draw(st.sets(st.integers(0, self.count - 1), max_size=1))
         arguments = jobs, data.draw(speeds), quota, data.draw(order), data.draw(order), list(again)
         against = data.draw(st.one_of(st.none(), speeds))
-        for one in (self.kernel, self.twin):
-            one.allocate(*arguments, reference=against)
+        for entry in (self.kernel, self.twin):
+            entry.allocate(*arguments, reference=against)
 
     @precondition(lambda self: len(self.kernel.jobs))
     @rule(
@@ -72,14 +72,14 @@ class FluidTwins(RuleBasedStateMachine):
     )
     def advance(self, seconds, events):
         until = self.kernel.now + seconds
-        found = []
-        for one in (self.kernel, self.twin):
+        results = []
+        for entry in (self.kernel, self.twin):
             try:
-                found.append(list(one.advance(until, events)))
+                results.append(list(entry.advance(until, events)))
             except ValueError as error:
                 assert "no job gets ahead" in str(error)
-                found.append(None)
-        assert found[0] == found[1]
+                results.append(None)
+        assert results[0] == results[1]
 
     @invariant()
     def are_equal(self):

@@ -22,24 +22,24 @@ from hivecore.traces import generate_training
 def test_a_group_gets_neighbouring_gpus_or_the_first_free_ones(spans, expected):
     gpus = [1, 2, 2, 4]
     history = [Span(begin, end, (job,), (0,)) for begin, end, job in spans]
-    found = [(first, length) for _, first, length in bars(history, gpus, nodes=1)]
-    assert sorted(found) == expected
+    results = [(first, length) for _, first, length in bars(history, gpus, nodes=1)]
+    assert sorted(results) == expected
 
 
 def test_a_group_on_several_nodes_is_a_bar_on_each():
-    found = bars([Span(0, 9, (0,), (2, 0, 1))], [20], nodes=3)
-    assert [(first, length) for _, first, length in found] == [(16, 8), (0, 8), (8, 4)]
+    drawn = bars([Span(0, 9, (0,), (2, 0, 1))], [20], nodes=3)
+    assert [(first, length) for _, first, length in drawn] == [(16, 8), (0, 8), (8, 4)]
 
 
 def test_bars_of_one_instant_do_not_overlap():
     jobs = Jobs.of(generate_training(jobs=150, seed=1))
     history = schedule(jobs, "muri-s", record=True).history
-    found = bars(history, jobs.gpus, nodes=8)
+    drawn = bars(history, jobs.gpus, nodes=8)
     assert {len(span.jobs) for span in history} == {1, 2, 3, 4}
     for instant in np.linspace(0, history[-1].end, 100):
         rows = [
             row
-            for span, first, length in found
+            for span, first, length in drawn
             if span.begin <= instant < span.end
             for row in range(first, first + length)
         ]

@@ -256,7 +256,7 @@ def test_autopack_splits_what_is_slower_than_one_after_another():
 
 def test_the_worst_order_is_never_better():
     stages = [(0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.1, 0.8), (0.3, 0.3, 0.4)]
-    jobs = jobs_of(*((0, 8, 100 + 10 * i, one) for i, one in enumerate(stages)))
+    jobs = jobs_of(*((0, 8, 100 + 10 * i, stage) for i, stage in enumerate(stages)))
     best = ends(jobs, "muri-s", autopack=False)
     assert max(best) < max(ends(jobs, "muri-s", autopack=False, worst_order=True))
 
@@ -267,7 +267,7 @@ def test_without_contention_muri_runs_every_job_alone():
 
 
 def test_groups_of_unmatched_jobs_have_their_own_factor():
-    jobs = jobs_of(*((0, 8, 100, one) for one in (DATA, DATA, GPU, NET)))
+    jobs = jobs_of(*((0, 8, 100, entry) for entry in (DATA, DATA, GPU, NET)))
     free = ends(jobs, "muri-s", matching=False, interference=False, autopack=False)
     full = ends(jobs, "muri-s", matching=False, autopack=False)
     assert full == pytest.approx([end * 1.3 / 1.015 for end in free])

@@ -28,18 +28,18 @@ class Job:
 
 def shares(demand, bandwidth, mode):
     if mode == "priority":
-        found = []
+        results = []
         for wish in demand:
-            found.append(min(wish, bandwidth))
-            bandwidth -= found[-1]
-        return found
+            results.append(min(wish, bandwidth))
+            bandwidth -= results[-1]
+        return results
     if mode == "proportional":
         return [wish * min(1.0, bandwidth / max(sum(demand), 1e-12)) for wish in demand]
-    found = [0.0] * len(demand)
+    results = [0.0] * len(demand)
     for place, job in enumerate(sorted(range(len(demand)), key=lambda job: demand[job])):
-        found[job] = min(demand[job], bandwidth / (len(demand) - place))
-        bandwidth -= found[job]
-    return found
+        results[job] = min(demand[job], bandwidth / (len(demand) - place))
+        bandwidth -= results[job]
+    return results
 
 
 def by_steps(

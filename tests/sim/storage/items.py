@@ -275,7 +275,7 @@ class LruItems(_Readers):
         sizes = np.repeat(self._bytes, items)
         self._cache = PolicyCache("lru", len(sizes), max(int(cluster.cache_mb * _BYTES), 1), sizes)
         self._resident = np.zeros(len(sizes), dtype=bool)
-        #: Nobody asks an LRU cache for it.
+        #: An LRU cache does not have it.
         self.last_use = np.zeros(len(work.size_mb))
 
     @property
@@ -291,11 +291,11 @@ class LruItems(_Readers):
 
     def _miss_ratio(self):
         self._look()
-        found = [
+        results = [
             1.0 - self._resident[self.unread(job) + self._items * int(self._dataset[job])].mean()
             for job in self._running.tolist()
         ]
-        return np.array(found, dtype=np.float64)
+        return np.array(results, dtype=np.float64)
 
     def _access(self, job, batch):
         return int(self._cache.access(batch + self._items * int(self._dataset[job])))

@@ -143,9 +143,9 @@ def test_jobs_that_begin_again_read_as_real_items_do(allots):
         scheduler = one_node(storage=pool if allots else None)
         reading = reading_from(pool, jobs, seconds, scheduler if allots else None)
         if real:
-            told = reading._work, reading._cluster, reading._rules
-            caches = caches_of_items(*told, items=20_000 if allots else 5_000)
-            reading = Reading(*told, caches, reading._scheduler)
+            parts = reading._work, reading._cluster, reading._rules
+            caches = caches_of_items(*parts, items=20_000 if allots else 5_000)
+            reading = Reading(*parts, caches, reading._scheduler)
         outcome = simulate(
             scheduler,
             jobs,
@@ -169,7 +169,7 @@ def test_with_enough_remote_io_jobs_end_as_if_they_read_nothing(objective):
     assert end == pytest.approx([300.0, 410.0, 520.0])
 
 
-def test_max_min_gives_the_bandwidth_to_those_who_are_slowest_for_their_share():
+def test_max_min_gives_the_bandwidth_to_jobs_that_are_slowest_for_their_share():
     jobs = readers(100.0, 100.0)
     pool = StoragePool({"d0": 100.0, "d1": 200.0}, 0.0, 60.0, "max_min")
     end = run(jobs, [0.0, 0.0], [600.0, 600.0], pool, allots=True).end

@@ -65,16 +65,16 @@ def test_max_min_gives_equal_jobs_equal_time():
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("wanted", "says"),
     [
         ({"policy": "lifo"}, "policy must be one of fifo, sjf, srtf, las, max-min, not 'lifo'"),
         ({"storage": "nfs"}, "storage must be one of silod, quiver, coordl, alluxio, not 'nfs'"),
         ({"shrink": "all"}, "shrink must be one of random, read_first, not 'all'"),
     ],
 )
-def test_unknown_names_are_refused(asked, says):
+def test_unknown_names_are_refused(wanted, says):
     with pytest.raises(ValueError, match=says):
-        schedule_storage(generated(3), SMALL, **asked)
+        schedule_storage(generated(3), SMALL, **wanted)
 
 
 def test_a_job_larger_than_the_cluster_is_refused():
@@ -83,16 +83,16 @@ def test_a_job_larger_than_the_cluster_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("wanted", "says"),
     [
         ((0, 1.0, 1.0), "gpus must be at least 1, not 0"),
         ((1, -1.0, 1.0), "cache_gb must be finite and not negative, not -1.0"),
         ((1, 1.0, 0.0), "bandwidth_mbps must be finite and positive, not 0.0"),
     ],
 )
-def test_a_cluster_that_cannot_be_is_refused(asked, says):
+def test_a_cluster_that_cannot_be_is_refused(wanted, says):
     with pytest.raises(ValueError, match=says):
-        StorageCluster(*asked)
+        StorageCluster(*wanted)
 
 
 def test_pictures_are_drawn_of_what_was_recorded(tmp_path):
@@ -120,7 +120,7 @@ def trace(tmp_path_factory):
 
 def replay(trace, *arguments, format="storage"):
     return cli.main(
-        [str(one) for one in ("replay", "storage", trace, "--format", format, *arguments)]
+        [str(entry) for entry in ("replay", "storage", trace, "--format", format, *arguments)]
     )
 
 
@@ -128,8 +128,8 @@ def test_replay_reports_in_all_forms(trace, tmp_path, capsys):
     out = tmp_path / "out.json"
     shared = ["--gpus", 8, "--cache", 1500, "--bandwidth", 120]
     outputs = ["--json", out, "--plots", tmp_path / "plots"]
-    asked = ["--system", "silod", "alluxio", "--policy", "fifo", "las", *shared, *outputs]
-    assert replay(trace, *asked) == 0
+    requests = ["--system", "silod", "alluxio", "--policy", "fifo", "las", *shared, *outputs]
+    assert replay(trace, *requests) == 0
     assert "alluxio" in capsys.readouterr().out
     data = json.loads(out.read_text())
     assert data["configuration"] == {
@@ -141,7 +141,7 @@ def test_replay_reports_in_all_forms(trace, tmp_path, capsys):
         "bandwidth_mbps": 120.0,
         "warm_up": False,
     }
-    assert {name: set(one) for name, one in data["policies"].items()} == {
+    assert {name: set(policy) for name, policy in data["policies"].items()} == {
         "fifo": {"silod", "alluxio"},
         "las": {"silod", "alluxio"},
     }
@@ -158,10 +158,10 @@ def test_jobs_without_datasets_get_some_that_depend_on_the_seed(tmp_path):
         for j, g, s, d in zip(jobs.job_id, jobs.gpus, jobs.submit, jobs.duration, strict=True)
     ]
     path.write_text("\n".join([header, *rows]))
-    found = []
+    results = []
     for seed in (1, 1, 2):
         out = tmp_path / "out.json"
-        asked = ["--system", "silod", "--gpus", 8, "--seed", seed, "--warm-up", "--json", out]
-        assert replay(path, *asked, format="muri") == 0
-        found.append(json.loads(out.read_text())["policies"])
-    assert found[0] == found[1] != found[2]
+        requests = ["--system", "silod", "--gpus", 8, "--seed", seed, "--warm-up", "--json", out]
+        assert replay(path, *requests, format="muri") == 0
+        results.append(json.loads(out.read_text())["policies"])
+    assert results[0] == results[1] != results[2]

@@ -70,8 +70,8 @@ options = st.fixed_dictionaries(
 
 @given(workloads(), clusters, options)
 @examples(60)
-def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
-    outcome = schedule_storage(work, cluster, record=True, **asked)
+def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, wanted):
+    outcome = schedule_storage(work, cluster, record=True, **wanted)
     history = outcome.history
     assert outcome.read_mb == pytest.approx(work.total_mb.sum())
     assert (outcome.start >= work.submit).all()
@@ -83,18 +83,18 @@ def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
     assert float(spans @ history.rate_mbps[:-1]) == pytest.approx(outcome.read_mb, rel=1e-5)
     assert (history.remote_mbps <= cluster.bandwidth_mbps * (1 + 1e-6)).all()
     assert (history.cached_gb.sum(axis=1) <= cluster.cache_gb * (1 + 1e-6)).all()
-    if asked["storage"] != "coordl":
+    if wanted["storage"] != "coordl":
         assert (history.cached_gb <= work.size_mb / 1e3 * (1 + 1e-6)).all()
     assert (history.busy <= cluster.gpus * (1 + 1e-6)).all()
     assert outcome.remote_mb >= -1e-6
-    if not asked["warm_up"]:
+    if not wanted["warm_up"]:
         assert outcome.remote_mb <= outcome.read_mb * (1 + 1e-6)
 
 
 @given(workloads(), clusters, options)
 @examples(25)
-def test_equal_inputs_give_equal_outcomes(work, cluster, asked):
-    first, second = (schedule_storage(work, cluster, **asked) for _ in range(2))
+def test_equal_inputs_give_equal_outcomes(work, cluster, wanted):
+    first, second = (schedule_storage(work, cluster, **wanted) for _ in range(2))
     assert first.end.tolist() == second.end.tolist()
     assert first.remote_mb == second.remote_mb
 
@@ -129,7 +129,7 @@ def test_more_storage_never_makes_a_single_job_slower(storage, slow, fast, small
 def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
     full, miss = map(np.array, zip(*jobs, strict=True))
     size = 100.0
-    found = ration_remote_io(
+    allocation = ration_remote_io(
         StorageJobs(dataset=np.arange(len(full)), rate_mbps=full, effective_gb=size * (1.0 - miss)),
         np.full(len(full), size),
         np.full(len(full), size),
@@ -137,10 +137,10 @@ def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
         mode,
         capacity_gb=200.0,
     )
-    reference = found.reference_mbps if mode == "maxmin_rate" else None
+    reference = allocation.reference_mbps if mode == "maxmin_rate" else None
     shares = grant(full, miss, bandwidth, mode, reference)
-    assert shares == pytest.approx(found.remote_io_mbps, rel=1e-6, abs=1e-6)
-    assert reached(full, miss, shares) == pytest.approx(found.rates_mbps, rel=1e-6, abs=1e-6)
+    assert shares == pytest.approx(allocation.remote_io_mbps, rel=1e-6, abs=1e-6)
+    assert reached(full, miss, shares) == pytest.approx(allocation.rates_mbps, rel=1e-6, abs=1e-6)
 
 
 def seen(now, work, cluster, present, running, quota, **contents):
@@ -155,7 +155,7 @@ def seen(now, work, cluster, present, running, quota, **contents):
 def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
     everyone = np.arange(len(work))
     situation = seen(0.0, work, cluster, everyone, everyone, np.zeros(len(work.size_mb)))
-    found = allocate_storage(
+    allocation = allocate_storage(
         situation.jobs(everyone, work.rate_mbps),
         work.size_mb[situation.live] / 1e3,
         cluster.cache_gb,
@@ -163,7 +163,7 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
         "max_min",
         gpu_capacity=cluster.gpus,
     )
-    assert situation.equal_rates() == pytest.approx(found.reference_mbps)
+    assert situation.equal_rates() == pytest.approx(allocation.reference_mbps)
 
 
 def allotted(work, cluster, present, running, held):
@@ -175,9 +175,11 @@ def allotted(work, cluster, present, running, held):
     scheduler.observe(0.0, cached_gb=dict(zip(work.names, (held / 1e3).tolist(), strict=True)))
     scheduler.reorder([str(job) for job in running.tolist()], now=0.0)
     actions = scheduler.decide(0.0)
-    told = {one.dataset: one.size for one in actions if isinstance(one, composed.SetCache)}
+    messages = {
+        action.dataset: action.size for action in actions if isinstance(action, composed.SetCache)
+    }
     scheduler.check()
-    return np.array([told.get(name, 0) / 1e6 for name in work.names])
+    return np.array([messages.get(name, 0) / 1e6 for name in work.names])
 
 
 @given(
@@ -204,7 +206,7 @@ def test_the_scheduler_allots_cache_as_the_library_does(work, cluster, shares, l
         running=np.isin(present, jobs),
     )
     size = work.size_mb / 1e3
-    found = allocate_storage(
+    result = allocate_storage(
         columns,
         size,
         cluster.cache_gb,
@@ -214,9 +216,9 @@ def test_the_scheduler_allots_cache_as_the_library_does(work, cluster, shares, l
     ).cache_gb
     runs = np.isin(np.arange(len(size)), work.dataset[jobs])
     wanted = np.isin(np.arange(len(size)), work.dataset[present])
-    assert quota[runs] == pytest.approx(found[runs] * 1e3)
-    # What waiting jobs read keeps what it has, and gets what is left over; nobody else gets any.
-    assert (quota[wanted] >= found[wanted] * 1e3 * (1 - 1e-9)).all() and not quota[~wanted].any()
+    assert quota[runs] == pytest.approx(result[runs] * 1e3)
+    # What waiting jobs read keeps what it has, and gets the rest; no other dataset gets any.
+    assert (quota[wanted] >= result[wanted] * 1e3 * (1 - 1e-9)).all() and not quota[~wanted].any()
     most = min(cluster.cache_mb, float(work.size_mb[wanted].sum()))
     assert quota.sum() == pytest.approx(most)
     order = reclaim_order(columns, size, used)
@@ -244,7 +246,7 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
     cache = draw.choice([0.0, 300.0, 800.0, 1700.0, 5000.0])
     mode = draw.choice(["priority", "maxmin_io", "proportional"])
     shrink, warm_up, lazy = draw.choice(["random", "read_first"]), *draw.choices([True, False], k=2)
-    found = by_steps(
+    result = by_steps(
         [Job(*job) for job in jobs],
         gpus,
         cache,
@@ -263,7 +265,7 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
         shrink=shrink,
         lazy=lazy,
     )
-    assert outcome.end == pytest.approx(found, rel=4e-3)
+    assert outcome.end == pytest.approx(result, rel=4e-3)
 
 
 #: name; jobs (dataset, its size, what is read, rate, GPUs, submission) / cluster / rules
@@ -310,9 +312,9 @@ def test_amounts_tell_within_one_percent_what_real_items_do(name):
     jobs = [(row[0], *map(float, row[2:].split())) for row in rows.split(", ")]
     work, cluster = workload(*jobs), StorageCluster(*map(int, shared.split()))
     policy, storage = rules.split()
-    asked = OPTIONS.get(name, {})
+    wanted = OPTIONS.get(name, {})
     items = 5_000 if storage == "alluxio" else 20_000
-    fluid = schedule_storage(work, cluster, policy, storage, **asked)
-    real = schedule_items(work, cluster, policy, storage, items=items, **asked)
+    fluid = schedule_storage(work, cluster, policy, storage, **wanted)
+    real = schedule_items(work, cluster, policy, storage, items=items, **wanted)
     assert fluid.end - work.submit == pytest.approx(real.end - work.submit, rel=1e-2)
     assert fluid.remote_mb == pytest.approx(real.remote_mb, rel=1.2e-2)

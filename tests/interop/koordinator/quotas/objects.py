@@ -37,7 +37,7 @@ def pod(name, requests, *, quota=None, labels=None, namespace="ns", status=None,
     return {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": {**own, **(labels or {})}},
-        "spec": {"containers": [{"resources": {"requests": one}} for one in many], **spec},
+        "spec": {"containers": [{"resources": {"requests": entry}} for entry in many], **spec},
         "status": status,
     }
 

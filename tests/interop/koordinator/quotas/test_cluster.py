@@ -24,9 +24,9 @@ def test_the_total_is_what_nodes_can_allocate_of_resources_that_quotas_have():
         node("n2", {"cpu": 8, "nvidia.com/gpu": 4}),
         node("n3", {"cpu": 99}, deletionTimestamp="2026-01-01T00:00:00Z"),
     ]
-    found = read_quota_cluster([LAB, *nodes])
-    assert found.tree.total() == {"cpu": 39_500, "memory": 100 * GI}
-    assert found.nodes == 3
+    cluster = read_quota_cluster([LAB, *nodes])
+    assert cluster.tree.total() == {"cpu": 39_500, "memory": 100 * GI}
+    assert cluster.nodes == 3
     assert read_quota_cluster([LAB, *nodes], total={"cpu": 5}).tree.total() == {"cpu": 5}
     without = read_quota_cluster([LAB])
     assert (without.nodes, without.tree.total()) == (0, {})
@@ -45,30 +45,30 @@ def test_bound_pods_run_others_are_pending_and_those_that_have_ended_are_gone():
         pod("gone", {"cpu": "what?"}, status={"phase": "Failed"}),
     ]
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = read_quota_cluster([LAB, *pods, node("n", {"cpu": 64})])
-    members = {name: found.tree.members(name) for name in found.tree.owners}
+    cluster = read_quota_cluster([LAB, *pods, node("n", {"cpu": 64})])
+    members = {name: cluster.tree.members(name) for name in cluster.tree.owners}
     assert members == {"ns/bound": 1, "ns/leaving": 1, "ns/waiting": 0}
-    status = found.tree.status("lab")
+    status = cluster.tree.status("lab")
     assert (status.used["cpu"], status.request["cpu"]) == (3000, 7000)
-    assert found.free == ("elsewhere/free",)
-    found.tree.check()
+    assert cluster.free == ("elsewhere/free",)
+    cluster.tree.check()
 
 
 def test_the_pod_that_started_last_is_the_first_to_go_in_whatever_order_they_are_listed():
     times = {"c": "2026-01-01T10:00:00Z", "a": "2026-01-01T11:00:00Z", "b": "2026-01-02T00:00:00Z"}
     pods = [pod(name, {"cpu": 2}, status={"startTime": at}, **BOUND) for name, at in times.items()]
     for order in itertools.permutations(pods):
-        found = read_quota_cluster([LAB, *order], total={"cpu": 5000, "memory": 0})
-        assert found.tree.overusers("lab") == ("ns/b",)
+        cluster = read_quota_cluster([LAB, *order], total={"cpu": 5000, "memory": 0})
+        assert cluster.tree.overusers("lab") == ("ns/b",)
 
 
 def amounts(cpu, memory, gpu=None):
-    found = {"cpu": cpu, "memory": memory}
-    return found if gpu is None else {**found, "nvidia.com/gpu": gpu}
+    results = {"cpu": cpu, "memory": memory}
+    return results if gpu is None else {**results, "nvidia.com/gpu": gpu}
 
 
 def starting(*many):
-    return [{"resources": {"requests": one}} for one in many]
+    return [{"resources": {"requests": entry}} for entry in many]
 
 
 TWO_FIRST = starting(amounts(2, 1), amounts(2, 3))
@@ -117,27 +117,27 @@ status: {{startTime: {quote}{at}{quote}}}"""
 @pytest.mark.parametrize(("most", "pods", "expected"), CONTROLLER)
 def test_requests_are_those_of_koordinators_own_tests(most, pods, expected):
     quotas = [elastic_quota(name, most, amounts(3, 5), namespace=name) for name in expected]
-    made = [
+    items = [
         pod(f"p{i}", containers, namespace=namespace, initContainers=first)
         for i, (namespace, containers, first) in enumerate(pods)
     ]
-    tree = read_quota_cluster([*quotas, *made]).tree
-    for name, asked in expected.items():
+    tree = read_quota_cluster([*quotas, *items]).tree
+    for name, wanted in expected.items():
         text = elastic_quota_status(tree, name)["metadata"]["annotations"][f"{K}/request"]
         written = json.loads(text)
-        assert {key: int(value) for key, value in written.items()} == asked
+        assert {key: int(value) for key, value in written.items()} == wanted
 
 
 def test_pods_in_parents_and_options_of_the_tree_are_handed_on():
     parent = elastic_quota("p", {"cpu": 4}, {"cpu": 4}, labels={"is-parent": "true"})
-    one = pod("x", {"cpu": 1}, quota="p", **BOUND)
+    each = pod("x", {"cpu": 1}, quota="p", **BOUND)
     with pytest.raises(ValueError, match=r"Pod 'x': .*quota 'p' is a parent"):
-        read_quota_cluster([parent, one])
-    found = read_quota_cluster([parent, one], total={"cpu": 1000}, pods_in_parents=True)
-    assert found.tree.status("p").used == {"cpu": 1000}
+        read_quota_cluster([parent, each])
+    cluster = read_quota_cluster([parent, each], total={"cpu": 1000}, pods_in_parents=True)
+    assert cluster.tree.status("p").used == {"cpu": 1000}
     loose = read_quota_cluster(parent, total={"cpu": 1000}, scale_min=False)
     assert loose.tree.status("p").min == {"cpu": 4000}
-    assert found.tree.status("p").min == {"cpu": 1000}
+    assert cluster.tree.status("p").min == {"cpu": 1000}
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ RICH = [
 @examples(400)
 def test_hostile_clusters_are_read_or_refused_and_nothing_else(document):
     try:
-        found = read_quota_cluster(document)
+        cluster = read_quota_cluster(document)
     except (TypeError, ValueError) as error:
         assert "\n" not in str(error)
     else:
-        found.tree.check()
-        assert set(found.tree.owners).isdisjoint(found.free)
+        cluster.tree.check()
+        assert set(cluster.tree.owners).isdisjoint(cluster.free)
 
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "quotas.yaml"
@@ -183,15 +183,17 @@ EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "quotas.yaml"
 
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="only the installed package is here")
 def test_in_the_example_vision_has_borrowed_what_speech_now_asks_for():
-    found = read_quota_cluster(EXAMPLE.read_text("utf-8"))
-    tree, gpu = found.tree, "nvidia.com/gpu"
-    assert quota_rules(found.quotas.quotas) == ()
-    assert found.free == ()
+    cluster = read_quota_cluster(EXAMPLE.read_text("utf-8"))
+    tree, gpu = cluster.tree, "nvidia.com/gpu"
+    assert quota_rules(cluster.quotas.quotas) == ()
+    assert cluster.free == ()
     # Two nodes of 63.5 cores, without what monitor and one-off use.
     assert tree.total()["cpu"] == 2 * 63_500 - 1500 - 1000
     assert tree.total()[gpu] == 16
     standing = {name: tree.status(name) for name in tree.quotas}
-    assert {name: (one.used.get(gpu), one.runtime.get(gpu)) for name, one in standing.items()} == {
+    assert {
+        name: (entry.used.get(gpu), entry.runtime.get(gpu)) for name, entry in standing.items()
+    } == {
         "koordinator-default-quota": (None, None),
         "koordinator-system-quota": (0, 0),
         "product": (3, 6),

@@ -112,7 +112,7 @@ def test_what_is_wrong_ends_with_one_line_and_status_2(tmp_path, capsys, text, a
     file = tmp_path / "file.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(SystemExit) as caught:
-        cli.main(["quota", str(file), *(one.format(file=file) for one in arguments)])
+        cli.main(["quota", str(file), *(argument.format(file=file) for argument in arguments)])
     assert caught.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -27,9 +27,9 @@ owners:
 
 
 def test_the_short_form_says_all_that_a_tree_can_hold():
-    found = read_quota_file(WHOLE)
-    tree = found.tree
-    assert found.remarks == ()
+    file = read_quota_file(WHOLE)
+    tree = file.tree
+    assert file.remarks == ()
     assert [tree.quota(name) for name in ("research", "vision", "system", "batch")] == [
         Quota(
             "research",

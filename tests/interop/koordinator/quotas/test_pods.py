@@ -33,33 +33,33 @@ WITHOUT_DEFAULT = read_elastic_quotas([LAB, A, OWN])
     ],
 )
 def test_the_first_way_that_applies_names_the_quota(quota, namespace, expected):
-    one = pod("p", {}, quota=quota, namespace=namespace)
-    assert pod_quota(one, QUOTAS) == expected
+    each = pod("p", {}, quota=quota, namespace=namespace)
+    assert pod_quota(each, QUOTAS) == expected
     without = None if expected == DEFAULT else expected
-    assert pod_quota(one, WITHOUT_DEFAULT) == without
-    request = quota_request_of(one, WITHOUT_DEFAULT)
+    assert pod_quota(each, WITHOUT_DEFAULT) == without
+    request = quota_request_of(each, WITHOUT_DEFAULT)
     assert (request and request.quota) == without
 
 
 def test_an_empty_label_is_none_and_a_pod_without_a_namespace_is_in_default():
     spaces = elastic_quota("d", {"cpu": 1}, notes={"namespaces": ["default"]})
     quotas = read_elastic_quotas(spaces)
-    one = pod("p", {"cpu": 1}, labels={f"{K}/name": ""}, namespace=None)
-    assert pod_quota(one, quotas) == "d"
-    assert quota_request_of(one, quotas).name == "default/p"
+    each = pod("p", {"cpu": 1}, labels={f"{K}/name": ""}, namespace=None)
+    assert pod_quota(each, quotas) == "d"
+    assert quota_request_of(each, quotas).name == "default/p"
 
 
 def test_a_parent_has_no_pods_unless_it_may():
-    one = pod("p", {"cpu": 1}, quota="lab")
+    each = pod("p", {"cpu": 1}, quota="lab")
     for call in (pod_quota, quota_request_of):
         with pytest.raises(ValueError, match=r"Pod 'p': .*/name'\]: quota 'lab' is a parent, and"):
-            call(one, QUOTAS)
-    assert pod_quota(one, QUOTAS, pods_in_parents=True) == "lab"
-    assert quota_request_of(one, QUOTAS, pods_in_parents=True).quota == "lab"
+            call(each, QUOTAS)
+    assert pod_quota(each, QUOTAS, pods_in_parents=True) == "lab"
+    assert quota_request_of(each, QUOTAS, pods_in_parents=True).quota == "lab"
 
 
 def test_containers_add_up_starting_ones_are_alone_and_the_overhead_comes_on_top():
-    one = pod(
+    each = pod(
         "p",
         [{"cpu": "500m", "memory": "1Gi"}, {"cpu": "700m"}],
         quota="a",
@@ -70,12 +70,12 @@ def test_containers_add_up_starting_ones_are_alone_and_the_overhead_comes_on_top
         overhead={"cpu": "1m", "memory": 1},
     )
     expected = (("cpu", 2001), ("memory", 2 * GI + 1))
-    assert quota_request_of(one, QUOTAS).amounts == expected
+    assert quota_request_of(each, QUOTAS).amounts == expected
 
 
 def test_resources_without_a_maximum_are_left_out_whatever_they_are():
-    one = pod("p", {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": "1e99"}, namespace="own")
-    assert quota_request_of(one, QUOTAS).amounts == (("cpu", 1000),)
+    each = pod("p", {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": "1e99"}, namespace="own")
+    assert quota_request_of(each, QUOTAS).amounts == (("cpu", 1000),)
     # A tree has 64 dimensions at most: hundreds of pods with a resource of their own are welcome.
     tree = QUOTAS.tree({"cpu": 900_000})
     for i in range(200):
@@ -85,11 +85,11 @@ def test_resources_without_a_maximum_are_left_out_whatever_they_are():
 
 
 def test_priority_and_the_preemptible_label_are_the_pods():
-    one = pod("p", {}, quota="a", priority=-7)
-    assert quota_request_of(one, QUOTAS) == QuotaRequest("ns/p", "a", {}, priority=-7)
+    each = pod("p", {}, quota="a", priority=-7)
+    assert quota_request_of(each, QUOTAS) == QuotaRequest("ns/p", "a", {}, priority=-7)
     for text, expected in (("false", False), ("true", True), ("False", True), ("", True)):
-        one = pod("p", {}, quota="a", labels={f"{K}/preemptible": text})
-        assert quota_request_of(one, QUOTAS).preemptible is expected
+        each = pod("p", {}, quota="a", labels={f"{K}/preemptible": text})
+        assert quota_request_of(each, QUOTAS).preemptible is expected
 
 
 def test_pods_that_start_together_are_members_of_one_owner():
@@ -142,7 +142,7 @@ def test_pods_of_one_owner_are_alike_and_of_one_gang():
 
 
 @pytest.mark.parametrize(
-    ("one", "kind", "says"),
+    ("item", "kind", "says"),
     [
         (pod("p", {"cpu": "x"}, quota="a"), ValueError, r"requests.cpu: 'x' is no quantity"),
         (pod("p", {"cpu": -1}, quota="a"), ValueError, r"requests.cpu: -1 is negative"),
@@ -156,9 +156,9 @@ def test_pods_of_one_owner_are_alike_and_of_one_gang():
         (pod("p", {}, labels={f"{K}/name": 3}), TypeError, "name'. must be a string, not 3"),
     ],
 )
-def test_what_is_wrong_with_a_pod_is_refused_with_pod_and_path(one, kind, says):
+def test_what_is_wrong_with_a_pod_is_refused_with_pod_and_path(item, kind, says):
     with pytest.raises(kind, match=says) as caught:
-        quota_request_of(one, QUOTAS)
+        quota_request_of(item, QUOTAS)
     assert str(caught.value).startswith("Pod")
 
 

@@ -24,24 +24,24 @@ def read(*objects):
 
 def quota(*args, **fields):
     """The one quota of the one object."""
-    (found,) = read(elastic_quota(*args, **fields)).quotas
-    return found
+    (result,) = read(elastic_quota(*args, **fields)).quotas
+    return result
 
 
 def test_amounts_are_thousandths_of_a_core_and_whole_units_of_all_else_rounded_up():
-    found = quota(
+    outcome = quota(
         "a",
         {"cpu": "1.0001", "memory": "1.5Gi", "nvidia.com/gpu": 8, "x": "100m", "y": "3k"},
         {"cpu": 0.25, "x": "1u"},
     )
-    assert dict(found.max) == {
+    assert dict(outcome.max) == {
         "cpu": 1001,
         "memory": 3 * GI // 2,
         "nvidia.com/gpu": 8,
         "x": 1,
         "y": 3000,
     }
-    assert dict(found.min) == {"cpu": 250, "x": 1}
+    assert dict(outcome.min) == {"cpu": 250, "x": 1}
 
 
 @pytest.mark.parametrize("huge", ["1e99", "9223372036854775807", 2**63 - 1, "8Ei", 1e300])
@@ -50,22 +50,22 @@ def test_amounts_without_end_are_the_largest_that_there_is(huge):
 
 
 def test_what_is_not_said_is_as_koordinator_has_it():
-    found = read(elastic_quota("a", {"cpu": 1}))
-    assert found.quotas == (Quota("a", max={"cpu": 1000}),)
-    assert (found.totals, found.namespaces, found.parents) == ((), {}, frozenset())
+    job = read(elastic_quota("a", {"cpu": 1}))
+    assert job.quotas == (Quota("a", max={"cpu": 1000}),)
+    assert (job.totals, job.namespaces, job.parents) == ((), {}, frozenset())
 
 
 def test_labels_say_parent_and_lending_and_the_root_is_no_quota():
     root = elastic_quota("koordinator-root-quota", None, labels=PARENT)
     a = elastic_quota("a", {"cpu": 2}, parent="koordinator-root-quota", labels=PARENT)
     b = elastic_quota("b", {"cpu": 1}, parent="a", labels={"allow-lent-resource": "false"})
-    found = read(b, root, a)
-    assert found.quotas == (
+    job = read(b, root, a)
+    assert job.quotas == (
         Quota("b", parent="a", max={"cpu": 1000}, lends=False),
         Quota("a", max={"cpu": 2000}),
     )
-    assert found.parents == {"a"}
-    assert found.tree({"cpu": 5000}).quotas == ("a", "b")
+    assert job.parents == {"a"}
+    assert job.tree({"cpu": 5000}).quotas == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_labels_say_parent_and_lending_and_the_root_is_no_quota():
     ],
 )
 def test_a_weight_that_is_missing_unreadable_or_zero_is_as_max(text, weight):
-    one = elastic_quota("a", {"cpu": 4, "memory": "4Gi"})
-    one["metadata"]["annotations"][f"{K}/shared-weight"] = text
-    (found,) = read(one).quotas
-    assert found == Quota("a", max={"cpu": 4000, "memory": 4 * GI}, weight=weight)
+    record = elastic_quota("a", {"cpu": 4, "memory": "4Gi"})
+    record["metadata"]["annotations"][f"{K}/shared-weight"] = text
+    (result,) = read(record).quotas
+    assert result == Quota("a", max={"cpu": 4000, "memory": 4 * GI}, weight=weight)
 
 
 def test_reserved_quotas_are_outside_and_what_they_use_is_taken_off():
     default = elastic_quota("koordinator-default-quota", {"cpu": "1844674407370955161m"})
     system = elastic_quota("koordinator-system-quota", {"cpu": 8})
-    found = read(default, system, elastic_quota("a", {"cpu": 9}))
-    assert [one.outside for one in found.quotas] == [True, True, False]
-    tree = found.tree({"cpu": 4000})
+    job = read(default, system, elastic_quota("a", {"cpu": 9}))
+    assert [quota.outside for quota in job.quotas] == [True, True, False]
+    tree = job.tree({"cpu": 4000})
     assert tree.runtime("koordinator-system-quota") == {"cpu": 8000}
 
 
@@ -127,11 +127,11 @@ def test_quotas_below_are_in_the_tree_of_the_top_whether_they_say_so_or_not():
     root = elastic_quota("r", {"cpu": 6}, labels={**ROOT, **PARENT}, notes=notes)
     a = elastic_quota("a", {"cpu": 5}, parent="r")
     b = elastic_quota("b", {"cpu": 5}, parent="r", labels={"tree-id": "pool"})
-    found = read(a, b, root)
-    assert found.quotas[2].tree == "pool"
-    assert [one.tree for one in found.quotas[:2]] == ["", ""]
-    assert found.totals == (TreeTotal("pool", {"cpu": 6000}, True),)
-    tree = found.tree()
+    job = read(a, b, root)
+    assert job.quotas[2].tree == "pool"
+    assert [quota.tree for quota in job.quotas[:2]] == ["", ""]
+    assert job.totals == (TreeTotal("pool", {"cpu": 6000}, True),)
+    tree = job.tree()
     assert tree.quotas == ("r", "a", "b")
     assert tree.total("pool") == {"cpu": 6000}
 
@@ -146,13 +146,13 @@ def test_namespaces_have_the_quota_that_lists_them_or_that_is_called_like_them()
 def test_objects_come_one_by_one_in_lists_and_as_text():
     a, b = elastic_quota("a", {"cpu": 1}), elastic_quota("b", {"cpu": 2})
     expected = read(a, b)
-    assert [one.name for one in expected.quotas] == ["a", "b"]
-    bare = [{key: value for key, value in one.items() if key != "kind"} for one in (a, b)]
+    assert [quota.name for quota in expected.quotas] == ["a", "b"]
+    bare = [{key: value for key, value in entry.items() if key != "kind"} for entry in (a, b)]
     for form in (
         {"kind": "List", "items": [a, {"kind": "Pod", "metadata": 3}, b]},
         {"kind": "ElasticQuotaList", "items": bare},
         bare,
-        (one for one in (a, b)),
+        (entry for entry in (a, b)),
         yaml.safe_dump_all([a, None, b]),
         yaml.safe_dump({"kind": "List", "items": [a, b]}),
         json.dumps({"kind": "List", "items": [a, b]}),
@@ -228,10 +228,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("one", "kind", "says"), REFUSED)
-def test_what_is_wrong_is_refused_with_object_path_and_rule(one, kind, says):
+@pytest.mark.parametrize(("item", "kind", "says"), REFUSED)
+def test_what_is_wrong_is_refused_with_object_path_and_rule(item, kind, says):
     with pytest.raises(kind, match=says) as caught:
-        read(A, one)
+        read(A, item)
     assert "\n" not in str(caught.value)
     assert "objects[1]" in str(caught.value)
 
@@ -247,16 +247,19 @@ def test_what_is_wrong_is_refused_with_object_path_and_rule(one, kind, says):
     ],
 )
 def test_a_misspelt_key_of_a_quota_is_named(place, key, says):
-    one = {"metadata": {"name": "b", "labels": {}, "annotations": {}}, "spec": {"max": {"cpu": 1}}}
-    (one["spec"] if place == "spec" else one["metadata"][place])[key] = "1"
+    document = {
+        "metadata": {"name": "b", "labels": {}, "annotations": {}},
+        "spec": {"max": {"cpu": 1}},
+    }
+    (document["spec"] if place == "spec" else document["metadata"][place])[key] = "1"
     with pytest.raises(ValueError, match=re.escape(says)):
-        read(one)
+        read(document)
 
 
 @pytest.mark.parametrize("key", [f"{K}/guaranteed", f"{K}/profile", "example.com/parents"])
 def test_other_keys_of_a_quota_say_nothing(key):
-    one = {"metadata": {"name": "b", "labels": {key: "x"}}, "spec": {"max": {"cpu": 1}}}
-    assert read(one).quotas[0] == Quota("b", max={"cpu": 1000})
+    document = {"metadata": {"name": "b", "labels": {key: "x"}}, "spec": {"max": {"cpu": 1}}}
+    assert read(document).quotas[0] == Quota("b", max={"cpu": 1000})
 
 
 def test_a_parent_must_be_one_by_its_label():
@@ -267,7 +270,7 @@ def test_a_parent_must_be_one_by_its_label():
 def test_a_circle_is_refused_wherever_one_enters_it():
     def circle(*names):
         pairs = zip(names, (*names[1:], names[0]), strict=True)
-        return [elastic_quota(one, {"cpu": 1}, parent=up, labels=PARENT) for one, up in pairs]
+        return [elastic_quota(entry, {"cpu": 1}, parent=up, labels=PARENT) for entry, up in pairs]
 
     for names in (("a", "b"), ("a", "b", "c")):
         with pytest.raises(ValueError, match="is above itself"):
@@ -336,11 +339,11 @@ RICH = [
 def test_hostile_objects_are_read_or_refused_and_nothing_else(document):
     before = repr(document)
     try:
-        found = read_elastic_quotas(document)
-        tree = found.tree({"cpu": 10})
+        quotas_ = read_elastic_quotas(document)
+        tree = quotas_.tree({"cpu": 10})
     except (TypeError, ValueError) as error:
         assert "\n" not in str(error)
     else:
         assert isinstance(tree, QuotaTree)
-        assert set(tree.quotas) == {one.name for one in found.quotas}
+        assert set(tree.quotas) == {quota.name for quota in quotas_.quotas}
     assert repr(document) == before

@@ -165,9 +165,9 @@ def annotations(tree, name):
 
 
 def _notes(patch):
-    found = patch["metadata"]["annotations"]
-    assert all(key.startswith(f"{K}/") for key in found)
-    return found
+    result = patch["metadata"]["annotations"]
+    assert all(key.startswith(f"{K}/") for key in result)
+    return result
 
 
 def test_the_status_tells_requests_runtimes_and_what_cannot_be_preempted_on_all_levels():
@@ -211,9 +211,9 @@ def test_the_status_tells_requests_runtimes_and_what_cannot_be_preempted_on_all_
     }
 
     # All at once it is the same.
-    found = elastic_quota_statuses(tree)
-    assert found == {name: elastic_quota_status(tree, name) for name in tree.quotas}
-    assert list(found) == ["p", "a", "b"]
+    result = elastic_quota_statuses(tree)
+    assert result == {name: elastic_quota_status(tree, name) for name in tree.quotas}
+    assert list(result) == ["p", "a", "b"]
 
 
 def test_a_status_laid_over_the_object_keeps_what_it_says():
