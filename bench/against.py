@@ -1,11 +1,11 @@
-"""Is a change slower than its base? Both are measured in turns on this machine.
+"""Compares a change with its base, measured in turns on this machine.
 
     make bench-against BASE=main             # or: python bench/against.py main --out build/against
 
 BASE is a commit. It is checked out and compiled below --out, and each checkout runs its own
-bench/test_regressions.py. The base runs first and once more than the change: by how much runs of
-the same code differ is the noise of this machine. A benchmark is slower if its least time has grown
-by more than that noise, and then the exit status is 1.
+bench/test_regressions.py. The base runs first, and once more than the change: the difference
+between runs of the same code is the noise of this machine. A benchmark is slower if its least time
+has grown by more than that noise; then the exit status is 1.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# Growth that is never called slower: code that moved to another address can cost as much.
+# Smaller growth is never called slower: code at another address can cost as much.
 LEAST_NOISE = 0.03
 
 Run = dict[str, float]  # the least seconds of each benchmark
@@ -27,7 +27,7 @@ Run = dict[str, float]  # the least seconds of each benchmark
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one benchmark; seconds are None where a side does not have it."""
+    """The result of a benchmark; seconds are None for a side that does not have it."""
 
     name: str
     base: float | None
@@ -46,10 +46,10 @@ class Row:
 
 
 def compare(base: Sequence[Run], change: Sequence[Run]) -> list[Row]:
-    """A row for each benchmark of either side, from several runs of both.
+    """Return a row for each benchmark of either side, from several runs of both.
 
     The noise of a benchmark is the spread of its base runs, (most - least) / least, but at least
-    the median spread of all benchmarks: a few runs can agree by chance.
+    the median spread of all benchmarks, as a few runs can agree by chance.
     """
     before, after = _times(base), _times(change)
     spreads = {name: max(times) / min(times) - 1 for name, times in before.items()}
@@ -74,7 +74,7 @@ def _times(runs: Iterable[Run]) -> dict[str, list[float]]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows in Markdown; benchmarks that are not the same come first."""
+    """Return the rows in Markdown; benchmarks that have changed come first."""
     order = ["slower", "missing", "new", "faster", "same"]
     lines = [
         "| benchmark | base, us | change, us | change / base | noise | verdict |",
@@ -92,13 +92,15 @@ def _microseconds(seconds: float | None) -> str:
 
 
 def read(file: Path) -> Run:
-    """The least seconds of each benchmark in a file of pytest-benchmark."""
+    """Return the least seconds of each benchmark in a pytest-benchmark file."""
     document = json.loads(file.read_text("utf-8"))
     return {entry["name"]: entry["stats"]["min"] for entry in document["benchmarks"]}
 
 
 def measure(checkout: Path, file: Path) -> Run:
-    """Runs the benchmarks of a checkout against its own modules, and keeps the figures in file."""
+    """Run the benchmarks of a checkout against its own modules, and keep the
+    figures in ``file``.
+    """
     python, paths = sys.executable, {**os.environ, "PYTHONPATH": str(checkout / "python")}
     where = [python, "-c", "import hivecore; print(hivecore.__file__)"]
     imported = subprocess.check_output(where, cwd=checkout, env=paths, text=True).strip()
@@ -111,7 +113,7 @@ def measure(checkout: Path, file: Path) -> Run:
 
 
 def check_out(commit: str, folder: Path) -> Path:
-    """The commit's files in the folder, with compiled modules."""
+    """Check out a commit into the folder, and compile its modules."""
     if not folder.exists():
         subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
         add = ["git", "worktree", "add", "--quiet", "--detach", str(folder), commit]

@@ -41,7 +41,7 @@ def of_one_job(policy: str, items: int, share: float) -> float:
     epochs = [shuffle.order(epoch) for epoch in range(SKIPPED + COUNTED + 1)]
     capacity = round(share * items)
     if policy == "min":
-        # The last epoch only tells what is needed again.
+        # The last epoch only shows what is needed again.
         mask = np.zeros(items * len(epochs), dtype=bool)
         simulate("min", np.concatenate(epochs), capacity, out=mask)
         return float(mask[SKIPPED * items : -items].mean())
@@ -69,7 +69,7 @@ def of_several_jobs(jobs: int, items: int, share: float) -> dict[str, float]:
     return ratios
 
 
-def page(folder: Path, one: list[dict[str, Any]], several: list[dict[str, Any]]) -> None:
+def page(folder: Path, single: list[dict[str, Any]], several: list[dict[str, Any]]) -> None:
     lines = [
         "# Hit ratios under a new shuffle per epoch",
         "",
@@ -79,7 +79,7 @@ def page(folder: Path, one: list[dict[str, Any]], several: list[dict[str, Any]])
         "| policy | " + " | ".join(f"{share:.0%} cached" for share in SHARES) + " |",
         "| --- |" + " ---: |" * len(SHARES),
     ]
-    for row in one:
+    for row in single:
         cells = [
             f"{seen:.4f}" + (f" ({row['expected'][k]:.4f})" if row["expected"] else "")
             for k, seen in enumerate(row["simulated"])
@@ -93,10 +93,10 @@ def page(folder: Path, one: list[dict[str, Any]], several: list[dict[str, Any]])
     (folder / "caching_hit_ratios.md").write_text("\n".join(lines) + "\n")
 
 
-def plot(folder: Path, one: list[dict[str, Any]], items: int) -> None:
+def plot(folder: Path, single: list[dict[str, Any]], items: int) -> None:
     figure, axes = plt.subplots(figsize=(6, 4.5))
     fine = np.linspace(0.01, 0.99, 99)
-    for number, row in enumerate(one):
+    for number, row in enumerate(single):
         color = f"C{number}"
         if row["expected"]:
             closed = [expected_hit_ratio(row["policy"], share * items, items) for share in fine]
@@ -117,7 +117,7 @@ def plot(folder: Path, one: list[dict[str, Any]], items: int) -> None:
 def main() -> None:
     arguments = command_line(__doc__)
     items = 5_000 if arguments.smoke else 100_000
-    one: list[dict[str, Any]] = []
+    single: list[dict[str, Any]] = []
     for policy in POLICIES:
         seen = [of_one_job(policy, items, share) for share in SHARES]
         expected = []
@@ -125,7 +125,7 @@ def main() -> None:
             expected = [expected_hit_ratio(policy, share * items, items) for share in SHARES]
             if not arguments.smoke:
                 assert np.abs(np.subtract(seen, expected)).max() < BOUND, (policy, seen, expected)
-        one.append({"policy": policy, "simulated": seen, "expected": expected})
+        single.append({"policy": policy, "simulated": seen, "expected": expected})
         print(policy, *(f"{ratio:.4f}" for ratio in seen))
     several = []
     for jobs in (2, 4, 8):
@@ -134,9 +134,9 @@ def main() -> None:
             assert row["clairvoyant"] >= 0.9 * row["min"]
             several.append(row)
             print(f"{jobs} jobs", {name: round(value, 4) for name, value in row.items()})
-    save(arguments, "caching_hit_ratios", {"one job": one, "several jobs": several})
-    page(arguments.out, one, several)
-    plot(arguments.out, one, items)
+    save(arguments, "caching_hit_ratios", {"one job": single, "several jobs": several})
+    page(arguments.out, single, several)
+    plot(arguments.out, single, items)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def simulations(trace: Any, capacity: int, rounds: int, path: Path) -> dict[str,
         def run() -> None:
             hits[policy] = simulate(policy, trace, capacity)
 
-        # The allocator tidies up after the contender before at the first large request that comes.
+        # The allocator cleans up after the previous contender at the first large request.
         simulate(policy, trace[:1000], capacity)
         return cpu_seconds(run) / millions
 
@@ -157,7 +157,7 @@ def kinds_of_ids(items: int, rounds: int, path: Path) -> dict[str, float]:
 
 
 def twins(trace: Any, capacity: int) -> dict[str, float]:
-    """On a small trace: some of the twins are quadratic."""
+    """Time the twins on a small trace, as some are quadratic."""
     figures = {}
     listed, millions = trace.tolist(), len(trace) / 1e6
     out = np.empty(len(trace), dtype=bool)
@@ -267,7 +267,7 @@ def shuffles(items: int, rounds: int) -> dict[str, float]:
     rng = np.random.default_rng(3)
     everything = np.arange(items)
     some = list(range(0, items, max(1, items // 2000)))
-    found: list[int] = []
+    results: list[int] = []
 
     def per_item(task: Callable[[], Any], count: int = items) -> Callable[[], float]:
         return lambda: 1e9 * cpu_seconds(task) / count
@@ -280,12 +280,12 @@ def shuffles(items: int, rounds: int) -> dict[str, float]:
             "position of an array": per_item(lambda: shuffle.position(5, everything)),
             "item, one by one": per_item(lambda: [shuffle.item(5, p) for p in some], len(some)),
             "item, twin": per_item(
-                lambda: found.__setitem__(slice(None), [twin.item(5, p) for p in some]), len(some)
+                lambda: results.__setitem__(slice(None), [twin.item(5, p) for p in some]), len(some)
             ),
         },
         rounds,
     )
-    assert found == shuffle.order(5)[some].tolist()
+    assert results == shuffle.order(5)[some].tolist()
     figures["numpy / order"] = figures["numpy permutation"] / figures["order"]
     return figures
 
@@ -316,8 +316,8 @@ def clairvoyant(items: int, rounds: int) -> dict[str, float]:
     small = 60
     cache, twin = ClairvoyantCache(small // 4, [small]), ClairvoyantTwin(small // 4, [small])
     for job in range(4):
-        for one in (cache, twin):
-            one.attach(job, 0, job, 1.0, job / 4)
+        for entry in (cache, twin):
+            entry.attach(job, 0, job, 1.0, job / 4)
     answers: list[int] = []
     turns = [job for _ in range(2 * small) for job in range(4)]
     seconds = cpu_seconds(lambda: answers.extend(sum(twin.access(job)) for job in turns))

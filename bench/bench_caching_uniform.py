@@ -4,9 +4,9 @@
 
 batches   epochs of shuffled ids (int64 unless named) in one batch each, by a cache of a quarter of
           the dataset. "NumPy bitmap" is `count_nonzero(bitmap[ids])` on a warm bool array: it keeps
-          no quota, no bytes, and does not know who has read what. "job" is UniformCache with the
+          no quota, no bytes and no record of the jobs' reads. "job" is UniformCache with the
           unread items of a job, "no job" without; "mask" also tells which reads hit; "sized" has
-          an item size for each item. "filling" is the first epoch: everybody starts empty.
+          an item size for each item. "filling" is the first epoch, from an empty cache.
 loaders   the same in batches of 256 ids
 singles   one call per read: shuffled epochs of a small dataset, through Python, the loop included;
           "net" is less the cost of an empty loop. A hit is looked up, a miss is stored if it fits.
@@ -36,7 +36,7 @@ Figures = dict[str, float]
 
 
 def uniform(items: int, kept: int, job: bool = True, sizes: Any = None, kind: Any = None) -> Any:
-    """A cache with room for `kept` items on average, and a job."""
+    """Return a cache with room for `kept` items on average, and a job."""
     cache = (kind or UniformCache)(10 * SIZE * items)
     size = SIZE if sizes is None else None
     cache.add_dataset("d", items, size, sizes=sizes, quota=SIZE * kept)
@@ -46,7 +46,7 @@ def uniform(items: int, kept: int, job: bool = True, sizes: Any = None, kind: An
 
 
 class Bitmap:
-    """What one writes with NumPy: no accounts but the number of free places."""
+    """A typical NumPy solution, which only counts free places."""
 
     def __init__(self, items: int, kept: int) -> None:
         self.cached = np.zeros(items, dtype=bool)
@@ -64,7 +64,7 @@ class Bitmap:
 
 
 class Turns:
-    """Contenders that read the same epochs, each round the next, and note their hits."""
+    """Contenders that take turns reading the same epochs, and count their hits."""
 
     def __init__(self, epochs: Sequence[Any]) -> None:
         self.epochs = epochs
@@ -78,7 +78,7 @@ class Turns:
             epoch = self.epochs[len(hits) % len(self.epochs)]
             answer: list[int] = []
             if isinstance(epoch, np.ndarray):
-                epoch.sum()  # into the processor's caches, for whoever is the first of the round
+                epoch.sum()  # load the epoch into the processor's caches for the first contender
             seconds = cpu_seconds(lambda: answer.append(read(epoch)))
             hits.append(int(answer[0]))
             return 1e9 * seconds / len(epoch)
@@ -103,7 +103,7 @@ def in_pieces(read: Callable[[Any], int], length: int) -> Callable[[Any], int]:
 
 
 def warm_caches(items: int, kept: int, ids: Any) -> dict[str, Any]:
-    """Caches after a first epoch in the order of `ids`, all with the same items."""
+    """Return caches after a first epoch in the order of `ids`, all with the same items."""
     caches = {
         "NumPy bitmap": Bitmap(items, kept),
         "job": uniform(items, kept),
@@ -161,7 +161,7 @@ def filling(items: int, rounds: int) -> Figures:
     spare: dict[str, Any] = {}
 
     def fresh(name: str, make: Callable[[], Any], read: Callable[[Any, Any], int]) -> None:
-        """Each round has a new cache, made before the clock runs."""
+        """Give each round a new cache, created outside the measured time."""
 
         def prepared() -> float:
             spare[name] = make()
@@ -187,7 +187,7 @@ def filling(items: int, rounds: int) -> Figures:
 
 
 def through(cache: Any) -> Callable[[Any], int]:
-    """Reads through a mapping as a cache is used: look up, and store what is not there."""
+    """Read through a mapping as a cache is used: look up, and store a missing item."""
 
     def read(ids: Any) -> int:
         hits = 0
@@ -309,7 +309,7 @@ def singles(items: int, rounds: int) -> Figures:
     answers = list(same.hits.values())
     assert all(answer == answers[0] for answer in answers)
     assert answers[0][1:] == [kept] * (rounds - 1)
-    # LRU is LRU; and no policy has more hits than the uniform one on whole epochs.
+    # All LRU caches agree; on whole epochs no policy has more hits than the uniform cache.
     lru = [
         others.hits[n] for n in ("functools.lru_cache", "OrderedDict, LRU", "cachetools.LRUCache")
     ]
@@ -319,7 +319,7 @@ def singles(items: int, rounds: int) -> Figures:
 
 
 def compared(figures: Figures, ours: list[str]) -> Figures:
-    """Each peer's time over ours, gross and less the loop."""
+    """Return each peer's time divided by ours, gross and without the loop."""
     ratios = {}
     for own in ours:
         for peer in ("functools.lru_cache", "cachetools.LRUCache"):
@@ -330,7 +330,7 @@ def compared(figures: Figures, ours: list[str]) -> Figures:
 
 
 def lookups(items: int, rounds: int) -> Figures:
-    """Everything is cached: reads of what is there."""
+    """Time reads of items that are all cached."""
     rng = np.random.default_rng(3)
     epochs = [rng.integers(0, items, 20 * items).tolist() for _ in range(3)]
     turns = Turns(epochs)
@@ -383,7 +383,7 @@ def lookups(items: int, rounds: int) -> Figures:
 
 
 def traced(make: Callable[[], Any]) -> int:
-    """Bytes that Python allocates for what `make` makes."""
+    """Return the bytes that Python allocates for the result of `make`."""
     tracemalloc.start()
     try:
         kept = make()

@@ -136,7 +136,7 @@ class Filled:
 
 
 def timed(task: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Nanoseconds: median and 99th percentile of single calls."""
+    """Return median and 99th percentile of single calls in nanoseconds."""
     times = []
     for _ in range(rounds):
         start = perf_counter_ns()
@@ -158,7 +158,7 @@ def node_events(filled: Filled, rounds: int) -> dict[str, float]:
 
 
 def recovery(racks: int) -> dict[str, float]:
-    """Groups of 8 GPUs, half of what the tenants own at most, into a fresh cluster."""
+    """Recover groups of 8 GPUs, at most half of what the tenants own, into a new cluster."""
     cluster, records = cluster_of(racks), []
     for i in range(min(2048, racks * 4)):
         group = AffinityGroup(f"g{i}", TENANTS[i % 4], [(1, 8)])
@@ -178,10 +178,10 @@ def recovery(racks: int) -> dict[str, float]:
 
 
 def waiting(racks: int, rounds: int) -> dict[str, float]:
-    """One node more than a tenant owns, all of whose nodes are in use."""
+    """Ask for one node more than a tenant owns, with all of its nodes in use."""
     cluster = cluster_of(racks)
     pods = 4096
-    while pods:  # gangs, so that it is full soon
+    while pods:  # gangs fill it quickly
         name = f"full{len(cluster.groups())}"
         decision = cluster.schedule(AffinityGroup(name, "A", [(pods, 8)]))
         if decision.outcome == "bind":
@@ -194,7 +194,7 @@ def waiting(racks: int, rounds: int) -> dict[str, float]:
 
 
 def document(racks: int) -> str:
-    """The cluster as HiveD's configuration."""
+    """Return the cluster as a HiveD configuration."""
     types = "\n".join(
         f"    {LEVELS[i + 1]}: {{childCellType: {LEVELS[i]}, childCellNumber: {FANOUTS[i]}"
         f"{', isNodeLevel: true' if LEVELS[i + 1] == 'node' else ''}}}"
@@ -228,7 +228,7 @@ def start(racks: int, rounds: int) -> dict[str, float]:
 
 
 def suggested(racks: int, rounds: int) -> dict[str, float]:
-    """Nanoseconds that the suggestion of nodes adds to a decision."""
+    """Return the nanoseconds that a suggestion of nodes adds to a decision."""
     import io
 
     scheduler = HivedScheduler(io.StringIO(document(racks)))
@@ -280,7 +280,7 @@ def measure(racks: int, samples: int) -> dict[str, Any]:
 
 
 def against_twin(racks: int, samples: int) -> dict[str, Any]:
-    """The same calls of the same class over kernel and pure-Python core, to the same state."""
+    """Compare kernel and pure-Python core in the same calls, up to equal states."""
     ours = Filled(racks)
     kernel = ours.churn(ours.small, samples)
     with on_the_twin():

@@ -27,7 +27,7 @@ from typing import Any
 import bench_scheduler
 from bench_cell_cluster import Filled
 from bench_queues import filled
-from bench_queues import made as queued
+from bench_queues import new_jobs as queued
 from bench_quotas import DIMENSIONS, Forest, percentiles
 from bench_topology import SLOTS, labels_of, network_of
 from harness import command_line, save
@@ -115,7 +115,7 @@ def start_and_end(scheduler: Any, tenant: str, quota: str) -> Life:
 
 
 def scheduler(gpus: int) -> Life:
-    whole = bench_scheduler.made(gpus // 8)
+    whole = bench_scheduler.new_scheduler(gpus // 8)
     # Tenants of a small cluster are nearly full at two thirds.
     bench_scheduler.fill(whole, gpus * (1 if gpus < 8192 else 2) // 3)
     return start_and_end(whole, "t0", "t0/0")
@@ -143,7 +143,7 @@ def waiting_in_quotas(jobs: int) -> Life:
 
 def waiting_in_scheduler(jobs: int) -> Life:
     """All wait for cells of their tenants, which are in use; those of the last tenant are idle."""
-    whole, tenants = bench_scheduler.made(1024), bench_scheduler.TENANTS - 1
+    whole, tenants = bench_scheduler.new_scheduler(1024), bench_scheduler.TENANTS - 1
     for i in range(tenants):
         name = f"t{i}"
         job = Job(f"full{i}", name, [Role("worker", 128, gpus=8)], quota=f"{name}/0")
@@ -160,7 +160,7 @@ def waiting_in_scheduler(jobs: int) -> Life:
 
 
 CURVES: dict[str, dict[str, Callable[[int], Life]]] = {
-    "GPUs": {one.__name__: one for one in (cells, devices, topology, quotas, scheduler)},
+    "GPUs": {entry.__name__: entry for entry in (cells, devices, topology, quotas, scheduler)},
     "jobs": {
         "queues": waiting_in_queues,
         "quotas": waiting_in_quotas,
@@ -192,12 +192,12 @@ def curve(axis: str, part: str, sizes: list[int], samples: int) -> list[dict[str
     points = []
     for size in sizes:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            found = process.submit(point, axis, part, size, samples).result()
-        points.append(found)
+            result = process.submit(point, axis, part, size, samples).result()
+        points.append(result)
         print(
-            f"{part:10} {size:9,} {axis}: {1e6 * found['p50']:8.1f} us (p99 "
-            f"{1e6 * found['p99']:,.0f}), {found['bytes each']:8,.0f} bytes each, built in "
-            f"{found['built']:.1f} s",
+            f"{part:10} {size:9,} {axis}: {1e6 * result['p50']:8.1f} us (p99 "
+            f"{1e6 * result['p99']:,.0f}), {result['bytes each']:8,.0f} bytes each, built in "
+            f"{result['built']:.1f} s",
             flush=True,
         )
     return points

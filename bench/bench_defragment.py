@@ -1,11 +1,11 @@
-"""What it brings to move running jobs every hour, and to choose victims that leave whole nodes.
+"""The benefit of moving running jobs every hour, and of victims that free whole nodes.
 
     python bench/bench_defragment.py [--smoke] [--out DIR]
 
 The jobs of a cluster of Microsoft ITP on nodes of 8 GPUs, as one tenant: a job of more than 8 GPUs
-is a gang with pods of 8, the others have a pod in one node. A move stops a job for two minutes, and
-it loses nothing else. Where jobs are evicted, three of four are opportunistic, and a job that was
-evicted begins again.
+is a gang with pods of 8, others have a pod on one node. A move stops a job for two minutes, without
+further loss. Where jobs are evicted, three of four are opportunistic, and an evicted job starts
+over.
 
 fragments       the idle GPUs that are not in wholly idle nodes, of all GPUs, a mean over time
 wait            until the first start; where jobs are evicted, until the run that is completed
@@ -27,7 +27,7 @@ HOUR, GPUS, RESTART = 3600.0, 8, 120.0
 
 
 class Restarts:
-    """A world in which a job that moves stands still for a while."""
+    """A world in which a moved job pauses for a while."""
 
     def __init__(self) -> None:
         self.until: dict[str, float] = {}
@@ -56,7 +56,7 @@ class Restarts:
 
 
 def run(trace: Any, nodes: int, every: float, evicts: bool, goal: Fragments | None) -> Any:
-    """:param every: seconds between calls of `defragment`; inf: it is never called."""
+    """:param every: seconds between calls of `defragment`, or inf."""
     network = NetworkTopology([], {f"n{i}": {} for i in range(nodes)})
     for node in network.nodes:
         network.set_free(node, {"gpu": GPUS})

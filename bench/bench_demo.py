@@ -1,12 +1,12 @@
-"""What each part of a scheduler brings, where there is more and less to be had.
+"""What each part of a scheduler gains, under easy and hard conditions.
 
     python bench/bench_demo.py [--smoke] [--out DIR]
 
 The jobs are those of `hivecore demo`, and the same with other loads and another bandwidth of remote
 IO, each with three seeds (the first one is the demo's). Figures are those of the simulated jobs.
 
-Seconds: what the demo's simulations take, CPU time of one process, and until all are done where
-each processor takes one at a time, start of the processes included.
+Seconds: CPU time of the demo's simulations in one process, and wall time with one simulation at a
+time on each processor, including the start of processes.
 """
 
 import os
@@ -33,41 +33,44 @@ SETTINGS = {
 
 
 def measure(setting: str, terms: Terms) -> list[dict[str, Any]]:
-    made = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
-    demo = run_demo(made, terms.cache_gb, terms.bandwidth_mbps)
+    trace = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
+    demo = run_demo(trace, terms.cache_gb, terms.bandwidth_mbps)
     rows = []
     for name in demo.runs:
-        one = demo_figures(demo, name)
-        rows.append({"setting": setting, "seed": terms.seed, "configuration": name, **asdict(one)})
+        figures = demo_figures(demo, name)
+        rows.append(
+            {"setting": setting, "seed": terms.seed, "configuration": name, **asdict(figures)}
+        )
         print(
-            f"{setting:26} seed {terms.seed} {name:10} {one.mean_completion / 60:6,.0f} min, "
-            f"queueing {one.mean_queueing / 60:6,.0f} min, useful work {one.utilisation:.1%}, "
-            f"{one.later:4,} start later, {one.ends_later:4,} end later than alone",
+            f"{setting:26} seed {terms.seed} {name:10} {figures.mean_completion / 60:6,.0f} min, "
+            f"queueing {figures.mean_queueing / 60:6,.0f} min, "
+            f"useful work {figures.utilisation:.1%}, "
+            f"{figures.later:4,} start later, {figures.ends_later:4,} end later than alone",
             flush=True,
         )
     return rows
 
 
 def seconds(terms: Terms, processes: int) -> dict[str, float]:
-    made = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
-    run = partial(run_demo, made, terms.cache_gb, terms.bandwidth_mbps)
+    trace = generate_tenants(terms.jobs, terms.seed, terms.load, terms.days)
+    run = partial(run_demo, trace, terms.cache_gb, terms.bandwidth_mbps)
     alone = cpu_seconds(run)
     begin = perf_counter()
     with workers(processes):
         run()
-    found = {"cpu": alone, "wall": perf_counter() - begin, "processes": processes}
-    print(f"seconds: {alone:.1f} of CPU, {found['wall']:.1f} in {processes} processes")
-    return found
+    results = {"cpu": alone, "wall": perf_counter() - begin, "processes": processes}
+    print(f"seconds: {alone:.1f} of CPU, {results['wall']:.1f} in {processes} processes")
+    return results
 
 
 if __name__ == "__main__":
     arguments = command_line(__doc__)
-    found = []
+    configurations = []
     small = {"jobs": 100, "days": 0.1} if arguments.smoke else {}
     processes = min(2, os.cpu_count() or 1)
     times = seconds(replace(DEMO, **small), processes)
     with workers(processes):
         for setting, terms in SETTINGS.items():
             for seed in range(1 if arguments.smoke else 3):
-                found += measure(setting, replace(terms, seed=seed, **small))
-    save(arguments, "demo", {"configurations": found, "seconds": times})
+                configurations += measure(setting, replace(terms, seed=seed, **small))
+    save(arguments, "demo", {"configurations": configurations, "seconds": times})

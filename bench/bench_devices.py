@@ -82,8 +82,8 @@ class Cluster:
             for nic in range(4):
                 if rng.random() < 0.4:
                     share = rng.choice((100, rng.randint(1, 90)))
-                    one = VirtualFunction(f"{nic:03}:{rng.randrange(FUNCTIONS):03}")
-                    held.append(DeviceAllocation("rdma", nic, {"share": share}, one))
+                    entry = VirtualFunction(f"{nic:03}:{rng.randrange(FUNCTIONS):03}")
+                    held.append(DeviceAllocation("rdma", nic, {"share": share}, entry))
                     nics[node, nic] -= share
                     functions[node, nic] -= 1
             self.ours.recover(f"owner{node}", name, held)
@@ -92,8 +92,13 @@ class Cluster:
     def twin(self, node: int) -> NodeState:
         state = NodeState(self.inventory)
         charges = tuple(
-            Charge(one.type, one.minor, dict(one.amounts), one.function and one.function.bus_id)
-            for one in self.ours.allocations(f"owner{node}")
+            Charge(
+                allocation.type,
+                allocation.minor,
+                dict(allocation.amounts),
+                allocation.function and allocation.function.bus_id,
+            )
+            for allocation in self.ours.allocations(f"owner{node}")
         )
         state.charge("owner", charges)
         return state
@@ -156,12 +161,12 @@ def filter_figures(nodes: int, sampled: int, rounds: int) -> dict[str, Any]:
 
         seconds = take_turns({"kernel": fresh, "again": again, "numpy": arrays}, rounds)
         seconds["twin"] = twins()
-        found = answers["ours"]
+        result = answers["ours"]
         fits, scores = answers["numpy"]
-        assert (found.fits == fits).all()
-        assert (found.scores[fits] == scores[fits]).all()
+        assert (result.fits == fits).all()
+        assert (result.scores[fits] == scores[fits]).all()
         assert answers["twin"] == [
-            int(found.scores[node]) if found.fits[node] else None for node in range(sampled)
+            int(result.scores[node]) if result.fits[node] else None for node in range(sampled)
         ]
         figures[name] = {"seconds": seconds, "fits": float(fits.mean())}
     return figures
@@ -213,19 +218,19 @@ def gang_figures(nodes: int, rounds: int) -> dict[str, Any]:
     def whole() -> float:
         def run() -> None:
             decisions = cluster.schedule_many(gang)
-            assert all(one.outcome == "bind" for one in decisions)
+            assert all(decision.outcome == "bind" for decision in decisions)
             cluster.commit_many(decisions)
 
         seconds = cpu_seconds(run)
-        for one in gang:
-            cluster.release(one.name)
+        for entry in gang:
+            cluster.release(entry.name)
         return seconds
 
     return {"nodes": nodes, **take_turns({"decide": decide, "decide and commit": whole}, rounds)}
 
 
 def curve_figures(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
-    found = []
+    results = []
     request = DeviceRequest(
         "new", gpus=1, nics=1, nic_percent=1, joint=("gpu", "rdma"), same_pcie=True
     )
@@ -241,8 +246,8 @@ def curve_figures(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
 
             def run() -> None:
                 for i in range(200):
-                    one = request.replace(name=f"pod{i}")
-                    cluster.commit(cluster.schedule(one))
+                    entry = request.replace(name=f"pod{i}")
+                    cluster.commit(cluster.schedule(entry))
 
             seconds = cpu_seconds(run) / 200
             for i in range(200):
@@ -250,8 +255,8 @@ def curve_figures(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
             return seconds
 
         figures = take_turns({"filter": fresh, "schedule and commit": repeated}, rounds)
-        found.append({"nodes": nodes, **figures})
-    return found
+        results.append({"nodes": nodes, **figures})
+    return results
 
 
 def sharing_figures(nodes: int, pods: int) -> dict[str, Any]:
@@ -260,15 +265,15 @@ def sharing_figures(nodes: int, pods: int) -> dict[str, Any]:
     rng = Random(3)
     kinds = [DeviceRequest("x", gpus=1, memory=size) for size in (1000, 2000, 4069, 8138)]
     for number in range(4 * nodes):
-        one = rng.choice(kinds).replace(name=f"first{number}")
-        cluster.allocate(one, f"n{rng.randrange(nodes)}")
+        entry = rng.choice(kinds).replace(name=f"first{number}")
+        cluster.allocate(entry, f"n{rng.randrange(nodes)}")
     for kind in kinds:
         cluster.schedule(kind)
     both = []
     for number in range(pods):
-        one = rng.choice(kinds).replace(name=f"pod{number}")
+        entry = rng.choice(kinds).replace(name=f"pod{number}")
         begin = perf_counter()
-        decision = cluster.schedule(one)
+        decision = cluster.schedule(entry)
         cluster.commit(decision)
         both.append(perf_counter() - begin)
     listed = cpu_seconds(lambda: cluster.filter(kinds[0]))
@@ -399,14 +404,14 @@ def joint_machine(gpus: int, nics: tuple[int, ...]) -> NodeDevices:
 
 def is_possible(inventory: NodeDevices, busy: set[tuple[str, int]], count: int) -> bool:
     """Whether some idle GPUs have an idle NIC on each of their switches: all sets are tried."""
-    idle = [one for one in inventory.devices if (one.type, one.minor) not in busy]
-    gpus = [one.pcie for one in idle if one.type == "gpu"]
-    nics = {one.pcie for one in idle if one.type == "rdma"}
+    idle = [device for device in inventory.devices if (device.type, device.minor) not in busy]
+    gpus = [entry.pcie for entry in idle if entry.type == "gpu"]
+    nics = {entry.pcie for entry in idle if entry.type == "rdma"}
     return any(set(chosen) <= nics for chosen in itertools.combinations(gpus, count))
 
 
 def joint_figures(states: int) -> list[dict[str, Any]]:
-    found = []
+    results = []
     for (name, (gpus, nics)), load in itertools.product(SHAPES.items(), (0.15, 0.40)):
         inventory = joint_machine(gpus, nics)
         for count in (1, 2, 4):
@@ -418,16 +423,16 @@ def joint_figures(states: int) -> list[dict[str, Any]]:
             for _ in range(states):
                 charges = [
                     Charge(
-                        one.type,
-                        one.minor,
+                        device.type,
+                        device.minor,
                         {"core": 100, "memory_ratio": 100, "memory": SIZE}
-                        if one.type == "gpu"
+                        if device.type == "gpu"
                         else {"share": 100},
                     )
-                    for one in inventory.devices
-                    if rng.random() < (0.40 if one.type == "gpu" else load)
+                    for device in inventory.devices
+                    if rng.random() < (0.40 if device.type == "gpu" else load)
                 ]
-                busy = {(one.type, one.minor) for one in charges}
+                busy = {(charge.type, charge.minor) for charge in charges}
                 if not is_possible(inventory, busy, count):
                     continue
                 possible += 1
@@ -437,18 +442,22 @@ def joint_figures(states: int) -> list[dict[str, Any]]:
                 cluster = DeviceCluster({"n": inventory})
                 held = [
                     DeviceAllocation(
-                        one.type,
-                        one.minor,
-                        {key: one.amounts[key] for key in one.amounts if key != "memory_ratio"},
+                        charge.type,
+                        charge.minor,
+                        {
+                            key: charge.amounts[key]
+                            for key in charge.amounts
+                            if key != "memory_ratio"
+                        },
                     )
-                    for one in charges
+                    for charge in charges
                 ]
                 cluster.recover("others", "n", held)
                 decision = cluster.schedule(request)
                 if decision.outcome == "bind":
                     decision.verify(inventory, held)
                     ours += 1
-            found.append(
+            results.append(
                 {
                     "machine": name,
                     "NICs busy": load,
@@ -458,7 +467,7 @@ def joint_figures(states: int) -> list[dict[str, Any]]:
                     "missed by greedy": possible - greedy,
                 }
             )
-    return found
+    return results
 
 
 def main() -> None:

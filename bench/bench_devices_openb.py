@@ -114,17 +114,17 @@ def whole_command(policy: str) -> float:
     return hivecore_seconds("replay", "pods", *files, "--policy", policy, "--seeds", 1)
 
 
-def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) -> float:
+def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, wanted: int) -> float:
     """CPU seconds in which the twin places a pod, the mean of so many of a replay's arrivals."""
     twin = SharedCluster.of(nodes.select(run.order), pods, run.policy, run.seed)
     places = np.where(run.node >= 0, np.argsort(run.order)[run.node], -1).tolist()
-    chosen = set(np.linspace(0, len(places) - 1, asked).astype(int).tolist())
+    chosen = set(np.linspace(0, len(places) - 1, wanted).astype(int).tolist())
     seconds = 0.0
     for arrival, (row, place) in enumerate(zip(run.rows.tolist(), places, strict=True)):
         if arrival in chosen:
-            found = []
-            seconds += cpu_seconds(lambda: found.append(twin.find(arrival, row)))  # noqa: B023
-            node = -1 if found[0] is None else found[0].node
+            results = []
+            seconds += cpu_seconds(lambda: results.append(twin.find(arrival, row)))  # noqa: B023
+            node = -1 if results[0] is None else results[0].node
             if node != place:
                 raise AssertionError(f"arrival {arrival}: {place}, but the twin says {node}")
         if place >= 0:
@@ -133,8 +133,8 @@ def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) 
 
 
 def draw(runs: list[DeviceReplay], reported: Any, folder: Path) -> None:
-    with TemporaryDirectory() as made:
-        for path in devices_report(runs, reported).save_pictures(made):
+    with TemporaryDirectory() as built:
+        for path in devices_report(runs, reported).save_pictures(built):
             save_picture(path, folder / f"devices_openb_{path.name}")
 
 
@@ -145,7 +145,7 @@ def main() -> int:
         print(f"{OPENB} is not here: nothing is measured", file=sys.stderr)
         return 0
     nodes, lists = inputs(smoke)
-    seeds, rounds, asked = (2, 1, 5) if smoke else (10, 5, 30)
+    seeds, rounds, wanted = (2, 1, 5) if smoke else (10, 5, 30)
     times, rows = [], []
     curves: dict[str, list[float]] = {}
     drawn: list[DeviceReplay] = []
@@ -159,7 +159,7 @@ def main() -> int:
                 replay = partial(replay_devices, nodes, pods, policy, 0)
                 by_hand, quotas = ByHand(runs[0], nodes, pods), WithQuotas(runs[0], nodes, pods)
                 tasks = {"replay": replay, "by hand": by_hand, "quotas": quotas}
-                contenders = {task: partial(cpu_seconds, one) for task, one in tasks.items()}
+                contenders = {task: partial(cpu_seconds, each) for task, each in tasks.items()}
                 if not smoke:
                     contenders["whole"] = partial(whole_command, policy)
                 taken = take_turns(contenders, rounds)
@@ -174,7 +174,7 @@ def main() -> int:
                         "orders": seconds,
                         "arrivals": pods_come,
                         "per pod": once / pods_come,
-                        "twin": twin_seconds(runs[0], nodes, pods, asked),
+                        "twin": twin_seconds(runs[0], nodes, pods, wanted),
                     }
                 )
                 print(

@@ -70,8 +70,8 @@ def twin_seconds(slices: list[Any], claim: Any) -> float | None:
 
 
 def milp_seconds(slices: list[Any], claim: Any, is_served: bool) -> float | None:
-    pools = gather_pools([ResourceSlice.of(one) for one in slices], Node("n1"), EVERY_GATE)
-    devices = [one for pool in pools for one in pool.devices]
+    pools = gather_pools([ResourceSlice.of(part) for part in slices], Node("n1"), EVERY_GATE)
+    devices = [device for pool in pools for device in pool.devices]
     sets = {name: of for pool in pools for name, of in pool.counter_sets.items()}
     answers: list[bool | None] = []
     seconds = cpu_seconds(

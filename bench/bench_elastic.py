@@ -1,9 +1,9 @@
-"""What it brings to place only failed pods again, and to let jobs grow and shrink.
+"""The benefit of replacing only failed pods, and of jobs that grow and shrink.
 
     python bench/bench_elastic.py [--smoke] [--out DIR]
 
 The jobs of clusters of Microsoft ITP on nodes of 8 GPUs in racks of 10, as one tenant: a job of
-more than 8 GPUs is a gang with pods of 8 in one rack, the others have a pod in one node. Events are
+more than 8 GPUs is a gang with pods of 8 in one rack, others have a pod on one node. Events are
 simulated, and a decision follows each.
 
 Failures: each node fails after a random time (exponential, the same for all ways), and is repaired
@@ -11,7 +11,7 @@ after 12 hours. A job that loses a pod loses 30 minutes of work, and makes no pr
 its pods run again; that time is the stall, counted for gangs.
 
 Elastic: jobs of several pods start with half of them and grow to twice as many; their speed is
-proportional to their pods to a power, 1 if they scale perfectly. Small jobs are rigid.
+proportional to a power of the number of pods, 1 if they scale perfectly. Small jobs are rigid.
 """
 
 import heapq
@@ -43,7 +43,7 @@ WAYS = (
 
 
 class World:
-    """A cluster of racks whose jobs progress while all of their least pods run."""
+    """A cluster of racks whose jobs progress while their minimum of pods runs."""
 
     def __init__(self, nodes: int, power: float = 1.0) -> None:
         self.names = [f"n{i}" for i in range(nodes)]
@@ -81,7 +81,9 @@ class World:
                 continue
             touched = getattr(self, kind)(what, now)
             actions = self.scheduler.decide(now)
-            self.follow(touched | {one.job for one in actions if hasattr(one, "job")}, actions, now)
+            self.follow(
+                touched | {action.job for action in actions if hasattr(action, "job")}, actions, now
+            )
 
     def come(self, job: Job, now: float) -> set[str]:
         self.came[job.name] = now
@@ -115,13 +117,13 @@ class World:
         return set()
 
     def progress(self, name: str, now: float) -> None:
-        """Count the work since the speed was last set."""
+        """Count the work since the last change of speed."""
         if name in self.seen:
             self.left[name] -= self.speed[name] * (now - self.seen[name])
             self.seen[name] = now
 
     def follow(self, names: set[str], actions: list[Action], now: float) -> None:
-        self.said.update(type(one).__name__ for one in actions)
+        self.said.update(type(action).__name__ for action in actions)
         for name in sorted(names):
             if name not in self.scheduler:
                 continue
@@ -163,7 +165,7 @@ def _pod(name: str) -> tuple[str, int]:
 
 
 def jobs_of(trace: Any, on_failure: str = "job", spares: int = 0, elastic: bool = False) -> Any:
-    made = []
+    items = []
     for i, gpus in enumerate(trace.gpus.tolist()):
         pods = -(-gpus // GPUS)
         many: dict[str, Any] = {}
@@ -175,8 +177,8 @@ def jobs_of(trace: Any, on_failure: str = "job", spares: int = 0, elastic: bool 
         where = Where(must="rack") if pods > 1 else Where()
         how = on_failure if pods > 1 else "job"
         job = Job(f"j{i}", "all", [role], where=where, on_failure=how)
-        made.append((float(trace.submit[i]), float(trace.duration[i]), job))
-    return made
+        items.append((float(trace.submit[i]), float(trace.duration[i]), job))
+    return items
 
 
 def failures(world: World, seed: int, until: float) -> None:

@@ -1,30 +1,30 @@
-"""Whom guaranteed work evicts, and how well nodes are packed, beside HiveD's own decisions.
+"""Which jobs guaranteed work evicts, and how well nodes are packed, compared with HiveD.
 
     python bench/bench_evictions.py [--smoke] [--out DIR]
 
-churn      1,024 GPUs, four tenants that own all of them as rows, racks and nodes; groups come, a
-           part of them opportunistic, and while more than the load is in use a random one ends;
-           victims leave and the group is asked again. How many of the guaranteed groups evicted
-           somebody, and how many groups and GPUs were evicted, for each way to weigh evictions
+churn      1,024 GPUs, four tenants that own all of them as rows, racks and nodes; groups come, some
+           of them opportunistic, and while the load is exceeded a random group ends; victims leave
+           and the group is retried. How many guaranteed groups evict others, and how many groups
+           and GPUs are evicted, for each way to weigh evictions
 filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
 packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
-           gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
+           gang of 8 pods of 8 GPUs, after many groups: partly used nodes, racks per gang
 mixed      pods of 1 to 8 GPUs and some gangs fill clusters whose tenants own racks, nodes and half
-           nodes: nodes partly used when two thirds of the GPUs are in use, and how many are in use
-           when as many have been asked for as there are
-preemption the churn with three priorities, and with lazy groups among them: how many of those who
-           are asked again when their victims have gone name others
-waiting    small clusters with bad, excluded and half used nodes, every answer held against all ways
-           there are: groups that wait though they fit, and that evict although they want the least
-           evictions and fit without
-lending    five clusters of Microsoft ITP as five tenants of one, waiting jobs run on idle cells
-           and are evicted by those who own them (skipped where the trace is absent; --smoke: a
-           generated one): runs evicted, their GPU-hours, delays, and how many jobs start later than
-           they do without lending, where each tenant is alone
+           nodes: partly used nodes at two thirds of the GPUs, and GPUs in use when as many have
+           been requested as there are
+preemption the churn with three priorities, and with lazy groups: how many groups name further
+           victims when they are retried after their victims have left
+waiting    small clusters with bad, excluded and partly used nodes, compared with all possible
+           answers: groups that wait although they fit, and groups that evict although they fit
+           without evictions and want the fewest
+lending    five clusters of Microsoft ITP as five tenants of one; waiting jobs run on idle cells,
+           from which their owners evict them (skipped without the trace; --smoke: a generated
+           trace): evicted runs, their GPU-hours, delays, and jobs that start later than in private
+           clusters without lending
 
-Decisions are deterministic: the figures are the same on every machine. Those of HiveD are of its
-own Go code (microsoft/hivedscheduler, commit 66f26ac), asked the same in another run, phase
-"Filtering"; it names the victims of one node at a time, so it is asked again until it binds.
+Decisions are deterministic, so the figures are the same on every machine. HiveD's figures are from
+its Go code (microsoft/hivedscheduler, commit 66f26ac) with the same requests in another run, phase
+"Filtering"; it names the victims of one node at a time, so it is called until it binds.
 """
 
 import sys
@@ -109,31 +109,31 @@ def filling(racks: int) -> dict[str, Any]:
 
 
 def packing(racks: int, seeds: int, requests: int) -> dict[str, Any]:
-    found = []
+    results = []
     for seed in range(seeds):
         traffic = Traffic(CellCluster(large_cluster(racks)), seed, 0.0, gangs=0.02)
         traffic.churn(2 / 3, requests)
-        found.append(traffic.packing())
-    means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+        results.append(traffic.packing())
+    means = {name: float(np.mean([each[name] for each in results])) for name in results[0]}
     return {"gpus": racks * 128, "seeds": seeds, "requests": requests, **means}
 
 
 def mixture(racks: int, seeds: int) -> dict[str, float]:
-    found = [mixed(racks, seed) for seed in range(seeds)]
+    results = [mixed(racks, seed) for seed in range(seeds)]
     return {"seeds": seeds} | {
-        name: float(np.mean([each[name] for each in found])) for name in found[0]
+        name: float(np.mean([each[name] for each in results])) for name in results[0]
     }
 
 
 def preemption(lazy: float, seeds: int, requests: int) -> dict[str, Any]:
-    asked = second = 0
+    wanted = second = 0
     for seed in range(seeds):
         cluster = CellCluster(small_cluster())
         traffic = Traffic(cluster, seed, SHARES[seed % 2], priorities=3, lazy=lazy)
         tally = traffic.churn((0.66, 0.8, 0.95, 0.99)[seed % 4], requests)
-        asked += tally.asked_again
+        wanted += tally.asked_again
         second += tally.second_victims
-    return {"lazy": lazy, "seeds": seeds, "asked_again": asked, "second_victims": second}
+    return {"lazy": lazy, "seeds": seeds, "asked_again": wanted, "second_victims": second}
 
 
 def waiting(histories: int) -> dict[str, int]:
@@ -216,7 +216,7 @@ def main() -> int:
     for row in preempted:
         print(
             f"preemption, {row['lazy']:.0%} lazy: {row['second_victims']} of "
-            f"{row['asked_again']:,} who are asked again name others"
+            f"{row['asked_again']:,} groups name other victims when retried"
         )
     waited = waiting(40 if small else 1100)
     print(

@@ -1,17 +1,17 @@
-"""Gangs under a scheduler that places pod by pod: what an event costs.
+"""Gangs under a scheduler that places pod by pod: the cost of an event.
 
-events     with so many gangs of ten pods alive: pods of new gangs are created, placed, released,
-           bound and deleted; strict and non-strict gangs, groups of one and of two; among them are
-           gangs that find no place and gangs that wait too long. The mean is CPU time of the same
-           calls once more, one after the other, on a branch; p50 and p99 of a single event. Memory
-           is what the process has grown by, names and the benchmark's own lists included
-crowd      a pod is held up while so many other groups hold what it lacks, and lack nothing; and a
-           gang takes and gives back what so many failed groups lack
-copy       a branch, its bytes, and the object that they give
+events     with many gangs of ten pods alive: pods of new gangs are created, placed, released, bound
+           and deleted; strict and non-strict gangs, groups of one and of two gangs, gangs that find
+           no place and gangs that wait too long. The mean is CPU time of the same calls repeated on
+           a branch; p50 and p99 are of single events. Memory is the growth of the process, with
+           names and the benchmark's own lists
+crowd      a pod is held up while many other groups hold what it lacks, and lack nothing; and a gang
+           takes and gives back what many failed groups lack
+copy       a branch, its bytes, and the object read from them
 preempt    a gang of 64 pods against 10,000 running pods in 1,000 jobs on 1,000 nodes
 curve      events from 100 to 100,000 gangs
 
-p50 and p99 are wall-clock of single calls, garbage collection included.
+p50 and p99 are wall-clock times of single calls, including garbage collection.
 """
 
 import gc
@@ -30,7 +30,7 @@ PODS = 10
 
 
 class Cluster:
-    """Gangs that come, start, and go, so that as many are alive at any time."""
+    """Gangs that come, start and end, so that their number stays constant."""
 
     def __init__(self, alive: int) -> None:
         self.gangs = Coscheduler()
@@ -60,7 +60,7 @@ class Cluster:
         return [GangSpec(name, size, mode=mode, wait_time=5, groups=names) for name in names]
 
     def life(self) -> None:
-        """One group from its first pod to its last pod's node; one in ten fails at first."""
+        """One group from its first pod until its last pod has a node; one in ten fails at first."""
         self.now += 1
         kind = self.made % 10
         specs = self.specs(kind)
@@ -75,7 +75,7 @@ class Cluster:
         late = kind == 3
         while len(started) < PODS:
             if late and not ahead[1:] and self.rng.random() < 0.3:
-                self.now += 6  # who waits has waited too long
+                self.now += 6  # waiting pods time out
                 ahead += tried(self.tell("advance"))
                 late = False
             while not ahead:
@@ -85,7 +85,7 @@ class Cluster:
             actions = self.tell("assume_pod", pod, holds=(f"n{self.rng.randrange(1000)}",))
             ahead += tried(actions)
             started += [
-                one for action in actions if action.kind == "release" for one in action.pods
+                pod for action in actions if action.kind == "release" for pod in action.pods
             ]
         assert sorted(started) == sorted(pods)
         for pod in pods:
@@ -93,7 +93,7 @@ class Cluster:
         self.running.append(pods)
 
     def turn_over(self) -> None:
-        """A gang ends and another one lives."""
+        """End a gang and start another."""
         i = self.rng.randrange(len(self.running))
         self.running[i], self.running[-1] = self.running[-1], self.running[i]
         for pod in self.running.pop():
@@ -124,7 +124,7 @@ def mean_of_an_event(gangs: Coscheduler, calls: list[Any]) -> float:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has."""
+    """Return the memory of the process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -154,7 +154,7 @@ def event_figures(alive: int, turns: int) -> tuple[dict[str, Any], Cluster]:
 
 
 def crowd_figures(groups: int, turns: int) -> dict[str, Any]:
-    """Each holds the same thing; one group fails for want of it again and again."""
+    """All groups hold the same resource; one group repeatedly fails for lack of it."""
     gangs = Coscheduler()
     for i in range(groups):
         gangs.create_pod(f"{i}a", GangSpec(f"g{i}", 2, mode="non-strict"), 0)
@@ -171,7 +171,7 @@ def crowd_figures(groups: int, turns: int) -> dict[str, Any]:
 
 
 def losses(groups: int, turns: int) -> dict[str, float]:
-    """So many strict gangs have failed for want of what one more takes and loses."""
+    """Many strict gangs have failed for lack of what another gang takes and loses."""
     gangs = Coscheduler()
     gangs.define_gang(GangSpec("last", 2), 0)
     for half in "ab":
@@ -192,22 +192,22 @@ def losses(groups: int, turns: int) -> dict[str, float]:
 
 def copy_figures(cluster: Cluster) -> dict[str, Any]:
     gangs = cluster.gangs
-    found = {}
+    results = {}
     begin = process_time()
     branch = gangs.copy()
-    found["copy"] = process_time() - begin
+    results["copy"] = process_time() - begin
     begin = process_time()
     data = gangs.to_bytes()
-    found["to_bytes"] = process_time() - begin
+    results["to_bytes"] = process_time() - begin
     begin = process_time()
     again = Coscheduler.from_bytes(data)
-    found["from_bytes"] = process_time() - begin
+    results["from_bytes"] = process_time() - begin
     assert again.to_bytes() == data == branch.to_bytes()
-    return {"gangs": len(cluster.running), "bytes": len(data), "seconds": found}
+    return {"gangs": len(cluster.running), "bytes": len(data), "seconds": results}
 
 
 def preempt_figures(jobs: int, pending: int, turns: int) -> dict[str, Any]:
-    """Each job has ten pods, each node of ten slots is full."""
+    """Each job has ten pods; each node has ten slots and is full."""
     rng = Random(1)
     nodes = [f"n{i}" for i in range(jobs)]
     spots = [node for node in nodes for _ in range(PODS)]
@@ -229,16 +229,16 @@ def preempt_figures(jobs: int, pending: int, turns: int) -> dict[str, Any]:
     seconds = []
     for _ in range(turns):
         begin = process_time()
-        found = preempt_jobs(gangs, "urgent", running, slots, nodes=nodes, priority=9)
+        result = preempt_jobs(gangs, "urgent", running, slots, nodes=nodes, priority=9)
         seconds.append(process_time() - begin)
-    gone = frozenset(pod for victim in found.victims for pod in victim.pods)
-    placed = [node for _, node in found.placement]
+    gone = frozenset(pod for victim in result.victims for pod in victim.pods)
+    placed = [node for _, node in result.placement]
     assert len(placed) == pending and all(slots(n, gone) >= placed.count(n) for n in placed)
     return {
         "running": len(running),
         "pending": pending,
         "seconds": min(seconds),
-        "victims": len(found.victims),
+        "victims": len(result.victims),
     }
 
 
@@ -255,8 +255,8 @@ def main() -> None:
             f"{figures['event']['mean'] * 1e6:.1f} us (p50 {figures['event']['p50'] * 1e6:.1f}, "
             f"p99 {figures['event']['p99'] * 1e6:.1f}), a pod {figures['bytes per pod']:,.0f} bytes"
         )
-    for kind, one in curve[-1]["by kind"].items():
-        print(f"    {kind:<12} {one['p50'] * 1e6:6.1f} us, p99 {one['p99'] * 1e6:6.1f} us")
+    for kind, entry in curve[-1]["by kind"].items():
+        print(f"    {kind:<12} {entry['p50'] * 1e6:6.1f} us, p99 {entry['p99'] * 1e6:6.1f} us")
     crowd = crowd_figures(*((20, 5) if small else (10_000, 1_000)))
     print(f"held up among {crowd['groups']:,} that hold: {crowd['held up']['p50'] * 1e6:.1f} us")
     print(f"lost, wanted by {crowd['groups']:,}: {crowd['lost']['p50'] * 1e6:.1f} us")

@@ -39,7 +39,7 @@ Names = Callable[[], list[str] | None]
 
 
 def ways(nodes: list[str]) -> dict[str, Names]:
-    """What the pods of a contender are offered."""
+    """Return the node names that each contender offers to pods."""
     rng = np.random.default_rng(len(nodes))
     orders = [json.dumps(rng.permutation(nodes).tolist()).encode() for _ in range(32)]
     turns = count()
@@ -78,7 +78,7 @@ class Groups:
         self.live.append((group, spec))
 
     def named(self, spec: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-        """The pods of a group that comes, and what they say."""
+        """Return the pods of a new group, and their requests."""
         name = f"x/{next(NUMBERS)}"
         spec = {**spec, "ignoreK8sSuggestedNodes": False}
         if self.pods > 1:
@@ -87,7 +87,7 @@ class Groups:
         return [f"{name}-{i}" for i in range(self.pods)], spec
 
     def life(self, i: int, names: Names) -> int:
-        """Nanoseconds of one group that goes and one that comes."""
+        """Return the nanoseconds of one group that goes and one that comes."""
         scheduler = self.scheduler
         gone, spec = self.live[i % len(self.live)]
         pods, spec = self.named(spec)
@@ -102,7 +102,7 @@ class Groups:
             assert decision.node is not None
             scheduler.allocate(pod)
             scheduler.bind_info(pod)
-            del nodes  # the strings of a list go when nobody has them any more: that counts, too
+            del nodes  # freeing the strings of a list counts as well
             spent += process_time_ns() - begin
         self.live[i % len(self.live)] = pods, spec
         return spent
@@ -121,8 +121,8 @@ def measure(racks: int, rounds: int) -> dict[str, dict[str, dict[str, float]]]:
             for way, names in offers.items():
                 times[way] += [groups.life(16 * i + j, names) for j in range(16)]
         figures[kind] = {
-            way: dict(zip(("p50", "p99"), np.percentile(found, (50, 99)) / 1e3, strict=True))
-            for way, found in times.items()
+            way: dict(zip(("p50", "p99"), np.percentile(time, (50, 99)) / 1e3, strict=True))
+            for way, time in times.items()
         }
     scheduler.check()
     return figures
@@ -133,8 +133,8 @@ def main() -> None:
     racks = 16 if arguments.smoke else 1024
     gc.disable()
     figures = measure(racks, 2 if arguments.smoke else 25)
-    for kind, found in figures.items():
-        for way, times in found.items():
+    for kind, figure in figures.items():
+        for way, times in figure.items():
             print(f"{kind:>5}, {way:>12}: p50 {times['p50']:8.1f} us, p99 {times['p99']:8.1f}")
     save(arguments, "hived_pods", {"gpus": racks * 64, "nodes": racks * 8, "us": figures})
 

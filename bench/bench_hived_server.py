@@ -175,7 +175,7 @@ class Lives:
         number, name = pod
         bodies = self.bodies.named if named else self.bodies.unnamed
         answer, seconds = await client.ask(FILTER, bodies[number % 4].replace(b"NAME", name))
-        found = [seconds]
+        results = [seconds]
         nodes = json.loads(answer)["NodeNames"]
         assert nodes, answer
         event = self.bodies.events[number % 4].replace(b"NAME", name)
@@ -183,10 +183,10 @@ class Lives:
             body = self.bodies.bind.replace(b"NAME", name).replace(b"NODE", nodes[0].encode())
             answer, seconds = await client.ask(BIND, body)
             assert json.loads(answer)["Error"] == "", answer
-            found.append(seconds)
+            results.append(seconds)
             self.api.tell(b"MODIFIED", name, event)
         self.api.tell(b"DELETED", name, event)
-        return found
+        return results
 
     async def many(self, clients: list[Client], lives: int, bind: bool) -> dict[str, float]:
         """Lives over all connections side by side."""
@@ -204,9 +204,9 @@ class Lives:
 
         begin = perf_counter()
         await asyncio.gather(*map(run, clients))
-        found = {"per_second": len(times) / (perf_counter() - begin)}
-        found |= percentiles("filter_ms", [one[0] for one in times])
-        return found | (percentiles("bind_ms", [one[1] for one in times]) if bind else {})
+        result = {"per_second": len(times) / (perf_counter() - begin)}
+        result |= percentiles("filter_ms", [time[0] for time in times])
+        return result | (percentiles("bind_ms", [time[1] for time in times]) if bind else {})
 
 
 def percentiles(name: str, seconds: Latencies) -> dict[str, float]:
@@ -215,17 +215,17 @@ def percentiles(name: str, seconds: Latencies) -> dict[str, float]:
 
 
 async def one_at_a_time(lives: Lives, client: Client, many: int) -> dict[str, float]:
-    found: dict[str, Latencies] = {"named": [], "unnamed": [], "bind": []}
+    results: dict[str, Latencies] = {"named": [], "unnamed": [], "bind": []}
     pod = lives.born()
     for i in range(2 * many):
         named = i % 2 == 0
         following = lives.born()  # ahead of its request, as the watch mostly is
         filtered, bound = await lives.live(client, pod, True, named)
         pod = following
-        found["named" if named else "unnamed"].append(filtered)
-        found["bind"].append(bound)
+        results["named" if named else "unnamed"].append(filtered)
+        results["bind"].append(bound)
     result: dict[str, float] = {}
-    for name, seconds in found.items():
+    for name, seconds in results.items():
         result |= percentiles(f"{name}_ms", seconds)
     result["names_cost_us"] = (result["named_ms_p50"] - result["unnamed_ms_p50"]) * 1e3
     return result
@@ -273,18 +273,18 @@ def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str
         "respected": bodies.respected,
         "unnamed": bodies.unnamed,
     }
-    found: dict[str, Latencies] = {kind: [] for kind in kinds}
+    results: dict[str, Latencies] = {kind: [] for kind in kinds}
     for number in range(many):
         for kind, texts in kinds.items():
             name = b"%d-%s" % (number, kind.encode())
             body = texts[number % len(texts)].replace(b"NAME", name)
             started = perf_counter()
             reply = extender.begin(FILTER, body)
-            found[kind].append(perf_counter() - started)
+            results[kind].append(perf_counter() - started)
             assert reply.answer.node_names, reply
             extender.forget(f"u-{name.decode()}")
     result: dict[str, float] = {}
-    for kind, seconds in found.items():
+    for kind, seconds in results.items():
         result |= percentiles(f"{kind}_ms", seconds)
     for kind in ("named", "reordered", "respected"):
         cost = result[f"{kind}_ms_p50"] - result["unnamed_ms_p50"]
@@ -328,13 +328,13 @@ async def measure(racks: int, rounds: int, many: int) -> dict[str, dict[str, flo
             clients = [await connect(port) for _ in range(16)]
             lives = Lives(api, bodies)
             for _ in range(rounds):
-                found = {
+                results = {
                     "filter": await lives.many(clients, many, False),
                     "filter + bind": await lives.many(clients, many, True),
                     "one at a time": await one_at_a_time(lives, clients[0], many // 4),
                     "polled": await polled(lives, clients[0], port, max(3, many // 50)),
                 }
-                for name, figures in found.items():
+                for name, figures in results.items():
                     known = best.setdefault(name, figures)
                     for key, value in figures.items():
                         known[key] = (max if key == "per_second" else min)(known[key], value)
@@ -347,10 +347,10 @@ async def measure(racks: int, rounds: int, many: int) -> dict[str, dict[str, flo
 def main() -> int:
     arguments: argparse.Namespace = command_line(__doc__)
     racks = 16 if arguments.smoke else 1024
-    found = asyncio.run(measure(racks, *((1, 40) if arguments.smoke else (5, 2000))))
-    for name, figures in found.items():
+    run = asyncio.run(measure(racks, *((1, 40) if arguments.smoke else (5, 2000))))
+    for name, figures in run.items():
         print(f"{name:>14}: " + ", ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
-    save(arguments, "hived_server", {"gpus": racks * 64, "nodes": racks * 8, "contenders": found})
+    save(arguments, "hived_server", {"gpus": racks * 64, "nodes": racks * 8, "contenders": run})
     return 0
 
 

@@ -56,7 +56,7 @@ def over_all_pairs(jobs: np.ndarray) -> np.ndarray:
 def row_by_row(jobs: np.ndarray) -> np.ndarray:
     n, k = jobs.shape
     stages, busy = np.ascontiguousarray(jobs.T), jobs.sum(axis=1)
-    found = np.empty((n, n))
+    result = np.empty((n, n))
     for i in range(n):
         best = np.full(n - i, np.inf)
         for offset in range(1, k):
@@ -64,18 +64,18 @@ def row_by_row(jobs: np.ndarray) -> np.ndarray:
             for slot in range(k):
                 time += np.maximum(jobs[i, slot], stages[(slot - offset) % k, i:])
             np.minimum(best, time, out=best)
-        found[i, i:] = found[i:, i] = (busy[i] + busy[i:]) / (k * best)
-    return found
+        result[i, i:] = result[i:, i] = (busy[i] + busy[i:]) / (k * best)
+    return result
 
 
 def pairs(n: int, sample: int, rounds: int) -> dict[str, Any]:
     jobs = np.random.default_rng(0).random((n, RESOURCES))
     few = [tuple(row) for row in jobs[:sample].tolist()]
-    found = efficiencies(jobs)
+    result = efficiencies(jobs)
     apart = ~np.eye(n, dtype=bool)
-    assert np.allclose(found[apart], over_all_pairs(jobs)[apart], rtol=1e-12, atol=0)
-    assert np.allclose(found[apart], row_by_row(jobs)[apart], rtol=1e-12, atol=0)
-    assert found[:sample, :sample].tolist() == twin.efficiencies(few)
+    assert np.allclose(result[apart], over_all_pairs(jobs)[apart], rtol=1e-12, atol=0)
+    assert np.allclose(result[apart], row_by_row(jobs)[apart], rtol=1e-12, atol=0)
+    assert result[:sample, :sample].tolist() == twin.efficiencies(few)
     seconds = take_turns(
         {
             "hivecore": lambda: cpu_seconds(lambda: efficiencies(jobs)),
@@ -179,8 +179,8 @@ class Program:
     def solve(self) -> float:
         whole = np.ones(len(self._worth))
         options = {"mip_rel_gap": 1e-9}
-        found = milp(-self._worth, constraints=self._rows, integrality=whole, options=options)
-        return -float(found.fun)
+        result = milp(-self._worth, constraints=self._rows, integrality=whole, options=options)
+        return -float(result.fun)
 
 
 def events(n: int, rounds: int) -> dict[str, Any]:

@@ -121,10 +121,10 @@ def hivecore(graph: Graph) -> Run:
 
     def run() -> tuple[float, int]:
         seconds, _ = peers.timed(lambda: max_weight_matching(given).pairs)
-        found = max_weight_matching(given)
-        assert found.exact
-        assert found.verify()
-        return seconds, found.weight
+        edges = max_weight_matching(given)
+        assert edges.exact
+        assert edges.verify()
+        return seconds, edges.weight
 
     return run
 

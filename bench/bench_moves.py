@@ -1,13 +1,13 @@
-"""Making room by moving: plans on a fragmented cluster, beside emptying the emptiest nodes.
+"""Making room by moving jobs: plans on a fragmented cluster, and emptying the emptiest nodes.
 
-A network of racks with the devices of its nodes is filled with jobs of 1 to 8 GPUs, in an order
-that mixes them, and some of them end. Then nodes are to get free, or a large job is to fit.
+A network of racks with the devices of its nodes is filled with jobs of 1 to 8 GPUs in mixed order,
+and some of them end. Then nodes must become free, or a large job must fit.
 
-plans     what a plan costs, what every plan costs at least, how many moves it has, how long it took
-emptying  the peer: nodes with the fewest jobs (or the fewest GPU-seconds) are emptied, one after
-          the other, until it is enough; each job goes to the fullest node that takes it
+plans     the cost of a plan, a lower bound of every plan's, its number of moves, seconds
+emptying  the peer: nodes are emptied one by one, those with the fewest jobs (or GPU-seconds) first,
+          until it is enough; each job moves to the fullest node that takes it
 
-The plans are carried out on a branch, whose audit is no part of the time. Times are wall-clock
+Plans are carried out on a branch, which is audited outside the measured time. Times are wall-clock
 seconds.
 """
 
@@ -39,7 +39,7 @@ COSTS = ("jobs", "gpu_seconds")
 Books = dict[str, dict[str, int]]
 
 
-def made(nodes: int) -> Scheduler:
+def empty(nodes: int) -> Scheduler:
     names = [f"n{i}" for i in range(nodes)]
     labels = {name: {"rack": f"r{i // RACK}"} for i, name in enumerate(names)}
     network = NetworkTopology(["rack"], labels)
@@ -51,9 +51,9 @@ def made(nodes: int) -> Scheduler:
 
 
 def fragmented(nodes: int) -> tuple[Scheduler, Books, dict[str, float]]:
-    """A scheduler; by node the GPUs of each job there; when each has started."""
+    """Return a scheduler, the GPUs of each job by node, and each job's start."""
     rng = Random(0)
-    scheduler = made(nodes)
+    scheduler = empty(nodes)
     books: Books = {f"n{i}": {} for i in range(nodes)}
     since: dict[str, float] = {}
     full, number = 0, 0
@@ -80,9 +80,11 @@ def fragmented(nodes: int) -> tuple[Scheduler, Books, dict[str, float]]:
 def emptied(
     books: Books, costs: dict[str, float], groups: Iterable[list[str]], wanted: int
 ) -> tuple[float, int]:
-    """What it costs to empty so many groups of nodes, the cheapest first; and the moves."""
-    jobs = {node: dict(there) for node, there in books.items()}
-    free = {node: GPUS - sum(there.values()) for node, there in jobs.items()}
+    """Return the cost of emptying a number of groups of nodes, the cheapest first,
+    and the moves.
+    """
+    jobs = {node: dict(present) for node, present in books.items()}
+    free = {node: GPUS - sum(present.values()) for node, present in jobs.items()}
 
     def price(group: list[str]) -> float:
         return sum(costs[name] for node in group for name in books[node])
@@ -95,11 +97,11 @@ def emptied(
             break
         done.update(group)
         for node in group:
-            for name, gpus in sorted(jobs[node].items(), key=lambda one: -one[1]):
-                there = [other for other in free if other not in done and free[other] >= gpus]
-                if not there:
+            for name, gpus in sorted(jobs[node].items(), key=lambda item: -item[1]):
+                present = [other for other in free if other not in done and free[other] >= gpus]
+                if not present:
                     return float("inf"), moves
-                to = min(there, key=free.__getitem__)
+                to = min(present, key=free.__getitem__)
                 free[to] -= gpus
                 jobs[to][name] = gpus
                 cost += costs[name]
@@ -167,25 +169,25 @@ def main() -> None:
     for cost in COSTS:
         costs = {
             name: 1.0 if cost == "jobs" else (NOW - since[name]) * gpus
-            for there in books.values()
-            for name, gpus in there.items()
+            for book in books.values()
+            for name, gpus in book.items()
         }
-        one = [[node] for node in names]
+        single = [[node] for node in names]
         for what, goal, groups, wanted in (
             ("a node gets free", FreeNodes([names[7]]), [[names[7]]], 1),
             ("a rack gets free", FreeDomain("rack", "r5"), [racks[5]], 1),
             ("any rack gets free", FreeDomain("rack"), racks, 1),
-            (f"{gang} pods of {GPUS} GPUs fit", Fit("large"), one, gang),
+            (f"{gang} pods of {GPUS} GPUs fit", Fit("large"), single, gang),
             (f"{RACK} pods of {GPUS} GPUs fit into a rack", Fit("near"), racks, 1),
         ):
-            found = row(what, cost, scheduler, goal, (books, costs, groups, wanted), rounds)
-            rows.append(found)
+            result = row(what, cost, scheduler, goal, (books, costs, groups, wanted), rounds)
+            rows.append(result)
             print(
-                f"{what}, {cost}: {found['plan']}, at least {found['at least']}, "
-                f"{found['moves']} moves, {1e3 * found['seconds']:.0f} ms; emptying "
-                f"{found['emptying']}, {found['emptying moves']} moves"
+                f"{what}, {cost}: {result['plan']}, at least {result['at least']}, "
+                f"{result['moves']} moves, {1e3 * result['seconds']:.0f} ms; emptying "
+                f"{result['emptying']}, {result['emptying moves']} moves"
             )
-    used = sum(gpus for there in books.values() for gpus in there.values())
+    used = sum(gpus for book in books.values() for gpus in book.values())
     figures = {"nodes": nodes, "gpus": GPUS * nodes, "in use": used, "jobs": len(since)}
     save(arguments, "moves", {**figures, "plans": rows})
 

@@ -1,12 +1,12 @@
-"""Jobs of many tenants in queues: what it costs to know who is next.
+"""Jobs of many tenants in queues: the cost of finding the next job.
 
-curve      push and next with so many jobs alive in 1,000 tenants, per pair, for each order; beside
-           it one heap of all jobs by priority, without tenants, and KubeDL's way: a turn of one
-           tenant scans a snapshot of all its jobs. Bytes per job are those of the queues alone
+curve      push and next with many jobs alive in 1,000 tenants, per pair, for each order; compared
+           with one heap of all jobs by priority, without tenants, and with KubeDL's way: a turn of
+           a tenant scans a snapshot of all its jobs. Bytes per job are those of the queues alone
 fairness   tenants of weights 1 to 8 with jobs of sizes 1 to 8: the largest difference of size per
-           weight between two of them at any time, as a share of what is allowed
+           weight between two of them at any time, as a fraction of what is allowed
 
-Times are CPU seconds of all pairs over their number, the least of several rounds.
+Times are CPU seconds of all pairs divided by their number, the least of several rounds.
 """
 
 import gc
@@ -23,7 +23,7 @@ from hivecore.queues import QueuedJob, TenantQueues
 TENANTS = 1_000
 
 
-def made(count: int, prefix: str) -> list[QueuedJob]:
+def new_jobs(count: int, prefix: str) -> list[QueuedJob]:
     rng = Random(prefix)
     return [
         QueuedJob(f"{prefix}{i}", f"t{i % TENANTS}", rng.choice([1, 2, 4, 8]), rng.randrange(5))
@@ -48,7 +48,7 @@ def bytes_per_job(jobs: list[QueuedJob]) -> float:
 
 def ours(queues: TenantQueues, count: int, pairs: int, turn: list[int]) -> float:
     turn[0] += 1
-    jobs = made(pairs, f"r{turn[0]}-")
+    jobs = new_jobs(pairs, f"r{turn[0]}-")
     gc.collect()
 
     def work() -> None:
@@ -63,7 +63,7 @@ def ours(queues: TenantQueues, count: int, pairs: int, turn: list[int]) -> float
 
 def one_heap(heap: list[Any], pairs: int, turn: list[int]) -> float:
     turn[0] += 1
-    jobs = made(pairs, f"h{turn[0]}-")
+    jobs = new_jobs(pairs, f"h{turn[0]}-")
     base = len(heap) * turn[0] * 10
 
     def work() -> None:
@@ -75,22 +75,22 @@ def one_heap(heap: list[Any], pairs: int, turn: list[int]) -> float:
 
 
 def scans(queues: list[dict[str, QueuedJob]], pairs: int, turn: list[int]) -> float:
-    """KubeDL: one tenant's jobs are all looked at, and the highest priority leaves."""
+    """KubeDL: scan all jobs of a tenant, and take the highest priority."""
     turn[0] += 1
-    jobs = made(pairs, f"s{turn[0]}-")
+    jobs = new_jobs(pairs, f"s{turn[0]}-")
 
     def work() -> None:
         for i, job in enumerate(jobs):
             queue = queues[i % TENANTS]
             queue[job.name] = job
-            best = max(list(queue.values()), key=lambda one: one.priority)
+            best = max(list(queue.values()), key=lambda item: item.priority)
             del queue[best.name]
 
     return cpu_seconds(work) / pairs
 
 
 def curve_figures(count: int, pairs: int, rounds: int) -> dict[str, Any]:
-    jobs = made(count, "j")
+    jobs = new_jobs(count, "j")
     heap = [(-job.priority, i, job) for i, job in enumerate(jobs)]
     heapify(heap)
     snapshots: list[dict[str, QueuedJob]] = [{} for _ in range(TENANTS)]
@@ -141,10 +141,10 @@ def main() -> None:
     sizes = [1_000] if small else [1_000, 100_000, 1_000_000]
     curve = []
     for count in sizes:
-        one = curve_figures(count, 100 if small else 20_000, 1 if small else 2)
-        curve.append(one)
-        shown = ", ".join(f"{name} {s * 1e6:.1f} us" for name, s in one["seconds"].items())
-        print(f"{count:>9,} jobs: {shown}; {one['bytes per job']:.0f} bytes per job")
+        entry = curve_figures(count, 100 if small else 20_000, 1 if small else 2)
+        curve.append(entry)
+        shown = ", ".join(f"{name} {s * 1e6:.1f} us" for name, s in entry["seconds"].items())
+        print(f"{count:>9,} jobs: {shown}; {entry['bytes per job']:.0f} bytes per job")
     fairness = fairness_figures(*((8, 200) if small else (32, 10_000)))
     print(f"fairness: {fairness['share of the bound']:.3f} of what is allowed")
     save(arguments, "queues", {"curve": curve, "fairness": fairness})

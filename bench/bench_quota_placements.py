@@ -1,15 +1,14 @@
-"""How much a quota of GPUs delays jobs, by the way in which it places them.
+"""How much a quota of GPUs delays jobs, for several placements.
 
     python bench/bench_quota_placements.py [--smoke] [--out DIR]
 
-The jobs are those of README's example, five clusters of Microsoft ITP as five tenants of one, and
-generated ones. Under a quota a tenant may hold as many GPUs as it owns, on any nodes; a
-job of up to 8 GPUs goes to one node, a larger one to nodes that are wholly free. Which of the nodes
-that would do is up to the placement: that of `hivecore.sim`, or a rule on the free GPUs of the
-nodes. For each, the jobs that start later than in their tenants' private clusters, and by how much;
-and the same for cells, without and with lending. The traces are looked for in the folder that
-HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without them there is the
-generated trace alone.
+The jobs are those of README's example (five clusters of Microsoft ITP as five tenants of one), and
+generated ones. Under a quota a tenant may hold as many GPUs as it owns, on any nodes; a job of up
+to 8 GPUs goes to one node, a larger one to entirely free nodes. Among the possible nodes the
+placement chooses: that of `hivecore.sim`, or a rule on the nodes' free GPUs. For each, the jobs
+that start later than in their tenants' private clusters, and by how much; likewise for cells,
+without and with lending. The traces are in the folder HIVECORE_TRACES, by default `shared/traces`
+beside the checkout; without them only the generated trace is used.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from hivecore.traces import generate, load
 GENERATED_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 ROUNDING = 1e-6
 
-# From a node's free GPUs and number to how gladly it is taken: the least goes first.
+# (free GPUs of a node, its number) -> a cost; the node with the least is taken.
 Rule = Callable[[int, int], Any]
 
 
@@ -119,9 +118,9 @@ def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     arguments = command_line(__doc__)
     jobs, seeds = (1_000, 1) if arguments.smoke else (12_000, 3)
-    made = generate(GENERATED_NODES, jobs=jobs, seed=3, load=1.1)
-    found = measure("demo", Workload.of(made, GENERATED_NODES), seeds)
+    generated = generate(GENERATED_NODES, jobs=jobs, seed=3, load=1.1)
+    rows = measure("demo", Workload.of(generated, GENERATED_NODES), seeds)
     if not arguments.smoke and all(path.is_file() for path in ITP):
         trace = load([str(path) for path in ITP], "itp")
-        found += measure("itp", Workload.of(trace, own_nodes(trace, 1.3)), seeds)
-    save(arguments, "quota_placements", found)
+        rows += measure("itp", Workload.of(trace, own_nodes(trace, 1.3)), seeds)
+    save(arguments, "quota_placements", rows)

@@ -1,26 +1,26 @@
-"""Quotas: sharing out, runtimes of whole trees, changes, lives of gangs, reclaim, memory, copies.
+"""Quotas: dividing amounts, runtimes of trees, changes, lives of gangs, reclaim, memory, copies.
 
     python bench/bench_quotas.py [--smoke] [--out DIR]
 
-fill       one amount shared out among 10,000 children, requests uniform, a staircase, geometric;
-           beside what one writes in NumPy and the twin, which must find the same
+fill       an amount divided among 10,000 children, with uniform, stepped and geometric requests;
+           compared with a NumPy solution and the twin, which must agree
 runtimes   all runtimes of 10,000 leaves in 100 groups, 4 dimensions, after a change of the total
-           that makes all of them stale; beside NumPy, all groups at once, which must find the same
-change     a request comes to a random leaf of that tree, in all dimensions, then its runtime is
-           read, through Python
+           that invalidates all of them; compared with NumPy, all groups at once, which must agree
+change     a random leaf of that tree gets a request in all dimensions, then its runtime is read,
+           through Python
 life       submit, schedule, commit and release of a gang at the end of a path of 4, through Python
-reclaim    who has to go, among 100,000 running owners, for a gang that is entitled to what others
-           have borrowed; in 10,000 leaves and in 100
-memory     bytes of a quota and of an owner beside its name
-twin       runtimes, lives and reclaim again in a small tree, beside the twin, with equal answers
+reclaim    the victims, among 100,000 running owners, of a gang that is entitled to what others have
+           borrowed; in 10,000 leaves and in 100
+memory     bytes of a quota and of an owner, without its name
+twin       runtimes, lives and reclaim in a small tree, compared with the twin, with equal answers
 copy       of a tree with 10,000 quotas and 100,000 owners; and with the first change of the copy
-trial      of the same tree: an owner is released and scheduled again, and both are undone; beside
-           the same changes of a copy
+trial      of the same tree: an owner is released and scheduled again, and both are undone; compared
+           with the same changes of a copy
 curve      change and runtimes from 10 to 100,000 quotas
 wide       change where all leaves are children of one quota, with few and with many weights
 
 Times are CPU time, the least of several rounds in which the contenders take turns, or p50 and p99.
-The original's own figures that documents name beside these are of another run.
+Documents compare these with Koordinator's own figures from another run.
 """
 
 import sys
@@ -51,7 +51,7 @@ def requests_like(pattern: str, children: int, rng: np.random.Generator) -> Any:
 
 
 def fill_figures(children: int, rounds: int) -> dict[str, Any]:
-    found = {}
+    results = {}
     for pattern in ("uniform", "staircase", "geometric"):
         rng = np.random.default_rng(1)
         requests = requests_like(pattern, children, rng)
@@ -64,17 +64,17 @@ def fill_figures(children: int, rounds: int) -> dict[str, Any]:
             return cpu_seconds(lambda: answers.update(kernel=water_fill(amount, *given)))
 
         def arrays(amount=amount, given=(requests, minimums, weights), answers=answers) -> float:
-            rows = [one[None] for one in given]
-            there = np.array([amount])
-            return cpu_seconds(lambda: answers.update(numpy=numpy_fill(there, *rows)[0]))
+            rows = [entry[None] for entry in given]
+            present = np.array([amount])
+            return cpu_seconds(lambda: answers.update(numpy=numpy_fill(present, *rows)[0]))
 
         def twin(amount=amount, given=(requests, minimums, weights), answers=answers) -> float:
             claims = [Claim(int(r), int(m), int(w)) for r, m, w in zip(*given, strict=True)]
             return cpu_seconds(lambda: answers.update(twin=twin_fill(amount, claims)[0]))
 
-        found[pattern] = take_turns({"kernel": kernel, "numpy": arrays, "twin": twin}, rounds)
+        results[pattern] = take_turns({"kernel": kernel, "numpy": arrays, "twin": twin}, rounds)
         assert answers["kernel"].tolist() == answers["numpy"].tolist() == answers["twin"]
-    return {"children": children, "seconds": found}
+    return {"children": children, "seconds": results}
 
 
 class Forest:
@@ -122,22 +122,22 @@ class Forest:
         return {d: int(values[group, i, leaf]) for i, d in enumerate(DIMENSIONS)}
 
     def total(self, number: int) -> dict[str, int]:
-        """Enough for 60 % of all, or a hundredth less."""
+        """Return 60 % of all requests, or a hundredth less."""
         part = 0.6 if number % 2 == 0 else 0.594
         return {d: int(self.requests[:, i].sum() * part) for i, d in enumerate(DIMENSIONS)}
 
     def by_arrays(self, number: int) -> Any:
-        """The leaves' runtimes, int64[groups, dimensions, leaves]."""
+        """Return the leaves' runtimes, int64[groups, dimensions, leaves]."""
         groups, dimensions, leaves = self.requests.shape
-        asked = np.ascontiguousarray(self.requests.sum(2).T)
+        wanted = np.ascontiguousarray(self.requests.sum(2).T)
         total = np.array(list(self.total(number).values()))
-        # A group has no minimum, and its maximum as weight, which is that of all.
-        nothing = np.zeros_like(asked)
-        weights = np.full_like(asked, PER_LEAF * leaves)
-        of_groups = numpy_fill(total, asked, nothing, weights)
-        rows = [one.reshape(-1, leaves) for one in (self.requests, self.minimums, self.weights)]
-        found = numpy_fill(of_groups.T.reshape(-1).copy(), *rows)
-        return found.reshape(groups, dimensions, leaves)
+        # A group has no minimum; its maximum is its weight, which is the same for all.
+        nothing = np.zeros_like(wanted)
+        weights = np.full_like(wanted, PER_LEAF * leaves)
+        of_groups = numpy_fill(total, wanted, nothing, weights)
+        rows = [entry.reshape(-1, leaves) for entry in (self.requests, self.minimums, self.weights)]
+        result = numpy_fill(of_groups.T.reshape(-1).copy(), *rows)
+        return result.reshape(groups, dimensions, leaves)
 
 
 def runtimes_figures(forest: Forest, rounds: int) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def life_figures(times: int) -> dict[str, float]:
 
 
 def crowded(groups: int, leaves: int, owners: int) -> tuple[QuotaTree, list[str]]:
-    """A tree whose total is used up by half of its leaves, and the names of the other half."""
+    """Return a tree whose total half of its leaves use up, and the names of the other half."""
     rng = Random(4)
     share = 4 * owners // (groups * leaves)
     quotas = []
@@ -254,7 +254,7 @@ def reclaim_figures(tree: QuotaTree, entitled: list[str], times: int) -> dict[st
 
 
 def twin_figures(groups: int, leaves: int, owners: int, rounds: int) -> dict[str, Any]:
-    """Times of kernel and twin; each answer is that of both."""
+    """Return times of kernel and twin, whose answers must agree."""
     tree, entitled = crowded(groups, leaves, owners)
     twin = Twin(limit="max")
     for name in tree.quotas:
@@ -314,15 +314,15 @@ def twin_figures(groups: int, leaves: int, owners: int, rounds: int) -> dict[str
 
         return {"kernel": kernel, "twin": twins}
 
-    found: dict[str, Any] = {"leaves": groups * leaves, "owners": owners}
+    results: dict[str, Any] = {"leaves": groups * leaves, "owners": owners}
     for what in (runtimes, life, reclaim):
         answers: dict[str, Any] = {}
-        found[what.__name__] = take_turns(what(answers), rounds)
+        results[what.__name__] = take_turns(what(answers), rounds)
         ours, others = answers["kernel"], answers["twin"]
         if what is runtimes:
             others = [[others[name][d] for d in DIMENSIONS] for name in free.quotas]
         assert ours == others and ours, what.__name__
-    return found
+    return results
 
 
 def memory_figures(quotas: int, owners: int) -> dict[str, float]:
@@ -341,21 +341,21 @@ def copy_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:
     name = tree.owners[0]
 
     def copied() -> float:
-        made = []
-        seconds = cpu_seconds(lambda: made.append(tree.copy()))
-        made.clear()
+        items = []
+        seconds = cpu_seconds(lambda: items.append(tree.copy()))
+        items.clear()
         return seconds
 
     def changed() -> float:
-        made = []
+        items = []
 
         def run() -> None:
             branch = tree.copy()
             branch.evict(name)
-            made.append(branch)
+            items.append(branch)
 
         seconds = cpu_seconds(run)
-        made.clear()
+        items.clear()
         return seconds
 
     return take_turns({"copy": copied, "copy and change": changed}, rounds)
@@ -385,19 +385,19 @@ def trial_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:
 
 
 def curve_figures(sizes: list[int], times: int, rounds: int) -> list[dict[str, Any]]:
-    found = []
+    results = []
     for leaves in sizes:
         groups = max(1, round(leaves**0.5))
         forest = Forest(groups, leaves // groups)
         runtimes = runtimes_figures(forest, rounds)
-        found.append(
+        results.append(
             {
                 "leaves": runtimes["leaves"],
                 "runtimes": runtimes["seconds"]["kernel"],
                 "change": change_figures(forest, times),
             }
         )
-    return found
+    return results
 
 
 def wide_figures(sizes: list[int], times: int) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
-"""The rows of README's table, all in one run of some minutes.
+"""The rows of README's table, in one run of some minutes.
 
     python bench/bench_readme.py [--smoke] [--out DIR]
 
-The benchmark of its subject tells what a row measures: its functions are called. Peers that are not
-installed are left out, and named. HiveD's Go code decides on the pods of `peers/hived.py`, on one
-processor, wall-clock on both sides; all else is CPU time. The matching of 1,000 vertices is of one
-family, and the worst is sought among all families up to 60 vertices.
+Each row calls functions of its subject's benchmark, which describes what is measured. Missing peers
+are left out and named. HiveD's Go code decides on the pods of `peers/hived.py`, on one processor,
+with wall-clock time on both sides; all else is CPU time. The matching of 1,000 vertices is of one
+family; the worst case is that of all families up to 60 vertices.
 """
 
 import sys
@@ -24,7 +24,7 @@ from bench_dra import pairs_figures
 from bench_interleaving import pairs
 from bench_quotas import Forest, change_figures, runtimes_figures
 from bench_replicas import cache_figures
-from bench_scheduler import decision_figures, fill, made
+from bench_scheduler import decision_figures, fill, new_scheduler
 from bench_sim import BY_HAND, NODES, time_replays
 from bench_storage import Setting, milliseconds, numpy_greedy
 from bench_topology import place_figures
@@ -37,27 +37,27 @@ from hivecore.traces import generate, load, load_virtual_clusters
 
 def scheduler(small: bool) -> Any:
     nodes = 512 if small else 8192
-    whole = made(nodes)
+    whole = new_scheduler(nodes)
     used = fill(whole, 8 * nodes * (1 if small else 2) // 3)
     decisions = decision_figures(whole, 20 if small else 1000, 1 if small else 2)
     return {"gpus": 8 * nodes, "in use": used, "decisions": decisions}
 
 
 def pods(small: bool) -> Any:
-    """Lives of HiveD's pods, two thirds of what the tenants own in use."""
+    """Lives of HiveD's pods, with two thirds of the tenants' GPUs in use."""
     racks = 16 if small else 256
     owned = 4 * (max(1, 3 * racks // 16) * 64 + max(1, racks // 4) * 8)
     text, run = document(racks), hived.run_of(TENANTS, 2 * owned // 3, 50 if small else 1000)
-    found = {"gpus": racks * 64, "hivecore": hived.hivecore(text, run)}
+    results = {"gpus": racks * 64, "hivecore": hived.hivecore(text, run)}
     with tempfile.TemporaryDirectory() as folder:
         program = hived.compiled(Path(folder))
         if program is None:
             print(f"HiveD is left out: {hived.LACKING}", file=sys.stderr)
         else:
-            found["HiveD"] = hived.hived(program, text, run)
-            ours, theirs = found["hivecore"], found["HiveD"]
+            results["HiveD"] = hived.hived(program, text, run)
+            ours, theirs = results["hivecore"], results["HiveD"]
             assert (ours["bound"], ours["lost"]) == (theirs["bound"], theirs["lost"])
-    return found
+    return results
 
 
 def devices(small: bool) -> Any:
@@ -83,13 +83,13 @@ def matching(small: bool) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         drivers = bench_matching.drivers_in(Path(folder), ("LEMON", "Boost"))
         largest = 6 if small else 60
-        found = [
+        results = [
             bench_matching.held(family, n, drivers)
             for family, (_, sizes, _) in bench_matching.FAMILIES.items()
             for n in sizes
             if n <= largest or (family == "noise" and n == 1000 and not small)
         ]
-    return {"peers": sorted(drivers), "largest": largest, "contests": found}
+    return {"peers": sorted(drivers), "largest": largest, "contests": results}
 
 
 def interleaving(small: bool) -> Any:
@@ -118,7 +118,7 @@ def replicas(small: bool) -> Any:
 
 
 def simulator(small: bool) -> Any:
-    """Philly's jobs, or where that trace is not there as many generated ones."""
+    """Philly's jobs, or as many generated ones without that trace."""
     philly = TRACES / "philly"
     if small or not philly.is_dir():
         name, trace = "generated", generate(NODES, jobs=500 if small else 82_000, seed=0)

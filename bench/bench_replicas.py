@@ -1,4 +1,4 @@
-"""Replica-aware cache and directory against their twins and what one writes in Python.
+"""Replica-aware cache and directory, compared with their twins and typical Python solutions.
 
     python bench/bench_replicas.py [--smoke] [--out DIR]
 
@@ -31,7 +31,9 @@ ALPHA, BETA, MOST = 1e-5, 1000.0, 8
 
 
 class Trace:
-    """The same accesses and deltas for every contender; a round goes on where the last ended."""
+    """The same accesses and deltas for every contender; rounds continue where the
+    last one ended.
+    """
 
     def __init__(self, cache: Any, blocks: int, length: int, batches: bool) -> None:
         self.cache, self.blocks, self.length, self.batches = cache, blocks, length, batches
@@ -128,26 +130,26 @@ def directory_figures(workers: int, blocks: int, reports: int, rounds: int) -> d
         rng = np.random.default_rng(3)
 
         def report(directory: Any = directory, rng: Any = rng, name: str = name) -> float:
-            who = rng.integers(workers, size=reports).tolist()
+            readers = rng.integers(workers, size=reports).tolist()
             what = rng.integers(blocks, size=(reports, 2)).tolist()
             call, take = directory.report, answers[name].append
 
             def run() -> None:
-                for worker, (added, removed) in zip(who, what, strict=True):
+                for worker, (added, removed) in zip(readers, what, strict=True):
                     take(len(call(worker, [added], [removed])))
 
             return 1e9 * cpu_seconds(run) / reports
 
         def lease(directory: Any = directory, rng: Any = rng, name: str = name) -> float:
-            who = rng.integers(workers, size=max(reports // 64, 1)).tolist()
-            what = [held[worker][:64].tolist() for worker in who]
+            readers = rng.integers(workers, size=max(reports // 64, 1)).tolist()
+            what = [held[worker][:64].tolist() for worker in readers]
             call, take = directory.lease, answers[name].append
 
             def run() -> None:
-                for worker, asked in zip(who, what, strict=True):
-                    take(int(call(worker, asked).sum()))
+                for worker, wanted in zip(readers, what, strict=True):
+                    take(int(call(worker, wanted).sum()))
 
-            return 1e9 * cpu_seconds(run) / (64 * len(who))
+            return 1e9 * cpu_seconds(run) / (64 * len(readers))
 
         measures[f"report, {name}"] = report
         measures[f"lease per block, {name}"] = lease

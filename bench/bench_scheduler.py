@@ -1,14 +1,14 @@
-"""The composed scheduler: what a decision costs, beside its parts called one after the other.
+"""The composed scheduler: the cost of a decision, compared with direct calls of its parts.
 
 decisions  submit, decide and finish of one gang, with queues, quotas (1,000 leaves), cells and
            devices, two thirds of the GPUs in use: p50 and p99; "parts" is the same work by hand
-profile    where the time of such a decision goes, by part and method
-waiting    so many jobs wait, for quotas and for cells: an event that changes nothing for them, with
-           the decide that follows it
-explain    why a gang waits for its tenant's cells, all of which are in use, and which jobs would
-           have to end so that it starts now
+profile    the time of such a decision by part and method
+waiting    many jobs wait for quotas and cells: an event that changes nothing for them, with the
+           decide that follows
+explain    why a gang waits for its tenant's cells, all of which are in use, and which jobs must end
+           so that it starts now
 together   ten pairs of gangs that start together wait for cells: a job of their tenant ends, which
-           is too little for a pair, with the decide that tries them
+           frees too little for a pair, with the decide that tries them
 copy       a branch of all of it
 log        the same jobs with and without a decision log, and the log run again
 
@@ -16,8 +16,8 @@ Times are CPU seconds; contenders take turns.
 
     python bench/bench_scheduler.py --restart
 
-measures only what a restart costs after a life of so many events, with and without snapshots of the
-log, just before the next snapshot: CPU seconds of `recover`, beside those that the decisions took.
+only measures a restart after many events, with and without snapshots of the log, just before the
+next snapshot: CPU seconds of `recover`, and those of the decisions.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def quota(i: int) -> str:
     return f"t{i % TENANTS}/{i % LEAVES}"
 
 
-def made(nodes: int, log: Path | None = None) -> Scheduler:
+def new_scheduler(nodes: int, log: Path | None = None) -> Scheduler:
     racks = nodes // 8
     chain = Chain(["gpu", "pair", "quad", "node", "rack"], [2, 2, 2, 8], racks)
     owned = {tenant(i): {"H100": {"rack": racks // TENANTS}} for i in range(TENANTS)}
@@ -92,7 +92,7 @@ def fill(scheduler: Scheduler, gpus: int) -> int:
         of = tenant(number)
         job = Job(f"f{number}", of, roles, quota=f"{of}/{rng.randrange(LEAVES)}")
         scheduler.submit(job, 0.0)
-        used += sum(size for one in scheduler.decide(0.0) if isinstance(one, Start))
+        used += sum(size for entry in scheduler.decide(0.0) if isinstance(entry, Start))
         number += 1
     return used
 
@@ -111,7 +111,7 @@ def whole(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> lis
 
 
 def by_hand(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> list[float]:
-    """The calls to the parts that such a gang takes, and nothing else."""
+    """The calls of the parts for such a gang."""
     role = roles[0]
     quotas, cells, devices = scheduler.quotas, scheduler.cells, scheduler.devices
     assert quotas is not None and cells is not None and devices is not None
@@ -150,18 +150,18 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 def decision_figures(scheduler: Scheduler, count: int, rounds: int) -> list[dict[str, Any]]:
-    found = []
+    results = []
     for gang, roles in GANGS.items():
         times: dict[str, list[float]] = {"scheduler": [], "parts": []}
         for turn in range(rounds):
             times["scheduler"] += whole(scheduler, roles, count, f"s{turn}")
             times["parts"] += by_hand(scheduler, roles, count, f"p{turn}")
-        found.append({"gang": gang, **{name: quantiles(spent) for name, spent in times.items()}})
-    return found
+        results.append({"gang": gang, **{name: quantiles(spent) for name, spent in times.items()}})
+    return results
 
 
 def waiting_figures(scheduler: Scheduler, waiting: int, count: int) -> dict[str, Any]:
-    """All tenants but the last have more than they can start; its jobs are the events."""
+    """All tenants except the last have more jobs than they can start; its jobs are the events."""
     rng = Random(1)
     last = tenant(TENANTS - 1)
     for i in range(waiting):
@@ -198,12 +198,12 @@ def waiting_figures(scheduler: Scheduler, waiting: int, count: int) -> dict[str,
 
 
 def fill_cells_of_first(scheduler: Scheduler) -> int:
-    """The first tenant's cells are all in use then; how many jobs of a node each that took."""
+    """Fill the first tenant's cells; return the number of one-node jobs that this took."""
     number = 0
     while True:
         job = Job(f"x{number}", tenant(0), [Role("worker", 1, gpus=8)], quota=quota(8 * number))
         scheduler.submit(job, 1.0)
-        if not any(isinstance(one, Start) for one in scheduler.decide(1.0)):
+        if not any(isinstance(entry, Start) for entry in scheduler.decide(1.0)):
             return number
         number += 1
 
@@ -215,8 +215,8 @@ def together_figures(scheduler: Scheduler, pairs: int) -> dict[str, Any]:
     for i in range(pairs):
         for name, other, pods in (("a", "b", most), ("b", "a", 1)):
             roles = [Role("worker", pods, gpus=8)]
-            told = {"quota": quota(8 * i), "together": [f"{other}{i}"]}
-            scheduler.submit(Job(f"{name}{i}", tenant(0), roles, **told), 1.0)
+            terms = {"quota": quota(8 * i), "together": [f"{other}{i}"]}
+            scheduler.submit(Job(f"{name}{i}", tenant(0), roles, **terms), 1.0)
     scheduler.decide(1.0)
     times = []
     for i in range(most):
@@ -224,14 +224,14 @@ def together_figures(scheduler: Scheduler, pairs: int) -> dict[str, Any]:
         scheduler.finish(f"x{i}", 1.0)
         actions = scheduler.decide(1.0)
         times.append(process_time() - begin)
-        assert not any(isinstance(one, Start) for one in actions)
+        assert not any(isinstance(action, Start) for action in actions)
     return {"pairs": pairs, **quantiles(times)}
 
 
 def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
-    """Gangs that ask for more than the cells of their tenant have left, which is nothing."""
+    """Gangs that ask for more than the rest of their tenant's cells, which is nothing."""
     fill_cells_of_first(scheduler)
-    found = []
+    results = []
     for pods in (1, 8, 32):
         scheduler.submit(
             Job("asks", tenant(0), [Role("worker", pods, gpus=8)], quota=quota(0)), 1.0
@@ -244,10 +244,10 @@ def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
             times.append(process_time() - begin)
         assert explained.reason
         leave = max((len(change.jobs) for change in explained.changes), default=0)
-        found.append({"pods": pods, "leave": leave, **quantiles(times)})
+        results.append({"pods": pods, "leave": leave, **quantiles(times)})
         scheduler.cancel("asks", 1.0)
         scheduler.decide(1.0)
-    return found
+    return results
 
 
 def copy_seconds(scheduler: Scheduler, rounds: int) -> float:
@@ -263,7 +263,7 @@ def copy_seconds(scheduler: Scheduler, rounds: int) -> float:
 
 def log_figures(nodes: int, jobs: int, rounds: int) -> dict[str, Any]:
     def run(log: Path | None) -> float:
-        scheduler = made(nodes, log)
+        scheduler = new_scheduler(nodes, log)
         gc.collect()
         begin = process_time()
         fill(scheduler, 8 * nodes // 3)
@@ -272,27 +272,27 @@ def log_figures(nodes: int, jobs: int, rounds: int) -> dict[str, Any]:
         scheduler.close()
         return spent
 
-    found: dict[str, list[float]] = {"without": [], "with": [], "replay": []}
+    results: dict[str, list[float]] = {"without": [], "with": [], "replay": []}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log"
-            found["without"].append(run(None))
-            found["with"].append(run(path))
+            results["without"].append(run(None))
+            results["with"].append(run(path))
             size = path.stat().st_size
             begin = process_time()
             replay(path)
-            found["replay"].append(process_time() - begin)
-    least = {name: min(times) for name, times in found.items()}
+            results["replay"].append(process_time() - begin)
+    least = {name: min(times) for name, times in results.items()}
     return {"nodes": nodes, "seconds": least, "bytes": size}
 
 
 def restart_figures(nodes: int, gangs: int, every: int) -> dict[str, Any]:
-    """A life of gangs that come and end, two events and two decisions each."""
-    found: dict[str, Any] = {"gpus": 8 * nodes, "snapshot every": every}
+    """Gangs that come and end, with two events and two decisions each."""
+    result: dict[str, Any] = {"gpus": 8 * nodes, "snapshot every": every}
     for name, limit in (("with", every), ("without", 0)):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log"
-            scheduler = made(nodes, path)
+            scheduler = new_scheduler(nodes, path)
             fill(scheduler, 8 * nodes // 3)
             begin, snapshots, i = process_time(), [0.0], 0
             while i < gangs or 0 < scheduler.logged - scheduler.log_begin < limit - 4:
@@ -312,12 +312,12 @@ def restart_figures(nodes: int, gangs: int, every: int) -> dict[str, Any]:
             seconds = cpu_seconds(lambda path=path, again=again: again.append(recover(path)))
             assert again[0].summary() == scheduler.summary()
             again[0].close()
-            found[name] = {"life": life, "restart": seconds, "lines run again": lines}
+            result[name] = {"life": life, "restart": seconds, "lines run again": lines}
             if limit:
-                found[name] |= {"snapshots": len(snapshots) - 1, "a snapshot": max(snapshots)}
-    found |= {"events": 2 * gangs, "state bytes": size}
-    found["ratio"] = found["without"]["restart"] / found["with"]["restart"]
-    return found
+                result[name] |= {"snapshots": len(snapshots) - 1, "a snapshot": max(snapshots)}
+    result |= {"events": 2 * gangs, "state bytes": size}
+    result["ratio"] = result["without"]["restart"] / result["with"]["restart"]
+    return result
 
 
 def only_restart(parser: argparse.ArgumentParser) -> None:
@@ -335,7 +335,7 @@ def main() -> None:
         save(arguments, "scheduler_restart", restart)
         return
     nodes = 512 if small else 8192
-    scheduler = made(nodes)
+    scheduler = new_scheduler(nodes)
     # A small cluster has tenants that are nearly full at two thirds.
     used = fill(scheduler, 8 * nodes * (1 if small else 2) // 3)
     count, rounds = (50, 1) if small else (1000, 3)

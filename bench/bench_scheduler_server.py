@@ -2,17 +2,17 @@
 
     python bench/bench_scheduler_server.py [--smoke] [--out DIR]
 
-The server is the command itself with a decision log, in a process of its own on a core of its own;
-clients are played by this process on another one. Two thirds of the GPUs are in use; queues, quotas
-with 1,000 leaves, cells and devices decide.
+The server is the command itself with a decision log, in its own process on its own core; this
+process plays the clients on another core. Two thirds of the GPUs are in use; queues, quotas with
+1,000 leaves, cells and devices decide.
 
-events        16 kept-alive connections, each posts submit and finish of a gang of 8 GPUs in turn
+events        16 kept-alive connections; each posts submit and finish of a gang of 8 GPUs in turn
 one at a time the same over one connection, latencies of both
 lists         one connection posts lists of 1,000 events: events per second
-to action     from before a submit is posted until somebody else, who waits for it, has its action
-explained     one at a time, while another connection asks why a job waits, again and again
-questions     latencies of explain and what-if (a finish), nobody else asks
-in process    the same gang by `Scheduler` alone: submit, decide, finish, decide
+to action     from posting a submit until another, waiting client has its action
+explained     one at a time, while another connection repeatedly asks why a job waits
+questions     latencies of explain and what-if (a finish), without other requests
+in process    the same gang with `Scheduler` alone: submit, decide, finish, decide
 
 A figure is the best of several rounds; times are wall clock.
 """
@@ -27,7 +27,7 @@ from time import perf_counter
 from typing import Any
 
 from bench_hived_server import Client, connect, start
-from bench_scheduler import fill, made, quantiles, quota, tenant
+from bench_scheduler import fill, new_scheduler, quantiles, quota, tenant
 from harness import command_line, save
 
 from hivecore.scheduler import Job, Role, Scheduler, plain_record
@@ -47,7 +47,7 @@ class Gangs:
         self.number = 0
 
     def born(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The events of the next one."""
+        """Return the events of the next gang."""
         self.number += 1
         i = self.number
         job = Job(f"g{i}", tenant(i), GANG, quota=quota(i))
@@ -81,14 +81,14 @@ async def one_at_a_time(gangs: Gangs, client: Client, many: int) -> dict[str, fl
 
 async def lists(gangs: Gangs, client: Client, count: int) -> dict[str, float]:
     now = json.loads((await client.ask("/v1/status"))[0])["now"] + 60.0
-    told = []
+    messages = []
     for _ in range(count // 2):
         for event in gangs.born():
             now += 1e-6
-            told.append({**event, "now": now})
-    answer, seconds = await client.ask(EVENTS, text(told))
+            messages.append({**event, "now": now})
+    answer, seconds = await client.ask(EVENTS, text(messages))
     assert json.loads(answer)["errors"] == []
-    return {"per_second": len(told) / seconds}
+    return {"per_second": len(messages) / seconds}
 
 
 async def to_action(gangs: Gangs, clients: list[Client], many: int) -> dict[str, float]:
@@ -107,18 +107,18 @@ async def to_action(gangs: Gangs, clients: list[Client], many: int) -> dict[str,
 
 
 async def explained(gangs: Gangs, clients: list[Client], many: int) -> dict[str, float]:
-    asked = []
+    requests = []
     is_over = False
 
     async def ask() -> None:
         while not is_over:
-            asked.append((await clients[1].ask("/v1/explain/waits"))[1])
+            requests.append((await clients[1].ask("/v1/explain/waits"))[1])
 
     asks = asyncio.ensure_future(ask())
-    found = await one_at_a_time(gangs, clients[0], many)
+    result = await one_at_a_time(gangs, clients[0], many)
     is_over = True
     await asks
-    return found
+    return result
 
 
 async def questions(client: Client, many: int) -> dict[str, float]:
@@ -142,7 +142,7 @@ def in_process(scheduler: Scheduler, many: int) -> dict[str, float]:
 
 
 async def measure(nodes: int, rounds: int, many: int) -> dict[str, dict[str, float]]:
-    scheduler = made(nodes)
+    scheduler = new_scheduler(nodes)
     fill(scheduler, nodes * 8 * 2 // 3)
     waits = Job("waits", tenant(0), [Role("worker", nodes // 8, gpus=8)], quota=quota(0))
     scheduler.submit(waits, 0.0)
@@ -160,7 +160,7 @@ async def measure(nodes: int, rounds: int, many: int) -> dict[str, dict[str, flo
         try:
             clients = [await connect(port) for _ in range(16)]
             for _ in range(rounds):
-                found = {
+                results = {
                     "events": await events(gangs, clients, many),
                     "one at a time": await one_at_a_time(gangs, clients[0], many // 4),
                     "lists": await lists(gangs, clients[0], 1000),
@@ -168,7 +168,7 @@ async def measure(nodes: int, rounds: int, many: int) -> dict[str, dict[str, flo
                     "explained": await explained(gangs, clients, many // 4),
                     "questions": await questions(clients[0], max(3, many // 100)),
                 }
-                for name, figures in found.items():
+                for name, figures in results.items():
                     known = best.setdefault(name, figures)
                     for key, value in figures.items():
                         known[key] = (max if key == "per_second" else min)(known[key], value)
@@ -186,10 +186,10 @@ async def measure(nodes: int, rounds: int, many: int) -> dict[str, dict[str, flo
 def main() -> int:
     arguments: argparse.Namespace = command_line(__doc__)
     nodes = 128 if arguments.smoke else 8192
-    found = asyncio.run(measure(nodes, *((1, 40) if arguments.smoke else (3, 2000))))
-    for name, figures in found.items():
+    run = asyncio.run(measure(nodes, *((1, 40) if arguments.smoke else (3, 2000))))
+    for name, figures in run.items():
         print(f"{name:>14}: " + ", ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
-    save(arguments, "scheduler_server", {"gpus": nodes * 8, "nodes": nodes, "contenders": found})
+    save(arguments, "scheduler_server", {"gpus": nodes * 8, "nodes": nodes, "contenders": run})
     return 0
 
 

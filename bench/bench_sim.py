@@ -57,11 +57,11 @@ FEW_NODES = {"a": 2, "b": 2}
 def twin_of(policy: Any) -> Callable[[Workload], Any]:
     """The policy on clusters that run on the twin."""
 
-    def made(work: Workload) -> Any:
+    def build(work: Workload) -> Any:
         with on_the_twin():
             return policy(work)
 
-    return made
+    return build
 
 
 class Floor:
@@ -200,7 +200,7 @@ def time_network(trace: str, read: Callable[[], Trace], rounds: int) -> list[dic
 def time_training(
     trace: str, jobs: Jobs, policies: tuple[str, ...], rounds: int
 ) -> list[dict[str, Any]]:
-    return time(trace, len(jobs), {one: Training(jobs, one) for one in policies}, rounds)
+    return time(trace, len(jobs), {policy: Training(jobs, policy) for policy in policies}, rounds)
 
 
 def whole_command(folder: Path) -> float:

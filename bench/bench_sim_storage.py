@@ -51,9 +51,9 @@ class Clocked:
         CLOCKED.append(self)
 
     def advance(self, *arguments: Any) -> Any:
-        found = []
-        self.seconds += cpu_seconds(lambda: found.append(self.contents.advance(*arguments)))
-        return np.array(found[0], dtype=np.int64)
+        results = []
+        self.seconds += cpu_seconds(lambda: results.append(self.contents.advance(*arguments)))
+        return np.array(results[0], dtype=np.int64)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.contents, name)
@@ -170,9 +170,9 @@ def compare_on(
             ratios = []
             for seed, work in works.items():
                 outcome = schedule_storage(work, cluster, policy, system)
-                one = storage_figures(work, cluster, outcome)
-                base.setdefault(seed, one.mean_completion)
-                ratios.append(one.mean_completion / base[seed])
+                entry = storage_figures(work, cluster, outcome)
+                base.setdefault(seed, entry.mean_completion)
+                ratios.append(entry.mean_completion / base[seed])
                 figures.append(
                     {
                         "policy": policy,
@@ -180,12 +180,12 @@ def compare_on(
                         "seed": seed,
                         "cache_gb": cluster.cache_gb,
                         "bandwidth_mbps": cluster.bandwidth_mbps,
-                        "mean_completion_hours": one.mean_completion / 3600,
+                        "mean_completion_hours": entry.mean_completion / 3600,
                         "mean_completion_over_silod": ratios[-1],
-                        "busy": one.busy,
-                        "hits": one.hits,
-                        "fairness_min": one.fairness_min,
-                        "fairness_mean": one.fairness_mean,
+                        "busy": entry.busy,
+                        "hits": entry.hits,
+                        "fairness_min": entry.fairness_min,
+                        "fairness_mean": entry.fairness_mean,
                     }
                 )
             print(
@@ -199,10 +199,10 @@ def compare_on(
 if __name__ == "__main__":
     arguments = command_line(__doc__)
     smoke = arguments.smoke
-    found = {
+    figures = {
         "events": time_events(smoke),
         "agreement": agreement(smoke),
         "policies": compare(smoke),
         "replay": replay(smoke),
     }
-    save(arguments, "sim_storage", found)
+    save(arguments, "sim_storage", figures)

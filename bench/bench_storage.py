@@ -1,4 +1,4 @@
-"""Cache and remote IO shared out: kernel, twin, straight NumPy, and HiGHS where it is an LP.
+"""Dividing cache and remote IO: kernel, twin, straight NumPy, and HiGHS where it is an LP.
 
     python bench/bench_storage.py [--smoke] [--out DIR]
 
@@ -150,12 +150,12 @@ def numpy_max_min(setting: Setting) -> tuple[float, Any]:
     return low, cache
 
 
-def highs_level(setting: Setting, found: Any) -> float:
+def highs_level(setting: Setting, result: Any) -> float:
     """The level for the cache that was found, with the jobs at their full rate taken out."""
-    level = found.certificate.stages[0].level
-    slope = setting.columns["weight"] * found.reference_mbps
+    level = result.certificate.stages[0].level
+    slope = setting.columns["weight"] * result.reference_mbps
     rate = setting.columns["rate_mbps"]
-    missed = numpy_missed(found.cache_gb.copy(), setting.size)[setting.dataset]
+    missed = numpy_missed(result.cache_gb.copy(), setting.size)[setting.dataset]
     free = np.flatnonzero((level * slope < rate) & (missed > 0.0))
     full = np.setdiff1d(np.arange(len(rate)), free)
     left = setting.bandwidth - (rate[full] * missed[full]).sum()
@@ -228,13 +228,13 @@ def io_modes(setting: Setting, rounds: int) -> dict[str, float]:
 
 
 def verify(setting: Setting, rounds: int) -> dict[str, float]:
-    found = {objective: setting.allocate(objective) for objective in OBJECTIVES}
-    return take_turns({name: milliseconds(one.verify) for name, one in found.items()}, rounds)
+    results = {objective: setting.allocate(objective) for objective in OBJECTIVES}
+    return take_turns({name: milliseconds(entry.verify) for name, entry in results.items()}, rounds)
 
 
 def level(setting: Setting, rounds: int) -> dict[str, float]:
-    found = setting.allocate("max_min")
-    wanted = found.certificate.stages[0].level
+    decision = setting.allocate("max_min")
+    wanted = decision.certificate.stages[0].level
     assert abs(numpy_max_min(setting)[0] / wanted - 1) < 1e-9
     answers: list[float] = []
     figures = take_turns(
@@ -245,7 +245,7 @@ def level(setting: Setting, rounds: int) -> dict[str, float]:
         rounds,
     )
     figures["HiGHS, cache given"] = 1e3 * cpu_seconds(
-        lambda: answers.append(highs_level(setting, found))
+        lambda: answers.append(highs_level(setting, decision))
     )
     assert abs(answers[0] / wanted - 1) < 1e-6
     return figures
@@ -257,8 +257,8 @@ def small(rounds: int, repeats: int) -> dict[str, float]:
         setting = Setting(jobs, max(2, jobs // 2))
         for objective in OBJECTIVES:
 
-            def work(one: Setting = setting, objective: str = objective) -> float:
-                task = one.allocate
+            def work(item: Setting = setting, objective: str = objective) -> float:
+                task = item.allocate
                 seconds = cpu_seconds(lambda: [task(objective) for _ in range(repeats)])
                 return 1e6 * seconds / repeats
 
@@ -308,12 +308,12 @@ def limiter_figures(jobs: int, requests: int, rounds: int) -> dict[str, float]:
 
         def measure() -> float:
             nonlocal now
-            who = rng.integers(jobs, size=few)
+            rows = rng.integers(jobs, size=few)
             sizes = rng.integers(1, 32_000, size=few)
             waits: list[Any] = []
             if "batches" in name:
                 starts = range(0, few, 1000)
-                parts = [(who[i : i + 1000], sizes[i : i + 1000]) for i in starts]
+                parts = [(rows[i : i + 1000], sizes[i : i + 1000]) for i in starts]
 
                 def run() -> None:
                     for number, (jobs_, sizes_) in enumerate(parts):
@@ -326,7 +326,7 @@ def limiter_figures(jobs: int, requests: int, rounds: int) -> dict[str, float]:
                 times = [now + i * step for i in range(few)]
                 requests_ = list(
                     zip(
-                        who.tolist(),
+                        rows.tolist(),
                         sizes.astype(float).tolist() if floats else sizes.tolist(),
                         [time / 1e9 for time in times] if floats else times,
                         strict=True,

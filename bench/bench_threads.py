@@ -3,22 +3,22 @@
     python bench/bench_threads.py [--smoke] [--out DIR]
 
 one        decisions of one thread: a group of 1 to 8 GPUs is scheduled, committed and released
-shared     two threads on one cluster, together
-RLock      the same with `threading.RLock` in the place of the library's lock
-each       two threads with a cluster each, together
+shared     two threads on one cluster
+RLock      the same with `threading.RLock` instead of the library's lock
+each       two threads with a cluster each
 
-Figures are relative to `one` of the same round, by the wall clock, as threads that wait are the
-subject; the median of the rounds. Beside them, how much longer than its millisecond a thread
-slept at most that has nothing to do with the cluster (its pause).
+Figures are relative to `one` of the same round, by wall clock, because waiting is the subject; the
+median of the rounds. In addition, the longest pause: how much longer than its millisecond an
+unrelated thread slept at most.
 
 batches    one thread allocates and releases a million cells of a `BuddyAllocator` at a time
-waiting    and another one asks that allocator whether a cell is free, again and again: how much of
-           a core it takes, which is the work of its answers and not of its waiting
+waiting    another thread repeatedly asks that allocator whether a cell is free: how much of a core
+           it uses, which is the work of its answers and not of its waiting
 
-apart      two threads with an object each, of one thread with one: `CellCluster`, `QuotaTree`,
-           `DeviceCluster` and `Scheduler`; the best round of each, as other work on the machine
-           only slows a round. Without the GIL two cores do up to twice the work; with the GIL, as
-           the first line says, threads take turns, and two do as much as one
+apart      two threads with an object each, relative to one thread with one: `CellCluster`,
+           `QuotaTree`, `DeviceCluster` and `Scheduler`; the best round of each, as other work on
+           the machine only slows a round. Without the GIL two cores do up to twice the work; with
+           it threads take turns, and two do as much as one
 """
 
 import statistics
@@ -61,7 +61,7 @@ def decide(cluster: CellCluster, thread: int, stop: threading.Event) -> int:
 
 
 def new_tree() -> QuotaTree:
-    """100 quotas in ten groups, whose owners never use all."""
+    """Return 100 quotas in ten groups, whose owners never use all."""
     groups = [Quota(f"group {i}", max={"gpu": 10_000}) for i in range(10)]
     teams = [Quota(f"{i}", max={"gpu": 1000}, parent=f"group {i % 10}") for i in range(100)]
     return QuotaTree([*groups, *teams], total={"gpu": 100_000})
@@ -93,7 +93,7 @@ def take_devices(cluster: DeviceCluster, thread: int, stop: threading.Event) -> 
 
 
 def new_scheduler() -> Scheduler:
-    """Of 1,024 nodes in racks, with quotas for 100 teams."""
+    """Return a scheduler of 1,024 nodes in racks, with quotas for 100 teams."""
     network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i // 16}"} for i in range(1024)})
     for node in network.nodes:
         network.set_free(node, {"gpu": 8})
@@ -122,7 +122,7 @@ def longest_pause(cluster: Any, thread: int, stop: threading.Event) -> float:
 
 Work = Callable[[Any, int, threading.Event], float]
 
-#: How an object is made that threads have one each of, and what they do with it.
+#: (how to create an object for each thread, what threads do with it)
 APART: dict[str, tuple[Callable[[], Any], Work]] = {
     "CellCluster": (new_cluster, decide),
     "QuotaTree": (new_tree, admit),
@@ -132,34 +132,34 @@ APART: dict[str, tuple[Callable[[], Any], Work]] = {
 
 
 def run(work: Sequence[Work], clusters: Sequence[Any], seconds: float) -> tuple[float, float]:
-    """The sum of what the threads answer, per second, and the longest pause in ms."""
+    """Return the total answers per second, and the longest pause in ms."""
     stop = threading.Event()
-    found: list[float] = [0.0] * (len(work) + 1)
+    result: list[float] = [0.0] * (len(work) + 1)
     errors: list[BaseException] = []
 
     def thread(number: int, task: Work) -> None:
         try:
-            found[number] = task(clusters[number % len(clusters)], number, stop)
+            result[number] = task(clusters[number % len(clusters)], number, stop)
         except BaseException as error:
             errors.append(error)
 
     tasks = [*work, longest_pause]
     threads = [threading.Thread(target=thread, args=pair) for pair in enumerate(tasks)]
-    for one in threads:
-        one.start()
+    for each in threads:
+        each.start()
     time.sleep(seconds)
     stop.set()
-    for one in threads:
-        one.join()
+    for each in threads:
+        each.join()
     for error in errors:
         raise error
     for cluster in clusters:
         cluster.check()
-    return sum(found[:-1]) / seconds, found[-1] * 1e3
+    return sum(result[:-1]) / seconds, result[-1] * 1e3
 
 
 def waiting(seconds: float, rounds: int) -> dict[str, Any]:
-    """How a thread fares that waits for long batches, and one that has nothing to do with them."""
+    """Measure a thread that waits for long batches, and an unrelated one."""
     buddies = BuddyAllocator([2] * 10, roots=1 << 14)
     levels = np.ones(1 << 20, dtype=np.int64)
 
@@ -175,29 +175,29 @@ def waiting(seconds: float, rounds: int) -> dict[str, Any]:
         return time.thread_time() - begin
 
     small = CellCluster(ClusterSpec({"c": Chain(["gpu"], [], 1)}, {}))
-    found: dict[str, list[tuple[float, float]]] = {"batches": [], "waiting": []}
+    results: dict[str, list[tuple[float, float]]] = {"batches": [], "waiting": []}
     for _ in range(rounds):
-        found["batches"].append(run([allocate], [small], seconds))
-        found["waiting"].append(run([allocate, ask], [small], seconds))
+        results["batches"].append(run([allocate], [small], seconds))
+        results["waiting"].append(run([allocate, ask], [small], seconds))
     return {
         name: {
             "of_a_core": statistics.median(share for share, _ in each),
             "longest_pause_ms": statistics.median(pause for _, pause in each),
         }
-        for name, each in found.items()
+        for name, each in results.items()
     }
 
 
 def apart(seconds: float, rounds: int) -> dict[str, Any]:
-    """What two threads do with an object each, of what one does."""
+    """Return the work of two threads with an object each, relative to one."""
     figures: dict[str, Any] = {}
     for name, (make, work) in APART.items():
         objects = [make(), make()]
-        one = two = 0.0
+        entry = two = 0.0
         for _ in range(rounds):
-            one = max(one, run([work], objects[:1], seconds)[0])
+            entry = max(entry, run([work], objects[:1], seconds)[0])
             two = max(two, run([work, work], objects, seconds)[0])
-        figures[name] = {"per_second": one, "of_two_threads": two, "of_one_thread": two / one}
+        figures[name] = {"per_second": entry, "of_two_threads": two, "of_one_thread": two / entry}
     return figures
 
 
@@ -232,21 +232,21 @@ def main() -> None:
         for name in contenders
     }
     figures |= waiting(seconds, rounds)
-    for name, found in figures.items():
-        if "of_a_core" in found:
-            share, pause = found["of_a_core"], found["longest_pause_ms"]
+    for name, result in figures.items():
+        if "of_a_core" in result:
+            share, pause = result["of_a_core"], result["longest_pause_ms"]
             print(f"{name:>8} {share:5.2f} of a core, pause {pause:5.1f} ms")
             continue
         print(
-            f"{name:>8} {found['decisions_per_second']:>9,.0f} decisions/s"
-            f" {found['of_one_thread']:5.2f} of one thread,"
-            f" pause {found['longest_pause_ms']:5.1f} ms"
+            f"{name:>8} {result['decisions_per_second']:>9,.0f} decisions/s"
+            f" {result['of_one_thread']:5.2f} of one thread,"
+            f" pause {result['longest_pause_ms']:5.1f} ms"
         )
     figures["apart"] = apart(seconds, rounds)
-    for name, found in figures["apart"].items():
+    for name, result in figures["apart"].items():
         print(
-            f"{name:>14} {found['per_second']:>9,.0f}/s, two threads apart"
-            f" {found['of_one_thread']:5.2f} of one thread"
+            f"{name:>14} {result['per_second']:>9,.0f}/s, two threads apart"
+            f" {result['of_one_thread']:5.2f} of one thread"
         )
     save(arguments, "threads" if gil else "threads_without_gil", {"gil": gil, **figures})
 

@@ -134,8 +134,8 @@ def role_figures(nodes: int, others: int, pods: int, times: int) -> dict[str, An
         decision = network.schedule(request)
         taken.append(process_time() - begin)
         optimal += decision.optimal
-    found = {"others": others, "pods": pods, "networks": times, "optimal": optimal}
-    return {**found, **percentiles(taken)}
+    results = {"others": others, "pods": pods, "networks": times, "optimal": optimal}
+    return {**results, **percentiles(taken)}
 
 
 def used(network: NetworkTopology, placement: Iterable[str]) -> list[int]:
@@ -148,7 +148,7 @@ def greedy_figures(nodes: int, times: int) -> list[dict[str, Any]]:
     """Of gangs that can be placed: what Koordinator's way makes of them."""
     network, rng = network_of(labels_of(nodes)), np.random.default_rng(3)
     greedy, levels = greedy_of(network), ("", *LAYERS, "node")
-    found = []
+    results = []
     for load in (0.3, 0.6, 0.9):
         for segment in (1, 4, 16):
             counts = {"placed": 0, "not found": 0, "wider": 0, "more domains": 0}
@@ -168,13 +168,13 @@ def greedy_figures(nodes: int, times: int) -> list[dict[str, Any]]:
                     counts["not found"] += 1
                     continue
                 level, by_node = placed
-                nodes_of_exact = [one.node for one in exact.placement]
+                nodes_of_exact = [entry.node for entry in exact.placement]
                 if level < levels.index(exact.layer):
                     counts["wider"] += 1
                 elif used(network, by_node) > used(network, nodes_of_exact):
                     counts["more domains"] += 1
-            found.append({"load": load, "segment": segment, **counts})
-    return found
+            results.append({"load": load, "segment": segment, **counts})
+    return results
 
 
 def twin_figures(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
@@ -200,9 +200,11 @@ def twin_figures(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
     seconds = take_turns({"kernel": kernel, "twin": twin, "HiGHS": program}, rounds)
     decision = answers["kernel"]
     level, where = answers["twin"]
-    assert [(int(one.node[1:]), one.pods, one.others) for one in decision.placement] == where
+    assert [
+        (int(entry.node[1:]), entry.pods, entry.others) for entry in decision.placement
+    ] == where
     held, numbers = answers["program"]
-    counts = [1, *used(network, [one.node for one in decision.placement])][level:]
+    counts = [1, *used(network, [entry.node for entry in decision.placement])][level:]
     assert held == level and list(numbers[: len(counts)]) == counts
     return {"nodes": nodes, "pods": pods, "seconds": seconds}
 

@@ -1,14 +1,14 @@
-"""Which jobs are evicted for one that waits: how many, beside all sets tried, and how fast.
+"""Which jobs are evicted for a waiting job: how many, compared with brute force, and how fast.
 
     python bench/bench_victims.py [--smoke] [--out DIR]
 
 small      random instances of four nodes of 4 GPUs for each composition of parts; brute force tries
-           all sets of running jobs on copies of the parts, without the scheduler. Of those where a
-           set is enough: jobs that wait all the same, victims of both, and instances in which the
-           cheapest set (guaranteed victims, then victims) costs less; seconds of both
+           all sets of running jobs on copies of the parts, without the scheduler. Among instances
+           where a set suffices: jobs that wait nevertheless, victims of both, and instances where
+           the cheapest set (guaranteed victims, then victims) costs less; seconds of both
 large      1,000 nodes of 8 GPUs, all in use by jobs of 1, 2, 4 and 8 GPUs, a third of them
-           opportunistic: a guaranteed job of so many GPUs evicts some; p50 and p99 of the decision,
-           beside one that starts on idle GPUs; victims, and how many of the jobs start
+           opportunistic: a guaranteed job evicts some; p50 and p99 of the decision, compared with a
+           job that starts on idle GPUs; victims, and how many of the jobs start
 
 Instances and victims are the same on every machine.
 """
@@ -32,7 +32,7 @@ from scheduler.victims.oracle import COMPOSITIONS, Oracle, instance
 
 def small(name: str, count: int) -> dict[str, Any]:
     rng = Random(f"victims {name}")
-    found = dict.fromkeys(("evictions", "refused", "victims", "least", "not least"), 0)
+    result = dict.fromkeys(("evictions", "refused", "victims", "least", "not least"), 0)
     ours = brute = 0.0
     for _ in range(count):
         scheduler, job, _ = instance(COMPOSITIONS[name], rng)
@@ -47,16 +47,20 @@ def small(name: str, count: int) -> dict[str, Any]:
         brute += middle - begin
         if least in (None, (0, 0)):
             continue
-        found["evictions"] += 1
-        starts = any(isinstance(one, Start) and one.job == job.name for one in actions)
-        named = [one.job for one in actions if isinstance(one, Preempt) and one.for_job == job.name]
+        result["evictions"] += 1
+        starts = any(isinstance(action, Start) and action.job == job.name for action in actions)
+        named = [
+            action.job
+            for action in actions
+            if isinstance(action, Preempt) and action.for_job == job.name
+        ]
         if not starts:
-            found["refused"] += 1
+            result["refused"] += 1
             continue
-        found["victims"] += len(named)
-        found["least"] += least[1]
-        found["not least"] += oracle.rank(named) > least
-    return {**found, "seconds": ours, "brute force seconds": brute}
+        result["victims"] += len(named)
+        result["least"] += least[1]
+        result["not least"] += oracle.rank(named) > least
+    return {**result, "seconds": ours, "brute force seconds": brute}
 
 
 def crowded(nodes: int, rng: Random) -> Scheduler:
@@ -95,8 +99,10 @@ def large(nodes: int, rounds: int) -> list[dict[str, Any]]:
             begin = perf_counter()
             actions = branch.decide(now, most=1)
             times.append(perf_counter() - begin)
-            victims.append(sum(isinstance(one, Preempt) for one in actions))
-            started += any(isinstance(one, Start) and one.job == "wanted" for one in actions)
+            victims.append(sum(isinstance(action, Preempt) for action in actions))
+            started += any(
+                isinstance(action, Start) and action.job == "wanted" for action in actions
+            )
             branch.cancel("wanted", now)
             branch.submit(Job("again", "d", roles), now)
             begin = perf_counter()

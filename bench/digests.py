@@ -1,8 +1,8 @@
-"""Which figures are older than their sources; `python bench/digests.py` lists them.
+"""Finds figures that are older than their sources; `python bench/digests.py` lists them.
 
-A file of bench/results holds a digest of the sources of each part of the library that its benchmark
-imports: kernel, binding and Python package. Comments, docstrings and spacing do not count. Digests
-are compared with the tree, not commits: those are rewritten, and a source archive has none.
+A file of bench/results has a digest of the sources of each library part that its benchmark imports:
+kernel, binding and Python package. Comments, docstrings and spacing do not count. Digests are
+compared with the tree, not with commits, which may be rewritten or missing in a source archive.
 """
 
 import json
@@ -14,20 +14,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Strings are matched so that what looks like a comment within them stays.
+# Strings are matched so that comment signs inside them are kept.
 _STRING = r'"""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'"
 _C = re.compile(rf"(//[^\n]*|/\*[\s\S]*?\*/)|{_STRING}")
 _PYTHON = re.compile(rf'(#[^\n]*|^[ \t]*[rR]?"""[\s\S]*?""")|{_STRING}', re.MULTILINE)
 
 
 def bare(text: str, suffix: str) -> str:
-    """A source without comments, docstrings and spaces."""
+    """Return a source without comments, docstrings and spaces."""
     comments = _PYTHON if suffix.startswith(".py") or suffix == ".pxi" else _C
-    return "".join(comments.sub(lambda found: "" if found[1] else found[0], text).split())
+    return "".join(comments.sub(lambda result: "" if result[1] else result[0], text).split())
 
 
 def parts(root: Path = ROOT) -> set[str]:
-    """The subjects, and what is made of them: `cells`, `interop/hived`."""
+    """Return the parts: subjects and their subfolders, such as `cells` and `interop/hived`."""
     package = root / "python" / "hivecore"
     files = [*package.glob("*/__init__.py"), *package.glob("interop/*/__init__.py")]
     others = {"interop", "reference", "traces", "verify"}
@@ -35,7 +35,7 @@ def parts(root: Path = ROOT) -> set[str]:
 
 
 def imported(script: Path, root: Path = ROOT) -> set[str]:
-    """The parts that a benchmark imports, by itself or through scripts beside it."""
+    """Return the parts that a benchmark imports, directly or through scripts beside it."""
     text = script.read_text("utf-8")
     imports = r"^ *(?:from|import) (?:hivecore\._?)?(interop\.\w+|\w+)"
     named = {name.replace(".", "/") for name in re.findall(imports, text, re.MULTILINE)}
@@ -52,7 +52,7 @@ def sources(part: str, root: Path = ROOT) -> list[Path]:
 
 
 def digests(names: Iterable[str], root: Path = ROOT) -> dict[str, str]:
-    """A digest of the sources of each of these parts."""
+    """Return a digest of the sources of each of these parts."""
     return {
         part: sha256(
             "\n".join(
@@ -64,17 +64,17 @@ def digests(names: Iterable[str], root: Path = ROOT) -> dict[str, str]:
 
 
 def outdated(document: dict[str, Any], root: Path = ROOT) -> list[str]:
-    """The parts whose sources have changed since these figures were measured."""
+    """Return the parts whose sources have changed since these figures were measured."""
     measured = document["parts"]
     return [part for part, now in digests(measured, root).items() if now != measured[part]]
 
 
 def stale(root: Path = ROOT) -> Iterator[str]:
-    """What to measure again, and why."""
+    """Yield what to measure again, and why."""
     for file in sorted((root / "bench" / "results").glob("*.json")):
         document = json.loads(file.read_text("utf-8"))
         if "source" in document:
-            continue  # measured elsewhere, of code that is not here
+            continue  # measured elsewhere, with other code
         if "parts" not in document:
             yield f"{file.name}: of {document['date']}, before digests were kept"
         elif changed := ", ".join(outdated(document, root)):

@@ -1,4 +1,4 @@
-"""Traffic on a shared cluster, and whom it evicts: groups that come and go, asked one by one."""
+"""Traffic on a shared cluster, and its evictions: groups that come and go."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ GANG = (8, 8)
 _PODS = (1, 1, 1, 2, 4)
 _GPUS = (1, 2, 4, 8, 8)
 _MIXED = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8)
-_MOST_ROUNDS = 100  # of being asked again after one's victims are gone
+_MOST_ROUNDS = 100  # of retries after the victims have left
 
 
 def small_cluster() -> ClusterSpec:
@@ -36,22 +36,22 @@ def mixed_cluster(racks: int) -> ClusterSpec:
 
 
 def mixed(racks: int, seed: int) -> dict[str, int]:
-    """Nodes partly used at two thirds, and what is in use when all that there is was asked for.
+    """Return partly used nodes at two thirds, and GPUs in use when all have been requested.
 
-    Groups come and none ends: pods of all sizes from 1 to 8 GPUs, the small ones more often, and
-    one gang of 8 pods of 8 GPUs in fifty groups.
+    Groups come and none ends: pods of 1 to 8 GPUs, more often small ones, and one gang of 8 pods of
+    8 GPUs in fifty groups.
     """
     cluster, rng = CellCluster(mixed_cluster(racks)), np.random.default_rng(seed)
     gpus = racks * 64
     figures = {"gpus": gpus, "refused": 0, "in_use": 0}
     used: Counter[str] = Counter()
-    asked = 0
-    while asked < gpus:
+    wanted = 0
+    while wanted < gpus:
         gang = rng.random() < 0.02
         members = GANG if gang else (1, int(rng.choice(_MIXED)))
         tenant = TENANTS[int(rng.integers(len(TENANTS)))]
-        group = AffinityGroup(f"g{asked}", tenant, [members])
-        asked += group.leaves
+        group = AffinityGroup(f"g{wanted}", tenant, [members])
+        wanted += group.leaves
         decision = cluster.schedule(group)
         if decision.outcome != "bind":
             figures["refused"] += 1
@@ -67,26 +67,26 @@ def mixed(racks: int, seed: int) -> dict[str, int]:
 
 @dataclass
 class Tally:
-    """What the traffic has met."""
+    """Counts of what happened."""
 
-    guaranteed: int = 0  # groups that were admitted
-    guaranteed_gpus: int = 0  # theirs
-    evicting: int = 0  # of those, groups that evicted somebody
+    guaranteed: int = 0  # admitted groups
+    guaranteed_gpus: int = 0  # their GPUs
+    evicting: int = 0  # of those, groups with victims
     evicted: int = 0  # groups
     evicted_gpus: int = 0
-    asked_again: int = 0  # after one's victims were gone
-    second_victims: int = 0  # of those, answers that named more of them
+    asked_again: int = 0  # groups retried after their victims have left
+    second_victims: int = 0  # of those, groups that named further victims
     refused: int = 0
     by_shape: Counter[str] = field(default_factory=Counter)
     evicting_by_shape: Counter[str] = field(default_factory=Counter)
 
 
 class Traffic:
-    """Groups that come and go, on a cluster; victims leave and the group is asked again.
+    """Groups that come and go on a cluster; victims leave and the group is retried.
 
-    A group has 1, 1, 1, 2 or 4 pods of 1, 2, 4, 8 or 8 GPUs, or is a gang of 8 pods of 8 GPUs, and
-    is opportunistic with the probability ``share``. Others have one of so many priorities, and are
-    preempted lazily with the probability ``lazy``.
+    A group has 1, 1, 1, 2 or 4 pods of 1, 2, 4, 8 or 8 GPUs, or is a gang of 8 pods of 8 GPUs. It
+    is opportunistic with probability ``share``; otherwise it has one of several priorities, and is
+    preempted lazily with probability ``lazy``.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Traffic:
         self.end(names[int(self.rng.integers(len(names)))])
 
     def admit(self, group: AffinityGroup) -> None:
-        """Let the group run, if it may; who is in its way leaves."""
+        """Start the group, if possible; its victims leave."""
         tally = self.tally
         decision = self.cluster.schedule(group)
         evicts = bool(decision.victims)
@@ -160,7 +160,7 @@ class Traffic:
             tally.evicting_by_shape[shape] += evicts
 
     def churn(self, load: float, requests: int) -> Tally:
-        """Groups come; while more than the load is in use, a random one ends."""
+        """Add groups; while the load is exceeded, a random group ends."""
         for _ in range(requests):
             while self.used > load * self.gpus:
                 self.end_one()
@@ -168,13 +168,13 @@ class Traffic:
         return self.tally
 
     def fill(self, load: float) -> Tally:
-        """Groups come until so much is in use, or 100 in all have found no place."""
+        """Add groups until the load is reached, or 100 have found no place."""
         while self.used < load * self.gpus and self.tally.refused < 100:
             self.admit(self.request())
         return self.tally
 
     def packing(self) -> dict[str, float]:
-        """How many nodes are in use in part and not at all, and how many racks a gang is in."""
+        """Return the numbers of partly used and idle nodes, and racks per gang."""
         chain = self.cluster.spec.chains["c"]
         node = chain.levels.index("node")
         nodes = chain.roots * int(np.prod(chain.fanouts[node:]))

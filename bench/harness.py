@@ -1,4 +1,4 @@
-"""What every benchmark needs: rounds in which the contenders take turns, and a file of figures."""
+"""Shared by all benchmarks: rounds in which contenders take turns, and a file of figures."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from digests import digests, imported
 
 import hivecore
 
-# Public traces, which a checkout does not hold.
+# Public traces, which are not in a checkout.
 TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 ITP = [TRACES / "itp" / f"cluster{number}.csv" for number in ("02", "03", "04", "06", "07")]
 
@@ -30,7 +30,7 @@ def cpu_seconds(task: Callable[[], Any]) -> float:
 
 
 def hivecore_seconds(*arguments: object) -> float:
-    """CPU seconds of a process that runs the command `hivecore` with these arguments."""
+    """Return CPU seconds of a process that runs `hivecore` with these arguments."""
     main = [sys.executable, "-c", "from hivecore.cli import main; raise SystemExit(main())"]
     before = os.times()
     subprocess.run([*main, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
@@ -41,7 +41,7 @@ def hivecore_seconds(*arguments: object) -> float:
 
 
 def take_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """The least of each contender's measurements; every round measures each of them once."""
+    """Return the least of each contender's measurements; every round measures each once."""
     least = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -70,19 +70,19 @@ def command_line(
 
 
 def commit() -> str:
-    """The commit that is measured, with a + if files of it have changed; "": not known."""
+    """Return the measured commit, with a + if its files have changed; "" if unknown."""
     command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
-        found = subprocess.run(
+        run = subprocess.run(
             command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
         )
     except OSError:
         return ""
-    return found.stdout.strip()
+    return run.stdout.strip()
 
 
 def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Where, when, with what and of which sources the figures are measured."""
+    """Return where, when, with what and from which sources the figures are measured."""
     return {
         "hivecore": hivecore.__version__,
         "commit": commit(),
@@ -98,7 +98,7 @@ def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def report(title: str, unit: str, figures: dict[str, float], width: int = 28) -> dict[str, Any]:
-    """Print a table of figures, and return it as it is saved."""
+    """Print a table of figures, and return it for saving."""
     print(f"\n{title} [{unit}]")
     for name, value in figures.items():
         print(f"  {name:{width}} {value:14,.3f}")

@@ -1,7 +1,7 @@
-"""An API server of Kubernetes as cheap as it can be: for load that is not its own.
+"""A minimal Kubernetes API server, which adds as little load as possible.
 
-It knows one list of nodes and one of pods, written before the clock runs, takes bindings and
-patches, and tells its watchers what it is told to.
+It has a list of nodes and one of pods, written before the measurement, accepts bindings and
+patches, and sends given events to its watchers.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ class KubeApi:
         self.watchers: dict[str, list[asyncio.Transport]] = {"Node": [], "Pod": []}
 
     async def listen(self) -> int:
-        """Listen from now on; the port."""
+        """Start listening; return the port."""
         loop = asyncio.get_running_loop()
         self.server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
         return int(self.server.sockets[0].getsockname()[1])
 
     def kubeconfig(self, port: int) -> str:
-        """The text of a file that names it."""
+        """Return a kubeconfig for it."""
         return json.dumps(
             {
                 "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],

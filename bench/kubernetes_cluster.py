@@ -1,6 +1,6 @@
-"""A real cluster for `kubernetes_real.py`: made-up nodes, pods, and the GPUs that each has.
+"""A real cluster for `kubernetes_real.py`: invented nodes and pods, and the GPUs of each.
 
-Nodes are objects without a kubelet: their pods are bound and never run. What a kubelet does is
+Nodes are objects without a kubelet: their pods are bound and never run. The kubelet's part is
 played: the Lease of each node is renewed, and pods that are to end do so after a moment.
 """
 
@@ -27,7 +27,7 @@ _AT_ONCE = 16
 
 
 async def until(holds: Callable[[], Any], seconds: float = 60.0, pause: float = 0.005) -> float:
-    """The seconds until something comes about, looked at after each pause; more: infinite."""
+    """Return the seconds until something holds; infinity if it takes longer than the limit."""
     begin = perf_counter()
     while not holds():
         if perf_counter() - begin > seconds:
@@ -37,7 +37,7 @@ async def until(holds: Callable[[], Any], seconds: float = 60.0, pause: float = 
 
 
 class Cluster:
-    """The nodes and pods of the benchmark, as the API server tells of them.
+    """The nodes and pods of the benchmark, as the API server reports them.
 
     :param namespace: of the pods.
     :param scheduler: the ``schedulerName`` of the pods.
@@ -76,7 +76,7 @@ class Cluster:
     async def set_nodes(
         self, nodes: dict[str, dict[str, str]], resources: dict[str, int] | None = None
     ) -> None:
-        """There are these nodes, with these labels, as new."""
+        """Replace all nodes by these, with these labels."""
         await self.clear()
         await _all(self._create_node(*node, resources or {GPU: 8}) for node in nodes.items())
         self.nodes = nodes
@@ -91,19 +91,19 @@ class Cluster:
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         node = {**_named(name, labels=labels), "status": status}
         await self.api.request("POST", "/api/v1/nodes", node)
-        # An admission plugin has tainted it as not ready.
+        # An admission plug-in has tainted it as not ready.
         await self.patch_node(name, spec={"taints": []})
         lease = {**_named(name), "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
         with suppress(ApiError):
             await self.api.request("POST", _LEASES, lease)
 
     async def patch_node(self, name: str, sub: str = "", **changes: Any) -> None:
-        """Change a node; ``sub="/status"``: its status."""
+        """Change a node, or with ``sub="/status"`` its status."""
         path = f"/api/v1/nodes/{name}{sub}"
         await self.api.request("PATCH", path, changes, content_type=MERGE)
 
     async def advertised(self, resource: str) -> None:
-        """Return when all nodes have a resource, which another process writes into their status."""
+        """Wait until all nodes have a resource, which another process writes into their status."""
         for name in self.nodes:
             while resource not in (await self.node(name))["status"]["allocatable"]:
                 await asyncio.sleep(0.05)
@@ -113,7 +113,7 @@ class Cluster:
         return document
 
     async def create(self, *pods: dict[str, Any]) -> float:
-        """Create pods; when that began."""
+        """Create pods; return when that began."""
         begin = perf_counter()
         await _all(self.api.request("POST", self.path, pod) for pod in pods)
         return begin
@@ -126,7 +126,7 @@ class Cluster:
         await until(lambda: not any(name in self.pods for name in names))
 
     async def clear(self) -> None:
-        """No pods, no nodes."""
+        """Delete all pods and nodes."""
         listed = await self.api.request("GET", self.path)
         names = [pod["metadata"]["name"] for pod in listed["items"]]
         await _all(self._delete(f"{self.path}/{name}") for name in names)
@@ -162,12 +162,12 @@ class Cluster:
     # --- what happens
 
     def bound(self, names: Iterable[str]) -> list[str]:
-        """The nodes of those that are bound."""
+        """Return the nodes of the bound pods."""
         pods = [self.pods[name] for name in names if name in self.pods]
         return [node for pod in pods if (node := pod["spec"].get("nodeName"))]
 
     async def seconds(self, begin: float, names: Iterable[str], limit: float = 60.0) -> float:
-        """From the beginning until the last of these pods is bound."""
+        """Return the seconds from the beginning until the last of these pods is bound."""
         wanted = set(names)
         await until(lambda: len(self.bound(wanted)) == len(wanted), limit, 0.02)
         if len(self.bound(wanted)) < len(wanted):
@@ -203,13 +203,13 @@ class Cluster:
             task.add_done_callback(self._tasks.discard)
 
     async def _end(self, name: str, uid: str) -> None:
-        """A pod has stopped, unless it is gone already; another pod may have its name by then."""
+        """End a pod, unless it is gone; another pod may have its name by then."""
         await asyncio.sleep(_DYING)
         if name in self.pods and self.pods[name]["metadata"]["uid"] == uid:
             await self._delete(f"{self.path}/{name}")
 
     def _count(self, node: str) -> None:
-        """Note what two pods of a node have at once."""
+        """Record GPUs that two pods of a node have at once."""
         pods = [pod for pod in self.pods.values() if pod["spec"].get("nodeName") == node]
         requested = sum(_asked(pod, resource) for pod in pods for resource in (GPU, LEAF_CELL))
         if requested > 8:
@@ -241,7 +241,7 @@ def _asked(pod: dict[str, Any], resource: str) -> int:
 
 
 def _held(pod: dict[str, Any]) -> list[tuple[str, int]]:
-    """The GPUs that the annotations of a pod name, and how much of each, in thousandths."""
+    """Return the GPUs in a pod's annotations, and how much of each in thousandths."""
     said = pod["metadata"].get("annotations", {})
     held = [(gpu, 1000) for gpu in filter(None, said.get(_ISOLATION, "").split(","))]
     gpus = json.loads(said.get(_KOORDINATOR, "{}")).get("gpu", [])
@@ -252,7 +252,7 @@ def _held(pod: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 async def _all(works: Iterable[Awaitable[Any]]) -> None:
-    """Do all of it, some at once."""
+    """Await all, some concurrently."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def do(work: Awaitable[Any]) -> None:

@@ -67,21 +67,21 @@ class World:
     # --- hivecore
 
     async def serve(self, *options: object, account: str = "hivecore", port: int = 0) -> "Service":
-        """hivecore as a service account; it is ready."""
+        """Start hivecore as a service account; return it when it is ready."""
         service = Service(self, [*map(str, options)], account, port or next(self.ports))
         await service.start()
         await service.ready()
         return service
 
     async def composed(self, nodes: int = 64) -> "Service":
-        """The composed scheduler for some nodes, which are new, with kube-scheduler."""
+        """Start the composed scheduler for new nodes, with kube-scheduler."""
         await self.cluster.set_nodes(named(nodes))
         service = await self.serve_composed(nodes)
         self.schedule(pages_configuration(), service.port)
         return service
 
     async def serve_composed(self, nodes: int) -> "Service":
-        """The composed scheduler with a new log."""
+        """Start the composed scheduler with a new log."""
         file, log = self.folder / "cluster.yaml", self.folder / f"log-{next(self.ports)}"
         model = "models: {h100: {gpus: 8}}"
         text = f'cluster:\n  {model}\n  nodes: {{"hc-[0-{nodes - 1}]": h100}}\ndevices:\n'
@@ -90,7 +90,7 @@ class World:
         return await self.serve("--scheduler", file, "--log", log, *names)
 
     async def hived(self, nodes: int, tenants: int) -> "Service":
-        """HiveD's service for some nodes, which are new, with kube-scheduler."""
+        """Start HiveD's service for new nodes, with kube-scheduler."""
         await self.cluster.set_nodes(named(nodes))
         service = await self.serve_hived(nodes, tenants)
         self.schedule(deployed("kube-scheduler.yaml")[0], service.port)
@@ -195,7 +195,7 @@ class Service:
         self.process = self.world.start(command, f"hivecore-{self.port}")
 
     async def ready(self, seconds: float = 60.0) -> float:
-        """Return when it is ready, after how many seconds."""
+        """Wait until it is ready; return the seconds."""
         begin = perf_counter()
         while not await self.is_ready():
             if self.process.poll() is not None or perf_counter() - begin > seconds:
@@ -221,26 +221,26 @@ class Service:
         return file.read_text(errors="replace")
 
     async def end(self, number: int = signal.SIGKILL, seconds: float = 30.0) -> int | None:
-        """Send a signal; the exit status."""
+        """Send a signal; return the exit status."""
         self.process.send_signal(number)
         await until(lambda: self.process.poll() is not None, seconds)
         return self.process.poll()
 
 
 def named(number: int) -> dict[str, dict[str, str]]:
-    """Nodes, without labels of their own."""
+    """Return nodes without labels."""
     return {f"hc-{i}": {} for i in range(number)}
 
 
 def pages_configuration() -> dict[str, Any]:
-    """kube-scheduler's configuration on the page of pods, as it is there."""
+    """Return kube-scheduler's configuration from the page of pods."""
     page = (ROOT / "docs" / "howto" / "pods.md").read_text("utf-8")
     [text] = re.findall(r"```yaml\n(apiVersion: kubescheduler.*?)```", page, re.S)
     return dict(yaml.safe_load(text))
 
 
 def deployed(name: str) -> list[dict[str, Any]]:
-    """The objects in a file of `deploy/`."""
+    """Return the objects in a file of `deploy/`."""
     return list(yaml.safe_load_all((ROOT / "deploy" / name).read_text("utf-8")))
 
 
@@ -273,7 +273,7 @@ _POD_GROUPS = {
 
 
 async def apply(api: ApiServer, document: dict[str, Any]) -> None:
-    """Create an object, or change it to be so; of other kinds nothing is done."""
+    """Create or update an object; other kinds are ignored."""
     if document["kind"] not in _PATHS:
         return
     path = _PATHS[document["kind"]].format(document["metadata"].get("namespace"))
@@ -368,7 +368,7 @@ async def a_gang_of_a_PodGroup(world: World) -> Figures:
 
 @scenario("composed")
 async def nodeSelector_on_the_13th_of_64_nodes(world: World) -> Figures:
-    """A pod that only one node is offered to."""
+    """A pod for which only one node is offered."""
     await world.composed()
     await world.cluster.patch_node("hc-12", metadata={"labels": {"disk": "ssd"}})
     pod = world.cluster.pod("chosen", 8, nodeSelector={"disk": "ssd"})
@@ -387,7 +387,7 @@ async def four_tainted_nodes(world: World) -> Figures:
 
 @scenario("composed")
 async def nodes_full_of_foreign_pods(world: World) -> Figures:
-    """Pods without GPUs have all CPUs of the first nodes, others have all GPUs of the next ones."""
+    """Pods without GPUs use all CPUs of the first nodes, others all GPUs of the next ones."""
     await world.composed()
     cluster = world.cluster
     full = [cluster.pod(f"cpus-{i}", cpu=95, nodeName=f"hc-{i}") for i in range(4)]
@@ -403,7 +403,7 @@ def foreign(cluster: Cluster, name: str, gpus: int, node: str) -> dict[str, Any]
 
 @scenario("composed")
 async def a_lost_log_while_pods_run(world: World) -> Figures:
-    """A gang and single pods run, the log is lost, pods come for all that is left, and for more."""
+    """A gang and single pods run, the log is lost, and pods come for the rest and more."""
     cluster = world.cluster
     service = await world.composed(16)
     await run_all(cluster, gang(cluster, "first", 4, 8))
@@ -423,7 +423,7 @@ async def a_lost_log_while_pods_run(world: World) -> Figures:
 
 @scenario("composed")
 async def pods_of_another_scheduler(world: World) -> Figures:
-    """They hold half of the GPUs of each node; pods come for the other half, and for more."""
+    """They hold half of the GPUs of each node; pods come for the other half and more."""
     cluster = world.cluster
     await world.composed(16)
     await run_all(cluster, [foreign(cluster, f"other-{i}", 4, f"hc-{i}") for i in range(16)])
@@ -437,7 +437,7 @@ async def pods_of_another_scheduler(world: World) -> Figures:
 
 @scenario("composed")
 async def a_node_is_lost(world: World) -> Figures:
-    """A pod of a gang that runs is replaced: not on the node that is lost."""
+    """A pod of a running gang is replaced on another node."""
     cluster = world.cluster
     await world.composed(16)
     pods = gang(cluster, "replaced", 4, 8)
@@ -505,7 +505,7 @@ def hived_gang(
 
 @scenario("hived")
 async def a_gang_of_HiveD_preempts_twice(world: World) -> Figures:
-    """Of two tenants one has all nodes; the gang of the other takes its own back, two times."""
+    """One of two tenants uses all nodes; the other's gang reclaims its own, twice."""
     cluster = world.cluster
     await world.hived(8, 2)
     figures: Figures = {}
@@ -525,7 +525,7 @@ async def a_gang_of_HiveD_preempts_twice(world: World) -> Figures:
 
 @scenario("hived")
 async def the_leader_is_killed(world: World) -> Figures:
-    """Two replicas, kill -9; seconds until a new pod is bound by the other one."""
+    """Two replicas, kill -9; seconds until the other one binds a new pod."""
     return await failover(world, signal.SIGKILL)
 
 
@@ -559,7 +559,7 @@ async def failover(world: World, number: int) -> Figures:
 
 @asynccontextmanager
 async def front(world: World, replicas: list[Service]) -> AsyncIterator[int]:
-    """What a Service is: a port that leads to the replica that is ready, asked every 2 seconds."""
+    """Plays a Service: a port that leads to the ready replica, checked every 2 seconds."""
     ready = [replicas[0]]
 
     async def probe() -> None:
@@ -606,7 +606,7 @@ async def front(world: World, replicas: list[Service]) -> AsyncIterator[int]:
 
 @scenario("gpushare")
 async def gpushare_after_a_restart(world: World) -> Figures:
-    """Pods share cards, the service is killed and comes back; pods come for more than is left."""
+    """Pods share cards, the service is killed and restarted; pods come for more than is left."""
     cluster = world.cluster
     await cluster.set_nodes(named(4), {"aliyun.com/gpu-count": 2, MEMORY: 32552})
     service = await world.serve("--gpushare", "MiB", account="gpushare")

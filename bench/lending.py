@@ -1,4 +1,4 @@
-"""The simulator's cells with lending, and what the ways to weigh evictions change there."""
+"""The simulator's cells with lending, under each way to weigh evictions."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _LATER = 1e-6  # seconds, beyond rounding
 
 
 def lending(work: Workload) -> list[dict[str, Any]]:
-    """Evictions and delays when waiting jobs run on idle cells, per way to weigh evictions."""
+    """Return evictions and delays when waiting jobs run on idle cells, for each way."""
     rows = []
     trace = work.trace
     alone = replay(work, []).runs["private"].start

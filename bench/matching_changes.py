@@ -1,4 +1,4 @@
-"""What one change of a graph costs a `Matcher`, beside solving the changed graph from scratch."""
+"""The cost of a change to a `Matcher`, compared with solving the changed graph from scratch."""
 
 from collections.abc import Callable
 from statistics import median
@@ -54,9 +54,10 @@ def changes(family: str, make: Callable[[int], Graph], n: int, rounds: int) -> d
 
 
 def worst(measured: list[dict[str, Any]]) -> tuple[float, float]:
-    """The dearest event as a multiple of a solution from scratch, and odd n as one of even n.
+    """Return the most expensive event relative to a solution from scratch, and odd n relative to
+    even n.
 
-    A pair of neighbours n and n + 1 is compared by what the three events of a round take.
+    For n and n + 1, the total of a round's three events is compared.
     """
     by_scratch = max(
         each["seconds"][event] / each["scratch"][event] for each in measured for event in EVENTS

@@ -1,4 +1,4 @@
-"""How much memory a matching takes at its peak, beyond the dense array that it is given."""
+"""The peak memory of a matching, beyond the given dense array."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ BITS = {"int32": 26, "int64": 40}  # by the kernel's lanes: the bits of the weig
 
 
 def bytes_per_entry(n: int, lanes: str) -> float | None:
-    """Measured in a process of its own; None where the system does not tell (it must be Linux)."""
+    """Measure in a separate process; None if the system cannot (it must be Linux)."""
     if not RESET.exists():
         return None
     command = [sys.executable, __file__, str(n), str(BITS[lanes])]
@@ -29,7 +29,7 @@ def peak_of_call(n: int, bits: int) -> float:
     weights = np.random.default_rng(n).integers(1, 2**bits, (n, n))
     weights = np.maximum(weights, weights.T)
     max_weight_matching(weights[:2, :2])  # whatever is loaded at the first call
-    RESET.write_text("5")  # the peak so far is forgotten
+    RESET.write_text("5")  # resets the peak
     before = kibibytes("VmRSS")
     max_weight_matching(weights)
     return 1024 * (kibibytes("VmHWM") - before) / n**2

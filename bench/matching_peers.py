@@ -1,6 +1,6 @@
 """The peers of the matching: each builds its own form of a graph and returns a run.
 
-A run tells the CPU seconds of the solver alone, and the weight of the matching that it found.
+A run returns the CPU seconds of the solver alone, and the weight of its matching.
 """
 
 import math
@@ -26,9 +26,9 @@ _ENOUGH = 1e-4  # seconds
 
 
 def timed(solve: Callable[[], Any]) -> tuple[float, Any]:
-    """The least CPU seconds of the solves that begin within 20 ms, and the first answer.
+    """Return the least CPU seconds of the solves that begin within 20 ms, and the first answer.
 
-    Solves of less than 0.1 ms are timed some at a time: reading the clock takes half a microsecond.
+    Solves of less than 0.1 ms are timed in groups, as reading the clock takes half a microsecond.
     """
     answers: list[Any] = []
     end = process_time() + 0.02
@@ -49,32 +49,32 @@ def rows(graph: Graph) -> list[tuple[int, int, int]]:
 
 
 def networkx_graph(graph: Graph) -> Any:
-    made = nx.Graph()
-    made.add_nodes_from(range(graph.n))
-    made.add_weighted_edges_from(rows(graph))
-    return made
+    product = nx.Graph()
+    product.add_nodes_from(range(graph.n))
+    product.add_weighted_edges_from(rows(graph))
+    return product
 
 
 def networkx(graph: Graph) -> Run:
-    made = networkx_graph(graph)
+    built = networkx_graph(graph)
 
     def run() -> tuple[float, int]:
-        seconds, pairs = timed(lambda: nx.max_weight_matching(made, backend="networkx"))
-        return seconds, sum(made[u][v]["weight"] for u, v in pairs)
+        seconds, pairs = timed(lambda: nx.max_weight_matching(built, backend="networkx"))
+        return seconds, sum(built[u][v]["weight"] for u, v in pairs)
 
     return run
 
 
 def rustworkx(graph: Graph) -> Run:
-    made = rx.PyGraph()
-    made.add_nodes_from(range(graph.n))
-    made.add_edges_from(rows(graph))
+    built = rx.PyGraph()
+    built.add_nodes_from(range(graph.n))
+    built.add_edges_from(rows(graph))
 
     def run() -> tuple[float, int]:
         seconds, pairs = timed(
-            lambda: rx.max_weight_matching(made, weight_fn=int, verify_optimum=False)
+            lambda: rx.max_weight_matching(built, weight_fn=int, verify_optimum=False)
         )
-        return seconds, sum(made.get_edge_data(u, v) for u, v in pairs)
+        return seconds, sum(built.get_edge_data(u, v) for u, v in pairs)
 
     return run
 
@@ -83,8 +83,8 @@ def twin(graph: Graph) -> Run:
     weights = {(u, v): w for u, v, w in rows(graph)}
 
     def run() -> tuple[float, int]:
-        seconds, found = timed(lambda: twin_matching(graph.n, [*weights], [*weights.values()]))
-        return seconds, sum(weights.get(pair, 0) for pair in enumerate(found.mate))
+        seconds, result = timed(lambda: twin_matching(graph.n, [*weights], [*weights.values()]))
+        return seconds, sum(weights.get(pair, 0) for pair in enumerate(result.mate))
 
     return run
 
@@ -127,7 +127,7 @@ def compiled_kernel(folder: Path) -> Path | None:
 
 
 def ask(program: Path, graph: Graph) -> list[str]:
-    """Of one run the weight and the seconds, and the peer's version."""
+    """Return weight and seconds of a run, and the peer's version."""
     edges = np.column_stack([graph.ends, graph.weights])
     given = np.array([graph.n, len(edges)]).tobytes() + edges.tobytes()
     answer = subprocess.run([program], input=given, capture_output=True, check=True)

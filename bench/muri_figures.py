@@ -80,14 +80,14 @@ def run(task: tuple[str, str, str]) -> Row:
 
 def published() -> dict[tuple[str, str], dict[str, float]]:
     """What the authors recorded: {(trace, policy): {metric: seconds}}."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    results: dict[tuple[str, str], dict[str, float]] = {}
     for row in csv.DictReader((MURI / "published.csv").read_text().splitlines()):
         if row["figure"].startswith(("9", "10")):
             metric = RECORDED[row["metric"]]
-            found.setdefault((row["trace"], row["policy"].lower()), {})[metric] = float(
+            results.setdefault((row["trace"], row["policy"].lower()), {})[metric] = float(
                 row["value"]
             )
-    return found
+    return results
 
 
 def tasks_of(name: str) -> list[tuple[str, str, str]]:

@@ -146,21 +146,21 @@ def picture(folder: Path, number: int, rows: list[Row]) -> str:
     policies = [p for p in present if p in plain or (p.startswith("muri") and p.endswith(form))]
     policies.sort(key=lambda policy: (policy == base) + 2 * ("exact" in policy))
     traces = list(dict.fromkeys(row["trace"] for row in rows))
-    found = {(row["trace"], row["policy"]): row for row in rows}
+    results = {(row["trace"], row["policy"]): row for row in rows}
     figure, panels = plt.subplots(3, 1, figsize=(9, 8), layout="constrained", sharex=True)
     width = 0.8 / len(policies)
     at = np.arange(len(traces))
     for axes, (metric, name) in zip(panels, METRICS.items(), strict=True):
         for position, policy in enumerate(policies):
             x = at + (position - (len(policies) - 1) / 2) * width
-            pairs = [(found[trace, policy], found[trace, base]) for trace in traces]
-            here = [one["measured"][metric] / muri["measured"][metric] for one, muri in pairs]
+            pairs = [(results[trace, policy], results[trace, base]) for trace in traces]
+            here = [entry["measured"][metric] / muri["measured"][metric] for entry, muri in pairs]
             color = "#0072B2" if policy == base else COLORS[position]
             bars = axes.bar(x, here, 0.92 * width, color=color, label=policy)
             axes.bar_label(bars, [f"{ratio:.2f}" for ratio in here], fontsize=7, padding=3)
             recorded = [
-                one["published"].get(metric, np.nan) / muri["published"].get(metric, np.nan)
-                for one, muri in pairs
+                entry["published"].get(metric, np.nan) / muri["published"].get(metric, np.nan)
+                for entry, muri in pairs
             ]
             label = "recorded" if policy == policies[-1] else None
             axes.scatter(x, recorded, s=140, marker="_", color="black", linewidths=1.2, label=label)
@@ -172,7 +172,7 @@ def picture(folder: Path, number: int, rows: list[Row]) -> str:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     panels[0].set_title(
-        title(traces, policies, base, found), loc="left", fontweight="bold", fontsize=11
+        title(traces, policies, base, results), loc="left", fontweight="bold", fontsize=11
     )
     file = f"muri_figures_{number}.png"
     save_figure(figure, folder / file)
@@ -180,12 +180,12 @@ def picture(folder: Path, number: int, rows: list[Row]) -> str:
     return file
 
 
-def title(traces: list[str], policies: list[str], base: str, found: dict[Any, Row]) -> str:
-    own = [found[trace, base]["measured"]["mean_completion"] for trace in traces]
+def title(traces: list[str], policies: list[str], base: str, result: dict[Any, Row]) -> str:
+    own = [result[trace, base]["measured"]["mean_completion"] for trace in traces]
     parts = []
     for policy in policies:
         if not policy.startswith("muri"):
-            mean = [found[trace, policy]["measured"]["mean_completion"] for trace in traces]
+            mean = [result[trace, policy]["measured"]["mean_completion"] for trace in traces]
             factors = np.divide(mean, own)
             parts.append(f"{factors.min():.2f} to {factors.max():.2f} under {policy}")
     return f"Mean JCT over {base}'s: {', '.join(parts)}"

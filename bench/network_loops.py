@@ -1,9 +1,8 @@
-"""Jobs of several tenants under quotas, in a network, on the very GPUs of its nodes.
+"""Jobs of several tenants under quotas, in a network, on the GPUs of its nodes.
 
-Nodes of 8 GPUs and 4 NICs stand in racks of 8, four racks to a block. Each tenant may hold as many
-GPUs as it owns nodes for, wherever they are, and has a FIFO queue. `on_network` is a `Scheduler`
-made of quotas, topology and devices; `Network` has the same parts called by hand, for the loop of
-`tenant_loops`.
+Nodes of 8 GPUs and 4 NICs are in racks of 8, four racks to a block. Each tenant may hold as many
+GPUs as it owns, anywhere, and has a FIFO queue. `on_network` is a `Scheduler` of quotas, topology
+and devices; `Network` has the same parts, called by hand in the loop of `tenant_loops`.
 """
 
 from hivecore.devices import DeviceCluster, DeviceDecision, DeviceRequest, NodeDevices

@@ -1,11 +1,11 @@
-"""A world of the simulator for benchmarks that only look on: all jobs run at full speed."""
+"""A world of the simulator for benchmarks that only observe: all jobs run at full speed."""
 
 from collections.abc import Mapping
 from math import inf
 
 
 class Onlooker:
-    """What a subclass does with the actions is its `obey`."""
+    """Subclasses define `obey` to observe the actions."""
 
     def end(self, job: str, now: float) -> None:
         pass

@@ -1,8 +1,8 @@
-"""Pods that share GPUs placed by loops beside `replay_devices`, to see what its scheduler costs.
+"""Loops that place pods with shared GPUs without `replay_devices`, to measure its overhead.
 
-`ByHand` asks the devices themselves, without a scheduler: what placing a pod costs at least.
-`WithQuotas` has a scheduler with ten tenants, each with a quota beside the devices; the quotas are
-wide, so that every pod is to go where it goes without them.
+`ByHand` calls the devices without a scheduler: the least cost of a placement. `WithQuotas` uses a
+scheduler with ten tenants and quotas; the quotas are wide, so that every pod is placed as without
+them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _TENANTS = [f"tenant-{number}" for number in range(10)]
 
 
 class _Loop:
-    """Places the pods of a replay again; where it did the last time stays here."""
+    """Places the pods of a replay again, and keeps the placements."""
 
     def __init__(self, run: DeviceReplay, nodes: GpuNodes, pods: GpuPods) -> None:
         self.run, self.nodes, self.pods = run, nodes, pods
@@ -33,19 +33,22 @@ class _Loop:
         first = {content: row for row, content in reversed(list(enumerate(contents)))}
         self.requests = {content: request_of(pods, row, "pod") for content, row in first.items()}
         cluster = DeviceCluster(
-            {str(at): one for at, one in enumerate(inventories(self.nodes.select(run.order)))},
+            {
+                str(at): inventory
+                for at, inventory in enumerate(inventories(self.nodes.select(run.order)))
+            },
             policy=run.policy,
             mix=TaskMix.of(self.requests[content] for content in contents),
             seed=run.seed,
         )
         sampled = set(run.sampled.tolist())
         come = [contents[row] for row in run.rows.tolist()]
-        found, fragmented = [], []
+        result, fragmented = [], []
         for arrival, place in enumerate(self.places(cluster, come)):
-            found.append(place)
+            result.append(place)
             if arrival in sampled:
                 fragmented.append(cluster.fragmentation())
-        places = np.array(found)
+        places = np.array(result)
         self.node = np.where(places >= 0, run.order[places], -1).tolist()
         self.fragmented = fragmented
 
@@ -53,13 +56,13 @@ class _Loop:
         raise NotImplementedError
 
     def check(self) -> None:
-        """That every pod is where it was in the replay."""
+        """Check that every pod is where it was in the replay."""
         assert self.node == self.run.node.tolist()
         assert self.fragmented == self.run.fragmented.tolist()
 
 
 class ByHand(_Loop):
-    """Devices alone; pods have the names that they have as jobs."""
+    """Devices alone; pods have the names of their jobs."""
 
     def places(self, cluster: DeviceCluster, come: list[object]) -> Iterator[int]:
         requests: dict[object, DeviceRequest] = self.requests
@@ -86,7 +89,7 @@ class WithQuotas(_Loop):
             job = Job(str(arrival), _TENANTS[arrival % len(_TENANTS)], roles[content])
             scheduler.submit(job, float(arrival))
             actions = scheduler.decide(float(arrival))
-            started = [one for one in actions if isinstance(one, Start)]
+            started = [action for action in actions if isinstance(action, Start)]
             if not started:
                 scheduler.cancel(job.name, float(arrival))
             yield int(started[0].pods[0].node) if started else -1

@@ -1,23 +1,24 @@
-"""What the authors of FGD (USENIX ATC'23) recorded of their simulator's replays of openb.
+"""What the authors of FGD (USENIX ATC'23) recorded from their simulator's replays of openb.
 
 Source: hkust-adsl/kubernetes-scheduler-simulator at 8f3d6417 (Apache-2.0), below
 experiments/analysis/expected_results: analysis_allo_discrete.csv (figure 9(a) of the paper, and 11
 to 14 at 100 %), analysis_frag_discrete.csv and analysis_frag_ratio_discrete.csv (both in figure 7).
 Each row there is a run: a pod list, a policy, one of the seeds 42 to 51, ratio 1.3, 6,212 GPUs; its
-columns are the load, what arrived pods asked for in percent of all GPUs. The figures here are the
-medians of the ten seeds, as the lines of the paper are, rounded to two decimals; none is read off a
-picture. What was not to be had is analysis_fail.csv, which pods are turned away (figure 9(c)).
+columns are the load, the requests of arrived pods in percent of all GPUs. The figures here are
+medians of the ten seeds, like the lines of the paper, rounded to two decimals; none is read from a
+picture. Not available was analysis_fail.csv, the refused pods (figure 9(c)).
 
-The abstract's "unallocated GPUs by up to 49 %" and "additional 290 GPUs" are FGD beside dot-product
-on the default list at 100 %: 4.77 against 9.44 % unallocated, and 4.67 % of 6,212 GPUs.
+The abstract's "unallocated GPUs by up to 49 %" and "additional 290 GPUs" compare FGD with
+dot-product on the default list at 100 %: 4.77 against 9.44 % unallocated, and 4.67 % of 6,212 GPUs.
 
 How the runs were made (experiments/run_scripts/generate_run_scripts.py, pkg/simulator/simulator.go,
-core.go): the pods of the list in random order, after them pods drawn from the list until they ask
-for 130 % of the GPUs; nobody goes, and who was turned away does not come again; a list that asks
-for more is cut down to 130 % by leaving out random pods. Node names get a random number in front,
-and among nodes of the best score, which is an integer from 0 to 100, the first name is taken
-(vendor/k8s.io/kubernetes/pkg/scheduler/core/generic_scheduler.go). The task mix of FGD, and of all
-figures of fragmentation, is the most frequent shapes of pods that together are 95 % of the list.
+core.go): the pods of the list in random order, then pods drawn from the list until they ask for 130
+% of the GPUs; no pod ends, and a refused pod does not return; a list that asks for more is cut to
+130 % by leaving out random pods. Node names get a random number as prefix; among nodes with the
+best score, an integer from 0 to 100, the first name is taken
+(vendor/k8s.io/kubernetes/pkg/scheduler/core/generic_scheduler.go). FGD's task mix, also used for
+all figures of fragmentation, is the most frequent shapes of pods that together are 95 % of the
+list.
 """
 
 from collections.abc import Mapping
@@ -109,12 +110,12 @@ multigpu50  fgd         14.16 14.44 15.22 16.44 18.54 22.51 34.42 58.68 94.93 95
 
 def _pairs(table: str) -> Mapping[str, Mapping[str, tuple[float, float]]]:
     header, *rows = (line.split() for line in table.strip().splitlines())
-    found = {}
+    results = {}
     for pods, *values in rows:
         numbers = [tuple(map(float, value.split("/"))) for value in values]
         pairs = zip(header[1:], numbers, strict=True)
-        found[pods] = {policy: (one[0], one[1]) for policy, one in pairs}
-    return found
+        results[pods] = {policy: (entry[0], entry[1]) for policy, entry in pairs}
+    return results
 
 
 #: Allocated GPUs in percent at 100 % load, by pod list and policy: median and standard deviation

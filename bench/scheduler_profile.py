@@ -1,4 +1,6 @@
-"""Where the time of a decision goes: the public methods of the parts, timed while a job passes."""
+"""Times the public methods of the parts while a job passes, to show where a
+decision's time goes.
+"""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ PARTS = {
 
 
 class Clocks:
-    """Seconds by part and method; what a method calls of the parts is its own time."""
+    """Seconds by part and method, without nested calls of other parts."""
 
     def __init__(self) -> None:
         self.spent = {(part, name): 0.0 for part, (_, names) in PARTS.items() for name in names}
@@ -58,7 +60,7 @@ def profile(work: Callable[[], list[float]]) -> dict[str, Any]:
     """Seconds of each part's methods, by decision, while ``work`` gives the time of each in all.
 
     What is left is the scheduler's own, and that of the clocks: so read it beside a run without.
-    No garbage is collected meanwhile, as that would be somebody's by chance.
+    Garbage collection is off: it would be charged to a random function.
     """
     clocks = Clocks()
     gc.collect()
@@ -69,9 +71,9 @@ def profile(work: Callable[[], list[float]]) -> dict[str, Any]:
     finally:
         gc.enable()
     count = len(spent)
-    found: dict[str, dict[str, float]] = {part: {} for part in PARTS}
+    results: dict[str, dict[str, float]] = {part: {} for part in PARTS}
     for (part, name), seconds in clocks.spent.items():
         if seconds:
-            found[part][name] = seconds / count
-    parts = sum(sum(methods.values()) for methods in found.values())
-    return {"parts": found, "own": sum(spent) / count - parts}
+            results[part][name] = seconds / count
+    parts = sum(sum(methods.values()) for methods in results.values())
+    return {"parts": results, "own": sum(spent) / count - parts}

@@ -52,13 +52,13 @@ def solve(
     most = 32
     for request in claim.requests:
         options = [(request.name, request.exactly)] if request.exactly else []
-        options += [(f"{request.name}/{one.name}", one) for one in request.first_available]
+        options += [(f"{request.name}/{entry.name}", entry) for entry in request.first_available]
         chosen = []
         for name, terms in options:
             able = [
                 i
                 for i, of in enumerate(devices)
-                if all(matches(one.cel.expression, of) for one in terms.selectors)
+                if all(matches(selector.cel.expression, of) for selector in terms.selectors)
             ]
             is_all = terms.allocation_mode == "All"
             wanted = len(able) if is_all else terms.count or 1

@@ -1,7 +1,7 @@
 """A fast buddy allocator in pure Python: heaps and sets instead of sorted lists.
 
-A free list is a set, and a heap in which cells that left it stay as stale entries until they
-surface; no argument is checked.
+A free list is a set, and a heap that may contain stale entries of cells that have left it.
+Arguments are not checked.
 """
 
 import heapq
@@ -27,11 +27,11 @@ class HeapBuddy:
         allocated: Iterable[Iterable[int]],
     ) -> Self:
         """With these free and allocated cells per level, leaf first."""
-        made = cls(fanouts, roots)
-        made.free = [set(cells) for cells in free]
-        made.heaps = [sorted(cells) for cells in made.free]
-        made.allocated = [set(cells) for cells in allocated]
-        return made
+        built = cls(fanouts, roots)
+        built.free = [set(cells) for cells in free]
+        built.heaps = [sorted(cells) for cells in built.free]
+        built.allocated = [set(cells) for cells in allocated]
+        return built
 
     def allocate(self, level: int) -> int:
         level -= 1

@@ -1,4 +1,4 @@
-"""HiveD's own Go code and `HivedScheduler`, asked the same, where Go is installed."""
+"""HiveD's own Go code and `HivedScheduler` with the same requests, where Go is installed."""
 
 import io
 import json
@@ -35,12 +35,12 @@ def compiled(folder: Path) -> Path | None:
 
 
 def run_of(tenants: str, gpus: int, lives: int) -> list[tuple[str, str, int]]:
-    """Pods of 1 to 8 GPUs that ask for so many together, and then such that come and go."""
-    rng, asked, run = np.random.default_rng(gpus), 0, []
-    while asked < gpus:
+    """Return pods of 1 to 8 GPUs with this total, followed by pods that come and go."""
+    rng, wanted, run = np.random.default_rng(gpus), 0, []
+    while wanted < gpus:
         size = int(rng.choice((1, 2, 4, 8)))
         run.append(("fill", tenants[int(rng.integers(len(tenants)))], size))
-        asked += size
+        wanted += size
     return run + [("life", "", int(rng.integers(1 << 30))) for _ in range(lives)]
 
 
@@ -63,8 +63,8 @@ def hived(program: Path, document: str, run: list[tuple[str, str, int]]) -> dict
     )
     head, *spans = answer.stdout.splitlines()
     start, bound, lost = map(float, head.split())
-    found = {"start": start, "bound": int(bound), "lost": int(lost)}
-    return found | figures(np.array(spans, dtype=float))
+    results = {"start": start, "bound": int(bound), "lost": int(lost)}
+    return results | figures(np.array(spans, dtype=float))
 
 
 def hivecore(document: str, run: list[tuple[str, str, int]]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def place(
         if len(chosen) == 1:
             switches = _switches_of(state, answer)
         is_joined = request.same_pcie and len(chosen) == len(joint)
-        if is_joined and {_switches_of(state, one) for one in chosen.values()} != {switches}:
+        if is_joined and {_switches_of(state, entry) for entry in chosen.values()} != {switches}:
             return Refusal("joint_violation", True)
     template = (template_of(gpus, inventory) if gpus is not None else "") or ""
     return tuple(
@@ -133,17 +133,17 @@ def node_score(state: NodeState, request: Any, strategy: str) -> int | Refusal:
 
 
 def _sum(amounts: dict[int, Amounts]) -> Amounts:
-    names = {name for one in amounts.values() for name in one}
-    return {name: sum(one.get(name, 0) for one in amounts.values()) for name in names}
+    names = {name for amount in amounts.values() for name in amount}
+    return {name: sum(amount.get(name, 0) for amount in amounts.values()) for name in names}
 
 
-def score(strategy: str, asked: Amounts, total: Amounts, free: Amounts) -> int:
+def score(strategy: str, wanted: Amounts, total: Amounts, free: Amounts) -> int:
     """0 to 100: the share that would be in use ("most_allocated"), or free."""
     points = weights = 0
     for name, weight in WEIGHTS.items():
         has, left = total.get(name, 0), free.get(name, 0)
         if has:
-            used = has - left + asked.get(name, 0) if has >= left else has
+            used = has - left + wanted.get(name, 0) if has >= left else has
             share = min(used, has) if strategy == "most_allocated" else max(has - used, 0)
             points += weight * (share * 100 // has)
             weights += weight
@@ -209,8 +209,8 @@ def _left(state: NodeState, type: str, minor: int) -> Amounts:
     return {name: max(amount, 0) for name, amount in left.items()}
 
 
-def _fits(asked: Amounts, free: Amounts) -> bool:
-    return all(asked[name] <= free[name] for name in asked if name in free)
+def _fits(wanted: Amounts, free: Amounts) -> bool:
+    return all(wanted[name] <= free[name] for name in wanted if name in free)
 
 
 def _has_place(device: Any) -> bool:
@@ -219,7 +219,7 @@ def _has_place(device: Any) -> bool:
 
 def _switches_of(state: NodeState, charges: Charges) -> frozenset[str]:
     """Devices that have a place and no switch are on the switch of no name."""
-    devices = [state.devices[one.type][one.minor] for one in charges]
+    devices = [state.devices[charge.type][charge.minor] for charge in charges]
     return frozenset(device.pcie or "" for device in devices if _has_place(device))
 
 
@@ -272,7 +272,7 @@ def _gpus(
     need = demand.need
     if template_of(need, state.inventory) is None:
         return Refusal("no_template", False)
-    charged = {one.minor for has in state.owners.values() for one in has if one.type == "gpu"}
+    charged = {entry.minor for has in state.owners.values() for entry in has if entry.type == "gpu"}
     in_use = view.used | (charged - view.total.keys())
     answer: tuple[int, ...] | Refusal
     if not need.shared:

@@ -107,5 +107,5 @@ def _replaces(merged: Merged, best: Merged) -> bool:
         return merged.preferred
     if len(merged.numas) != len(best.numas):
         return len(merged.numas) < len(best.numas)
-    bits, of_best = (sum(1 << numa for numa in one.numas) for one in (merged, best))
+    bits, of_best = (sum(1 << numa for numa in entry.numas) for entry in (merged, best))
     return bits < of_best or merged.score > best.score

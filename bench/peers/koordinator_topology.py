@@ -1,8 +1,8 @@
-"""Koordinator's way to place a gang in a network: greedy, and in a single layer.
+"""Koordinator's placement of a gang in a network: greedy, in a single layer.
 
-It goes from the layer that must hold all pods to the deepest layer of which a domain has slots
-enough, and fills the domains of that layer one after the other, the fullest children first, until
-one holds all. Where none does, it tries no wider layer; it does not read which layer is preferred.
+It goes from the layer that must hold all pods to the deepest layer that has a domain with enough
+slots, and fills that layer's domains one after the other, the fullest children first, until one
+holds all pods. If none does, it tries no wider layer; it ignores the preferred layer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class GreedyNetwork:
         ones = [1] * len(steps)
         nothing = [[0] * len(names) for names in self.names]
         near = nothing if existing is None else self.sums(existing, ones)
-        signed = [-one if dear_first else one for one in cost or ()]
+        signed = [-entry if dear_first else entry for entry in cost or ()]
         price = self.sums(signed, ones) if signed else nothing
 
         def tightness(level: int, domain: int) -> tuple[object, ...]:

@@ -15,8 +15,8 @@ def domains_of(labels: Labels) -> list[tuple[int, tuple[int, ...]]]:
     for node, names in enumerate(labels):
         for level in range(len(names) + 1):
             groups.setdefault(tuple(names[:level]), []).append(node)
-    found = [(len(path), tuple(nodes)) for path, nodes in groups.items()]
-    return found + [(len(labels[0]) + 1, (node,)) for node in range(len(labels))]
+    results = [(len(path), tuple(nodes)) for path, nodes in groups.items()]
+    return results + [(len(labels[0]) + 1, (node,)) for node in range(len(labels))]
 
 
 def integer_program(labels: Labels, slots: Any, wish: Any) -> tuple[int, tuple[int, ...]] | None:
@@ -29,9 +29,9 @@ def integer_program(labels: Labels, slots: Any, wish: Any) -> tuple[int, tuple[i
     deepest = len(labels[0]) + 1
     narrowest = deepest if wish.narrowest is None else wish.narrowest
     for level in range(narrowest, wish.widest - 1, -1):
-        found = _solve(domains, deepest, slots, wish, level)
-        if found is not None:
-            return level, found
+        result = _solve(domains, deepest, slots, wish, level)
+        if result is not None:
+            return level, result
     return None
 
 
@@ -40,7 +40,7 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
     count = len(inside)
     pods = {
         nodes[0]: count + i
-        for i, (at, nodes) in enumerate([one for one in inside if one[0] == deepest])
+        for i, (at, nodes) in enumerate([entry for entry in inside if entry[0] == deepest])
     }
     segments = {
         place: count + len(pods) + i
@@ -69,7 +69,7 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
     for place, (at, nodes) in enumerate(inside):
         room = sum(min(slots[n], wish.pods) for n in nodes)
         constrain([(place, room), *((pods[n], -1) for n in nodes)], 0, np.inf)
-        # Whoever is touched has a pod.
+        # A touched domain has a pod.
         constrain([(place, -1), *((pods[n], 1) for n in nodes)], 0, np.inf)
         if place in segments:
             step = wish.multiples[at]
@@ -78,18 +78,23 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
 
     def of(value: Any) -> list[Any]:
         return [
-            [(p, value(nodes)) for p, (at, nodes) in enumerate(inside) if at == one]
-            for one in levels
+            [(p, value(nodes)) for p, (at, nodes) in enumerate(inside) if at == level]
+            for level in levels
         ]
 
     def around(value: Any) -> list[Any]:
         return [
             [
-                (p, value(next(wider for of, wider in domains if of == one and nodes[0] in wider)))
+                (
+                    p,
+                    value(
+                        next(wider for of, wider in domains if of == number and nodes[0] in wider)
+                    ),
+                )
                 for p, (at, nodes) in enumerate(inside)
                 if at == level
             ]
-            for one in range(level - 1, 0, -1)
+            for number in range(level - 1, 0, -1)
         ]
 
     def near(nodes: tuple[int, ...]) -> Any:
@@ -106,7 +111,7 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
         *of(free),
         *around(free),
     ]
-    found = []
+    results = []
     for terms in goals:
         goal = np.zeros(size)
         for place, factor in terms:
@@ -120,6 +125,6 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
         if not answer.success:
             assert answer.status == 2, answer.message  # infeasible
             return None
-        found.append(round(answer.fun))
-        constrain(terms, found[-1], found[-1])
-    return tuple(found)
+        results.append(round(answer.fun))
+        constrain(terms, results[-1], results[-1])
+    return tuple(results)
