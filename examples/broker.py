@@ -38,22 +38,22 @@ def serve(name: str, folder: Path) -> None:
             scheduler.decide(now)
         for request in requests:
             request.unlink()
-        told = scheduler.actions(since=int(done.read_text() or 0))
-        for action in told:  # after a crash perhaps again: carrying it out twice has to do no harm
+        new = scheduler.actions(since=int(done.read_text() or 0))
+        for action in new:  # after a crash perhaps again: carrying it out twice has to do no harm
             nodes = [pod.node for pod in action.pods] if isinstance(action, Start) else []
             (folder / action.job).write_text(f"{type(action).__name__} {' '.join(nodes)}")
         done.write_text(str(scheduler.last_action))
-        print(*(f"{name} handled {action.job}\n" for action in told), sep="", end="", flush=True)
+        print(*(f"{name} handled {action.job}\n" for action in new), sep="", end="", flush=True)
         time.sleep(0.05)
 
 
 if len(sys.argv) > 1:
     serve(sys.argv[1], Path(sys.argv[2]))
 run = [sys.executable, __file__]
-with tempfile.TemporaryDirectory() as made, Popen([*run, "first", made], stdout=PIPE) as leader:
+with tempfile.TemporaryDirectory() as folder, Popen([*run, "first", folder], stdout=PIPE) as leader:
     print(leader.stdout.readline().decode(), end="")
-    with Popen([*run, "second", made], stdout=PIPE) as other:
+    with Popen([*run, "second", folder], stdout=PIPE) as other:
         for process, job, lines in ((leader, "train", 1), (other, "tune", 2)):
-            (Path(made) / f"{job}.8").touch()
+            (Path(folder) / f"{job}.8").touch()
             print(*(process.stdout.readline().decode() for _ in range(lines)), sep="", end="")
             process.kill()

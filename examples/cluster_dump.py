@@ -18,8 +18,8 @@ for gpus in (4, 5, 7):
     with scheduler.what_if() as branch:
         branch.submit(Job("train", "vision", [Role("worker", 2, gpus=gpus)]), now=1.0)
         actions = branch.decide(now=1.0)
-        starts = any(isinstance(one, Start) and one.job == "train" for one in actions)
-        leave = [one.job for one in actions if isinstance(one, Preempt)]
+        starts = any(isinstance(action, Start) and action.job == "train" for action in actions)
+        leave = [action.job for action in actions if isinstance(action, Preempt)]
         why = branch.explain("train").reason if "train" in branch else actions[0].reason
-        what = f"starts, {leave or 'nobody'} would leave" if starts else f"does not start: {why}"
+        what = f"starts, {leave or 'no job'} would leave" if starts else f"does not start: {why}"
         print(f"2 pods of {gpus} GPUs: {what}")

@@ -43,8 +43,8 @@ def main() -> None:
         scheduler.submit(job, now=3600.0 * hour)
         for action in scheduler.decide(now=3600.0 * hour):
             if isinstance(action, Start):
-                told = f"starts beside {action.shares_with}" if action.shares_with else "starts"
-                print(f"{hour} h  {action.job} {told} on {[pod.node for pod in action.pods]}")
+                how = f"starts beside {action.shares_with}" if action.shares_with else "starts"
+                print(f"{hour} h  {action.job} {how} on {[pod.node for pod in action.pods]}")
             elif isinstance(action, Wait):
                 print(f"{hour} h  {action.job} waits: {action.reason}")
             else:

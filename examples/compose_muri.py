@@ -1,8 +1,8 @@
 """Muri as a scheduler made of cells and sharing: jobs take turns on the resources of the same GPUs.
 
-An iteration reads data, computes, and synchronizes. Who reads long and who computes long hardly
-hinder each other, so that they share GPUs when there are no others. Who needs the least GPU time
-comes first (SRSF); where run times are not known, `order="2d-las"` goes by what jobs have had.
+An iteration reads data, computes, and synchronizes. A job that reads long and one that computes
+long hardly slow each other, so they share GPUs if there are no others. The job that needs the least
+GPU time comes first (SRSF); `order="2d-las"` is for unknown run times.
 """
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -22,7 +22,7 @@ JOBS = {
 
 
 def main() -> None:
-    """Let jobs come, and tell who runs beside whom."""
+    """Submit jobs, and print which of them share GPUs."""
     owned = {"lab": {"A100": {"node": 2}}}
     scheduler = Scheduler(
         queues=TenantQueues(order="srsf"),

@@ -1,7 +1,7 @@
 """SiloD as a scheduler made of a network and storage: cache and remote IO are given to jobs.
 
 Three jobs read more than the remote link carries. What is cached goes where a GB of cache saves
-most, and the link is shared out among the others.
+most, and the link is divided among the others.
 """
 
 from hivecore.queues import TenantQueues

@@ -1,7 +1,7 @@
 """Pods on machines whose GPUs, NICs and switches are known: joint choice, shares, preemption.
 
-Two machines of eight GPUs and four NICs, two GPUs and a NIC on each PCIe switch. Pods come one by
-one; for who does not fit, sweeps have to leave, but only those whose end helps.
+Two machines of eight GPUs and four NICs, two GPUs and a NIC on each PCIe switch. If a pod does
+not fit, sweeps are evicted, but only those whose end helps.
 """
 
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -37,12 +37,16 @@ def main() -> None:
         if decision.outcome == "wait":
             print(f"{pod.name} waits: {decision.reason}")
             continue
-        held = [one for name in cluster.owners(decision.node) for one in cluster.allocations(name)]
+        held = [
+            allocation
+            for name in cluster.owners(decision.node)
+            for allocation in cluster.allocations(name)
+        ]
         decision.verify(MACHINE, held)
         cluster.commit(decision)
         if pod.priority < 0:
             sweeps.append(pod.name)
-        got = ", ".join(f"{one.type} {one.minor}" for one in decision.placement)
+        got = ", ".join(f"{device.type} {device.minor}" for device in decision.placement)
         print(f"{pod.name} on {decision.node}: {got}")
 
 

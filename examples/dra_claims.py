@@ -47,10 +47,10 @@ def main() -> None:
     pairs = [(f"gpu{i}", f"nic{i}") for i in range(8)]
     train = _claim("train", *((of, of[:3], 1) for pair in pairs for of in pair), pairs=pairs)
     serve = _claim("serve", ("large", "3g", 4), ("small", "1g", 8))
-    for one in (train, serve, _claim("tune", ("whole", "7g", 1))):
-        name, decision = one["metadata"]["name"], cluster.schedule([one])
+    for claim in (train, serve, _claim("tune", ("whole", "7g", 1))):
+        name, decision = claim["metadata"]["name"], cluster.schedule([claim])
         if decision is None:
-            print(f"{name} waits; n1: {cluster.fits([one]).reason('n1')}")
+            print(f"{name} waits; n1: {cluster.fits([claim]).reason('n1')}")
         else:
             cluster.commit(decision)
             print(f"{name} on {decision.node}:", *(of.device.device for of in decision.devices))

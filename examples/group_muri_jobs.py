@@ -21,9 +21,9 @@ def main() -> None:
     """Print the groups and how the jobs of each take turns."""
     names = list(JOBS)
     rows = list(JOBS.values())
-    found = group_jobs(rows, gpus=[8] * len(rows), capacity=16)
-    print(f"{len(rows)} jobs in {len(found.groups)} groups; gap to the best: {found.gap:.0%}")
-    for group in found.groups:
+    grouping = group_jobs(rows, gpus=[8] * len(rows), capacity=16)
+    print(f"{len(rows)} jobs in {len(grouping.groups)} groups; gap to the best: {grouping.gap:.0%}")
+    for group in grouping.groups:
         turns = interleave([rows[job] for job in group])
         alone = sum(sum(rows[job]) for job in group)
         print(

@@ -1,4 +1,4 @@
-"""HiveD's YAML in, decisions out: pods of two tenants, and what each is told.
+"""HiveD's YAML in, decisions out: pods of two tenants, and the answers for each.
 
 A pod brings HiveD's pod-scheduling-spec. The same calls sit behind `hivecore serve`, which answers
 kube-scheduler. Needs the extra `hived` (PyYAML).

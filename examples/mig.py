@@ -24,7 +24,7 @@ def main() -> None:
     for action in actions:
         if isinstance(action, Start):
             ((_, allocation),) = action.pods[0].claims
-            devices = [one["device"] for one in allocation["devices"]["results"]]
+            devices = [result["device"] for result in allocation["devices"]["results"]]
             print(f"{action.job}: {', '.join(devices)}")
     scheduler.finish("eval", now=60.0)
     plan = mig_moves("A100-40GB", mig_instances(scheduler.claims, "n1"), "4g.20gb")

@@ -1,7 +1,7 @@
 """A small scheduler: a queue of jobs in front of a `CellCluster`.
 
 Jobs are taken by priority, then in the order of the queue. What binds is committed; what needs an
-opportunistic job's GPUs evicts it; what has to wait is tried again when somebody comes or leaves.
+opportunistic job's GPUs evicts it; waiting jobs are retried when another job comes or ends.
 """
 
 import heapq

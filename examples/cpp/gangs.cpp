@@ -1,4 +1,4 @@
-// Gangs on the cells of two tenants: who binds, who waits, and who makes room for whom.
+// Gangs on the cells of two tenants: which ones bind, wait, or make room for others.
 //
 // The cluster is one rack of four nodes of eight GPUs; each tenant owns two nodes. A group is
 // planned first, which changes nothing, and carried out if it can bind.
