@@ -140,10 +140,10 @@ def devices() -> Picture:
     cluster = DeviceCluster({"n0": _MACHINE})
     cluster.recover("others", "n0", _IN_USE)
     request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "nic"), same_pcie=True)
-    chosen = {(one.type, one.minor) for one in cluster.schedule(request).placement}
+    chosen = {(entry.type, entry.minor) for entry in cluster.schedule(request).placement}
     greedy, served = _gpus_first(request)
     assert not served and chosen == {("gpu", 4), ("gpu", 5), ("rdma", 2)}
-    used = {(one.type, one.minor) for one in _IN_USE}
+    used = {(entry.type, entry.minor) for entry in _IN_USE}
     picture = Picture(720, 300, "Two GPUs and a NIC on one PCIe switch of a machine")
     for socket in range(2):
         picture.box(20 + 345 * socket, 20, 335, 176, "white")
@@ -254,10 +254,10 @@ def quotas() -> Picture:
     requests, minimums, weights = [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]
     has = [min(pair) for pair in zip(requests, minimums, strict=True)]
     steps = [(f"1. minimums: {sum(has)} of {amount} given", has.copy())]
-    for number, one in enumerate(water_fill_rounds(amount, requests, minimums, weights), 1):
-        for child, share in zip(one.children, one.shares, strict=True):
+    for number, step in enumerate(water_fill_rounds(amount, requests, minimums, weights), 1):
+        for child, share in zip(step.children, step.shares, strict=True):
             has[child] = min(requests[child], has[child] + share)
-        steps.append((f"{number + 1}. the {one.amount} that are left, by weight", has.copy()))
+        steps.append((f"{number + 1}. the {step.amount} that are left, by weight", has.copy()))
     assert has == water_fill(amount, requests, minimums, weights).tolist()
     picture = Picture(720, 360, "An amount shared out among four quotas, step by step")
     top, height = 50, 220
@@ -267,8 +267,8 @@ def quotas() -> Picture:
         for child, name in enumerate(names):
             x, y = left + 4 + 52 * child, top + height
             scale = height / max(requests)
-            asked = requests[child] * scale
-            picture.box(x, y - asked, 42, asked, "white")
+            wanted = requests[child] * scale
+            picture.box(x, y - wanted, 42, wanted, "white")
             bottom = 0
             for step in range(panel + 1):
                 level = steps[step][1][child]
@@ -381,7 +381,7 @@ def topology() -> Picture:
     slots = [1, 0, 2, 0, 3, 0, 6, 1, 1, 4, 4, 1]
     network.set_slots(slots)
     request = TopologyRequest("train", 8)
-    chosen = {one.node: one.pods for one in network.schedule(request).placement}
+    chosen = {entry.node: entry.pods for entry in network.schedule(request).placement}
     paths = [network.domain(node) for node in network.nodes]
     _, greedy = GreedyNetwork(paths).place(slots, request.pods) or (0, {})
     assert len(chosen) == 2 and len(greedy) == 3
@@ -435,7 +435,7 @@ class _ThreeNodes:
         self.states: list[list[str]] = []
         self.deadlock, self.letting_go = 0, ""
 
-    def told(self, actions: tuple[Action, ...]) -> None:
+    def record(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
             if action.kind == "try":
                 self.ahead += action.pods
@@ -450,24 +450,24 @@ class _ThreeNodes:
         """From the first pod until the last one has ended."""
         now = 0
         for pod in self.PODS:
-            gang, size = pod[:-2], sum(one.startswith(pod[:-2]) for one in self.PODS)
-            self.told(self.gangs.create_pod(pod, GangSpec(gang, size, mode="non-strict"), now))
+            gang, size = pod[:-2], sum(entry.startswith(pod[:-2]) for entry in self.PODS)
+            self.record(self.gangs.create_pod(pod, GangSpec(gang, size, mode="non-strict"), now))
         while len(self.gangs):
             now += 1
             released = [pod for pod in self.PODS if self._is(pod, "released")]
             if released:
                 for pod in released:
-                    self.told(self.gangs.bind_pod(pod, now))
+                    self.record(self.gangs.bind_pod(pod, now))
                 for pod in released:
                     self.free.append(self.places.pop(pod))
-                    self.told(self.gangs.delete_pod(pod, now))
+                    self.record(self.gangs.delete_pod(pod, now))
                 continue
             pod = self.ahead.pop(0)
             if self.free:
                 self.places[pod] = self.free.pop(0)
-                self.told(self.gangs.assume_pod(pod, now, [self.places[pod]]))
+                self.record(self.gangs.assume_pod(pod, now, [self.places[pod]]))
             else:
-                self.told(self.gangs.fail_pod(pod, now, ["n1", "n2", "n3"]))
+                self.record(self.gangs.fail_pod(pod, now, ["n1", "n2", "n3"]))
 
     def _is(self, pod: str, state: str) -> bool:
         return pod in self.gangs and self.gangs.pod(pod).state == state
@@ -514,8 +514,8 @@ def matching() -> Picture:
         [4, 5, 2, 8, 0, 6],
         [7, 3, 4, 5, 6, 0],
     ]
-    found = max_weight_matching(np.array(weights))
-    pairs = {tuple(pair) for pair in found.pairs.tolist()}
+    edges = max_weight_matching(np.array(weights))
+    pairs = {tuple(pair) for pair in edges.pairs.tolist()}
     picture = Picture(720, 330, "A graph and its matching of maximum weight")
     places = [
         (240 + 130 * math.cos(i * math.pi / 3), 165 + 130 * math.sin(i * math.pi / 3))
@@ -533,7 +533,7 @@ def matching() -> Picture:
     for i, (x, y) in enumerate(places):
         picture.box(x - 15, y - 15, 30, 30, COLOURS[0], COLOURS[0])
         picture.text(x, y + 5, str(i), fill="white")
-    lines = ["15 edges, the heavier the thicker.", f"The matching weighs {found.weight};"]
+    lines = ["15 edges, the heavier the thicker.", f"The matching weighs {edges.weight};"]
     lines += ["the certificate proves that", "no other one weighs more."]
     for i, words in enumerate(lines):
         picture.text(430, 130 + 24 * i, words, at="start")
@@ -855,7 +855,7 @@ def openb() -> Picture:
     names = []
     for colour, run in zip(COLOURS, runs, strict=False):
         curve = zip(loads, figures["curves"]["allocated"][run["policy"]], strict=True)
-        picture.line([point(*one) for one in curve if one[1] >= 100 - most], colour, 2.5)
+        picture.line([point(*entry) for entry in curve if entry[1] >= 100 - most], colour, 2.5)
         for load, share in run["reported"]["allocated"].items():
             if int(load) >= loads[0]:
                 x, y = point(int(load), share)

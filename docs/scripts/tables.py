@@ -249,11 +249,11 @@ def _failures(results: Results) -> str:
     said = dict.fromkeys((run["trace"], run["nodes"], run["on_failure"]) for run in runs)
     rows = []
     for key in said:
-        found = [run for run in runs if (run["trace"], run["nodes"], run["on_failure"]) == key]
-        stalls = sum(run["stalls"] for run in found)
-        stalled = sum(run["stalls"] * run["mean_stall_min"] for run in found)
+        chosen = [run for run in runs if (run["trace"], run["nodes"], run["on_failure"]) == key]
+        stalls = sum(run["stalls"] for run in chosen)
+        stalled = sum(run["stalls"] * run["mean_stall_min"] for run in chosen)
         means = [
-            sum(run[name] for run in found) / len(found)
+            sum(run[name] for run in chosen) / len(chosen)
             for name in ("mean_wait_min", "mean_completion_h", "makespan_h")
         ]
         how = f"{key[0]}, {key[1]} nodes: {key[2]}"
@@ -367,11 +367,11 @@ def _demo(results: Results) -> str:
     for setting in dict.fromkeys(run["setting"] for run in runs):
         row = [setting]
         for name in names:
-            found = [
+            chosen = [
                 run for run in runs if (run["setting"], run["configuration"]) == (setting, name)
             ]
-            minutes = sum(run["mean_completion"] for run in found) / len(found) / 60
-            later = sum(run["later"] for run in found) / sum(run["jobs"] for run in found)
+            minutes = sum(run["mean_completion"] for run in chosen) / len(chosen) / 60
+            later = sum(run["later"] for run in chosen) / sum(run["jobs"] for run in chosen)
             row.append(f"{minutes:,.0f} min, {later:.1%}")
         rows.append(tuple(row))
     return _table(("mean completion, jobs that start later than alone", *names), rows)
@@ -816,17 +816,17 @@ def _storage_systems(results: Results) -> str:
 
 
 def _openb(results: Results) -> str:
-    found: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {}
     for run in results["devices_openb"]["replays"]:
         recorded = run["reported"]
         share = f"{run['allocated']['100']:.1f} %"
-        cells = found.setdefault(run["policy"], [run["policy"]])
+        cells = chosen.setdefault(run["policy"], [run["policy"]])
         cells += [share, f"{recorded['allocated']['100']:.1f} %" if recorded else ""]
     head = ["GPUs allocated"]
     for run in results["devices_openb"]["replays"]:
         if run["list"] not in head:
             head += [run["list"], "recorded"]
-    return _table(tuple(head), (tuple(cells) for cells in found.values()))
+    return _table(tuple(head), (tuple(cells) for cells in chosen.values()))
 
 
 def _openb_times(results: Results) -> str:
@@ -848,7 +848,7 @@ def _openb_times(results: Results) -> str:
 
 def _server(results: Results) -> str:
     runs = results["hived_server"]["contenders"]
-    many, both, one = (runs[name] for name in ("filter", "filter + bind", "one at a time"))
+    many, both, figures = (runs[name] for name in ("filter", "filter + bind", "one at a time"))
     polled = runs["polled"]
 
     def pair(run: dict[str, float], name: str) -> str:
@@ -857,9 +857,9 @@ def _server(results: Results) -> str:
     rows = [
         ("filter, 16 connections", f"{many['per_second']:,.0f}", pair(many, "filter")),
         ("filter + bind, 16 connections", f"{both['per_second']:,.0f}", pair(both, "bind")),
-        ("filter, one at a time", "", pair(one, "named")),
-        ("filter without node names, one at a time", "", pair(one, "unnamed")),
-        ("bind, one at a time", "", pair(one, "bind")),
+        ("filter, one at a time", "", pair(figures, "named")),
+        ("filter without node names, one at a time", "", pair(figures, "unnamed")),
+        ("bind, one at a time", "", pair(figures, "bind")),
         ("the same filter, in process", "", pair(runs["in process"], "named")),
         ("names in another order each time", "", pair(runs["in process"], "reordered")),
         ("without names", "", pair(runs["in process"], "unnamed")),
@@ -871,7 +871,7 @@ def _server(results: Results) -> str:
 
 
 def _hived_pods(results: Results) -> str:
-    found = results["hived_pods"]["us"]
+    chosen = results["hived_pods"]["us"]
     names = {
         "no names": "no names",
         "same list": "a list of all 8,192 nodes, the same each time",
@@ -880,7 +880,7 @@ def _hived_pods(results: Results) -> str:
         "one missing": "one without another node each time",
     }
     rows = [
-        (label, *(_time(found[kind][way]["p50"] * 1e-6) for kind in ("pod", "gang")))
+        (label, *(_time(chosen[kind][way]["p50"] * 1e-6) for kind in ("pod", "gang")))
         for way, label in names.items()
     ]
     return _table(("the pods respect", "a pod of 1 to 8 GPUs", "8 pods of 8 GPUs"), rows)
@@ -933,8 +933,11 @@ def _quotas_life(results: Results) -> str:
         ("victims among 100,000 owners in 10,000 leaves, median", _time(wide["p50"])),
         ("the same in 100 leaves", _time(narrow["p50"])),
         *(
-            (f"{said}, 100 leaves, 1,000 owners: the twin", _times(one["twin"] / one["kernel"]))
-            for said, one in (
+            (
+                f"{case}, 100 leaves, 1,000 owners: the twin",
+                _times(seconds["twin"] / seconds["kernel"]),
+            )
+            for case, seconds in (
                 ("runtimes", figures["twin"]["runtimes"]),
                 ("a life", figures["twin"]["life"]),
                 ("victims", figures["twin"]["reclaim"]),
@@ -1208,7 +1211,7 @@ def _speed(results: Results) -> str:
     again = _peer("NumPy, which computes all again,", every["numpy"] / change["p50"])
     place, greedy = run["topology"]["exact"], run["topology"]["koordinator"]
     contests = run["matching"]["contests"]
-    best = next(one for one in contests if one["n"] == 1000)["seconds"]
+    best = next(figures for figures in contests if figures["n"] == 1000)["seconds"]
     worst = _closest(contests)
     solvers = {"Boost": "Boost", "LEMON": "LEMON", "rustworkx": "rustworkx"}
     pairs, lru, storage = run["interleaving"]["seconds"], run["caching"], run["storage"]
