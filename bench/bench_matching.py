@@ -41,49 +41,21 @@ from hivecore.matching import max_weight_matching
 
 TINY = [4, 6, 8, 10, 16, 20, 32, 50]
 DENSE = [*TINY, 100, 200, 500, 1000, 2000]
+SPARSE = [20, 100, 1000, 10_000, 100_000]
+
+MANY = {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000}
+FEW = {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200}
 
 # The generator, the sizes, and the largest size at which each peer is still measured.
 FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = {
-    "uniform": (
-        graphs.uniform,
-        [*DENSE, 4000],
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 4000, "Boost": 4000, "twin": 200},
-    ),
-    "ties": (
-        graphs.ties,
-        DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
-    ),
-    "noise": (
-        graphs.noise,
-        DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
-    ),
-    "manhattan": (
-        graphs.manhattan,
-        DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
-    ),
-    "random": (
-        graphs.random,
-        [20, 100, 1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
-    ),
-    "kNN": (
-        graphs.nearest,
-        [20, 100, 1000, 10_000, 100_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 100_000, "Boost": 1000},
-    ),
-    "path": (
-        graphs.path,
-        [20, 100, 1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
-    ),
-    "chain": (
-        graphs.chain,
-        [20, 100, 1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
-    ),
+    "uniform": (graphs.uniform, [*DENSE, 4000], {**FEW, "LEMON": 4000, "Boost": 4000}),
+    "ties": (graphs.ties, DENSE, FEW),
+    "noise": (graphs.noise, DENSE, FEW),
+    "manhattan": (graphs.manhattan, DENSE, FEW),
+    "random": (graphs.random, [*SPARSE, 1_000_000], MANY),
+    "kNN": (graphs.nearest, SPARSE, {**MANY, "LEMON": 100_000}),
+    "path": (graphs.path, [*SPARSE, 1_000_000], MANY),
+    "chain": (graphs.chain, [*SPARSE, 1_000_000], MANY),
     "triangles": (
         graphs.triangles,
         [18, 102, 1002, 10_002, 100_002],

@@ -163,9 +163,6 @@ class Cluster:
 
     # Refusals
 
-    def is_lower(self, handle, request):
-        return self.groups[handle].priority < request["priority"]
-
     def usable(self, request):
         """The leaves that a guaranteed request may have, if groups leave."""
         users, holders, suggested = self.owners(False), self.holders(), request.get("suggested")

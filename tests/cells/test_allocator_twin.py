@@ -177,19 +177,6 @@ def test_an_assignment_is_feasible_exactly_when_filling_the_cluster_top_down_suc
             CellCluster(spec)
 
 
-def random_feasible_spec(rng):
-    fanouts = rng.integers(1, 5, size=rng.integers(1, 5)).tolist()
-    chain = Chain([f"l{i}" for i in range(len(fanouts) + 1)], fanouts, int(rng.integers(1, 6)))
-    spare = BuddyTwin(fanouts, chain.roots)
-    owned = {tenant: {"c": dict.fromkeys(chain.levels, 0)} for tenant in "ABCD"}
-    while spare.fits(1):
-        level = int(rng.integers(1, spare.levels + 1))
-        if spare.fits(level):
-            spare.allocate(level)
-            owned[rng.choice(list("ABCD"))]["c"][chain.levels[level - 1]] += 1
-    return ClusterSpec({"c": chain}, owned)
-
-
 @examples(60)
 @given(data=st.data(), shape=shapes)
 def test_damaged_bytes_of_an_allocator_are_refused_or_mean_another_state(data, shape):

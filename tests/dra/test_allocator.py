@@ -20,7 +20,6 @@ from dra.worlds import (
 from hivecore.dra import KubernetesFeatures
 
 NONE = "unsatisfiable"
-AB = published_slice("s", [device("d0", {"model": "a"}), device("d1", {"model": "b"})])
 ROOT = "gpu.x/root"
 
 

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from profiles import examples
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
-RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
 
 
 @st.composite

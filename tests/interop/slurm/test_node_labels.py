@@ -22,8 +22,6 @@ from hivecore.topology import TopologyRequest
 PREFIX = "network.topology.nvidia.com"
 CORE, SPINE, LEAF, NVL = (f"{PREFIX}/{key}" for key in ("core", "spine", "leaf", "accelerator"))
 
-CLIQUE = "nvidia.com/gpu.clique"
-
 
 def node(name, **labels):
     keys = {
