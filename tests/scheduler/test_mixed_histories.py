@@ -128,8 +128,8 @@ def test_mixed_histories_are_consistent_and_replayed(parts, tmp_path):
             history.live(40)
             history.scheduler.close()
             again = replay(path)
-            assert again.summary() == history.scheduler.summary()
-            assert isinstance(again, Scheduler)
+            again._logged = history.scheduler.logged  # which a replay does not write
+            assert again.to_bytes() == history.scheduler.to_bytes()
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise

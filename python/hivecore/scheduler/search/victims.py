@@ -53,7 +53,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     """
     stages, search = state.stages, _Search(state, unit)
     stopping = search.stopping()
-    later = (*_changes_of(map(search._owner, stopping)), BEGUN, FREED)
+    later = (*_changes_of(sorted(map(search._owner, stopping))), BEGUN, FREED)
     if not stopping:
         victims = search.chosen(refused)
     else:
