@@ -81,8 +81,8 @@ class JobExplanation(Record, frozen=True):
 
     :param job: its name.
     :param state: see `Scheduler.state`.
-    :param refusals: the first stage that refuses, then what later stages would say otherwise. If
-        none refuses: "queues", if the job waits behind a job that blocks its queue, or is not in
+    :param refusals: the promised start that it would delay, if any, then the first stage that
+        refuses, then what later stages would say otherwise. If none refuses: "queues", if the job waits behind a job that blocks its queue, or is not in
         the order of `Scheduler.reorder`. Empty: it runs, or would start with the next
         `Scheduler.decide`.
     :param position: the number of jobs in front in its queue.
@@ -131,7 +131,7 @@ def explain(state: State, live: Live) -> JobExplanation:
         refusals = (Refusal("queues", "order", held),)
         return JobExplanation(job.name, live.state, refusals, position, ())
     # while it waits for other jobs, changes do not let it start
-    alone = not (search.missing or search.companions)
+    alone = not (search.missing or search.companions or search.passed_by())
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, live.state, refusals, position, changes)
 
@@ -160,7 +160,16 @@ class _Search:
         known = self.jobs[self.job.name].told
         if known is not None and known.code == "together":
             yield known
+        yield from self.passed_by()
         yield from self.stages.refusals(self.unit)
+
+    def passed_by(self) -> tuple[Refusal, ...]:
+        """The refusal of a job that would delay a promised start."""
+        refusal = self.state.waiting.refusal(self.unit.kind)
+        if refusal is None or refusal.code != "backfill" or refusal.part not in self.state.promised:
+            return ()
+        start = f"{refusal.reason}, which is to start at {self.state.promised[refusal.part]:g}"
+        return (refusal.replace(reason=start),)
 
     def _starts(self, kind: Kind | None = None) -> bool:
         with self.stages.trial():

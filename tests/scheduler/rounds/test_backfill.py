@@ -142,6 +142,9 @@ def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts
     started = decided(scheduler, *(Job(name, "a", of, run_time=time) for name, of, time in jobs))
     assert [action.job for action in started if isinstance(action, Start)] == ["now", "short"]
     assert scheduler.status("long").refusal.reason == "would delay 'next'"
+    explained = scheduler.explain("long")
+    assert explained.reason == "would delay 'next', which is to start at 60"
+    assert explained.changes == ()
     assert scheduler.promised("next") == 60.0
     scheduler.finish("now", 20.0)
     scheduler.finish("short", 20.0)
