@@ -25,6 +25,7 @@ from setuptools.command.build_ext import build_ext
 MODULES: dict[str, list[str]] = {
     "caching": [],
     "cells": [],
+    "common": [],  # what all others share
     "devices": [],
     "dra": [],
     "matching": [],
@@ -34,7 +35,6 @@ MODULES: dict[str, list[str]] = {
     "sim": ["storage"],
     "storage": [],
     "topology": [],
-    "undo": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
@@ -85,7 +85,7 @@ def extension(name: str, uses: list[str]) -> Extension:
     binding = Path("src/hivecore", f"_{name}.pyx")
     module = Extension(f"hivecore._{name}", [], language="c++", depends=["setup.py"], **OPTIONS)
     module.sources.append(str(binding if binding.exists() else binding.with_suffix(".cpp")))
-    for column in (name, *uses, "common"):
+    for column in dict.fromkeys((name, *uses, "common")):
         module.sources += sorted(map(str, Path("src/cpp", column).rglob("*.cpp")))
         module.depends += sorted(map(str, Path("src/cpp", column).rglob("*.hpp")))
     return module

@@ -196,7 +196,7 @@ def missing_siblings(root: Path) -> list[str]:
             found.append(f"{column} is not in MODULES of setup.py")
         elif sideways := set(listed[column]) - {SIDEWAYS.get(column, "").split("/")[0]}:
             found.append(f"setup.py links {column} with {', '.join(sorted(sideways))}")
-    strangers = sorted(set(listed) - set(columns(root)))
+    strangers = sorted(set(listed) - set(columns(root)) - {"common"})
     return found + [f"setup.py lists {name}, which has no kernel" for name in strangers]
 
 

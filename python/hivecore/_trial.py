@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Any, Protocol
 
-from hivecore._undo import UndoLog
+from hivecore._common import UndoLog
 
 __all__ = ["LoggedTrials", "Transaction", "Trial", "Trials", "UndoLog"]
 

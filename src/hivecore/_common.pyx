@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""What every transaction over Python objects goes through: the log of what undoes it."""
+"""What all subjects share: the log of what undoes the changes of Python objects."""
 
 cimport cython
 
