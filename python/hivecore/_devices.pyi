@@ -22,6 +22,9 @@ _Charge: TypeAlias = tuple[int, int, Sequence[int], int, int, int]
 _Told: TypeAlias = tuple[int, int, tuple[int, ...], int, int, int]
 
 @final
+class SharedMinors: ...
+
+@final
 class Query:
     def __new__(
         cls,

@@ -160,15 +160,15 @@ def test_pods_that_are_alike_are_refused_as_a_whole_where_an_argument_is_wrong(
 
 
 def test_several_owners_are_released_together_or_not_at_all():
-    made = cluster()
-    made.allocate_many(DeviceRequest("any", gpus=1), ["a", "b"], [("n0", (0,)), ("n1", (5,))])
-    before = made.to_bytes()
-    assert made.has_all(["a", "b"]) and made.has_all([]) and not made.has_all(["a", "c"])
+    devices = cluster()
+    devices.allocate_many(DeviceRequest("any", gpus=1), ["a", "b"], [("n0", (0,)), ("n1", (5,))])
+    before = devices.to_bytes()
+    assert devices.has_all(["a", "b"]) and devices.has_all([]) and not devices.has_all(["a", "c"])
     with pytest.raises(KeyError, match="'c'"):
-        made.release_many(["a", "c"])
+        devices.release_many(["a", "c"])
     with pytest.raises(TypeError, match="names must be a sequence"):
-        made.release_many("a")
-    assert made.to_bytes() == before
-    made.release_many(["a", "b", "a"])
-    assert len(made) == 0
-    made.check()
+        devices.release_many("a")
+    assert devices.to_bytes() == before
+    devices.release_many(["a", "b", "a"])
+    assert len(devices) == 0
+    devices.check()

@@ -95,7 +95,7 @@ cdef class PodNames:
 
         :raises ValueError: the plan is of a cluster with more leaves.
         """
-        cdef list found = []
+        cdef list pods = []
         cdef list devices
         cdef size_t i = 0
         cdef size_t first
@@ -105,7 +105,7 @@ cdef class PodNames:
         cdef Py_ssize_t chain, node
         row = None
         if plan.plan.outcome == PlanOutcome.wait:
-            return found
+            return pods
         for pod in range(plan.plan.pods):
             devices = []
             first = i
@@ -125,8 +125,8 @@ cdef class PodNames:
                     devices.append(at if row is None else (<tuple> row)[<Py_ssize_t> at])
                 i += 1
             name = "" if chain < 0 else (<tuple> self.nodes[chain])[node]
-            found.append((name, tuple(devices)))
-        return found
+            pods.append((name, tuple(devices)))
+        return pods
 
     def of_pod(self, leaves, pools, /):
         """The record of a pod.

@@ -179,7 +179,7 @@ cdef class Plan:
     cdef readonly int32_t node
     cdef bool_t is_idle
     cdef vector[ChargeRecord] charged
-    cdef Told told  # shared by plans of equal charges; None: there are no others
+    cdef SharedMinors shared  # by plans with the same charges; None: there are no others
 
     def __cinit__(self, node, charges, idle):
         self.node = <int32_t> within(node, 0, MOST_NODES - 1)
@@ -206,8 +206,8 @@ cdef class Plan:
         cdef int last = -1
         cdef list of = None
         cdef dict found = {}
-        if self.told is not None and self.told.minors is not None:
-            return self.told.minors
+        if self.shared is not None and self.shared.minors is not None:
+            return self.shared.minors
         for i in range(self.charged.size()):
             type_ = <int> self.charged[i].type
             if type_ != last:
@@ -217,8 +217,8 @@ cdef class Plan:
         for of in found.values():
             of.sort()
         minors = tuple([(name, tuple(of)) for name, of in found.items()])
-        if self.told is not None:
-            self.told.minors = minors
+        if self.shared is not None:
+            self.shared.minors = minors
         return minors
 
 
@@ -428,7 +428,7 @@ cdef class DeviceKernel(KernelObject):
         cdef Plan plan
         cdef dict names = {}
         cdef list choices = []
-        cdef list made = []
+        cdef list bound = []
         cdef Choice choice
         cdef Py_ssize_t at = 0
         nodes, book = cluster._nodes, cluster._owners
@@ -452,11 +452,11 @@ cdef class DeviceKernel(KernelObject):
                 number = nodes.number(node)
             if inventory is None or inventories[number] is not inventory:
                 inventory, seen = nodes.choices_of(number)
-            found = seen.get(gpus) if are_ints(gpus) else None
-            if found is None:
-                found = nodes.choice(number, gpus)
+            choice = seen.get(gpus) if are_ints(gpus) else None
+            if choice is None:
+                choice = nodes.choice(number, gpus)
             numbers.push_back(self.as_node(number))
-            choices.append(found)
+            choices.append(choice)
             names[name] = None
         guard.lock(self.mutex)
         self.use(query)
@@ -470,11 +470,12 @@ cdef class DeviceKernel(KernelObject):
                 # A new object may start a collection, whose finalizers may ask the query, too.
                 charges = chosen.charges
                 taken.push_back(self.kernel.charge(numbers[at], charges))
-                if query.told is None or query.told_number != number_of:
-                    query.told, query.told_number = Told.__new__(Told), number_of
+                if query.shared is None or query.shared_number != number_of:
+                    query.shared = SharedMinors.__new__(SharedMinors)
+                    query.shared_number = number_of
                 plan = as_plan(numbers[at], charges, alone)
-                plan.told = query.told
-                made.append(
+                plan.shared = query.shared
+                bound.append(
                     decisions.make(
                         (
                             (request, name), "bind", nodes.names[numbers[at]], (), "", (), False,
@@ -486,7 +487,7 @@ cdef class DeviceKernel(KernelObject):
                 at += 1
             else:
                 book_all(book, names, taken, request.priority)
-                return made
+                return bound
         except BaseException:
             self.refund_all(taken)
             raise

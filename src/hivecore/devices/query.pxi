@@ -98,8 +98,8 @@ cdef NeedRecord as_need(object value) except *:
 
 
 @cython.final
-cdef class Told:
-    """What plans of equal charges have in words, once somebody has asked."""
+cdef class SharedMinors:
+    """`Plan.minors` of all plans with the same charges; None: nothing has asked for it yet."""
 
     cdef tuple minors
 
@@ -110,8 +110,8 @@ cdef class Query:
 
     cdef QueryKernel* kernel
     cdef object core  # whose answers they are; None: nobody's yet
-    cdef Told told  # of the last choice
-    cdef uint64_t told_number
+    cdef SharedMinors shared  # by plans of the last choice
+    cdef uint64_t shared_number
 
     def __cinit__(
         self, needs, joint, same_switch, partition, bandwidth, isolation, models, links=0

@@ -659,10 +659,10 @@ cdef class QuotaKernel(KernelObject):
         cdef Ask ask
         guard.lock(self.mutex)
         ask.owner = self.as_owner(owner)
-        cdef const OwnerRecord* one = &self.kernel.owner(ask.owner)
-        cdef int64_t left = one.count - one.members
+        cdef const OwnerRecord* terms = &self.kernel.owner(ask.owner)
+        cdef int64_t left = terms.count - terms.members
         ask.members = <int32_t> as_bounded(members, "members", 1, MOST_MEMBERS)
-        if one.members != before or ask.members > left:
+        if terms.members != before or ask.members > left:
             return False
         if <int> self.kernel.decide(Asks(&ask, 1)).outcome != BINDS:
             return False

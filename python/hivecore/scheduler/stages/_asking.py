@@ -24,7 +24,7 @@ def asks(
     def ask(stages: Any, /, *args: Any) -> Any:
         return otherwise
 
-    ask.asked = kind, method.__name__  # type: ignore[attr-defined]
+    ask.answers = kind, method.__name__  # type: ignore[attr-defined]
     return cast(Callable[Concatenate[Any, _P], _R], ask)
 
 
@@ -32,6 +32,6 @@ def answer(stages: Any) -> None:
     """Let the stages that there are, ``stages.of_kind``, answer for all together."""
     for kind in type(stages).__mro__:
         for name, method in vars(kind).items():
-            of, asked = getattr(method, "asked", (None, ""))
-            if of in stages.of_kind:
-                setattr(stages, name, getattr(stages.of_kind[of], asked))
+            stage, call = getattr(method, "answers", (None, ""))
+            if stage in stages.of_kind:
+                setattr(stages, name, getattr(stages.of_kind[stage], call))
