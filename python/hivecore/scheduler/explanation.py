@@ -82,9 +82,9 @@ class JobExplanation(Record, frozen=True):
     :param job: its name.
     :param state: see `Scheduler.state`.
     :param refusals: the promised start that it would delay, if any, then the first stage that
-        refuses, then what later stages would say otherwise. If none refuses: "queues", if the job waits behind a job that blocks its queue, or is not in
-        the order of `Scheduler.reorder`. Empty: it runs, or would start with the next
-        `Scheduler.decide`.
+        refuses, then what later stages would say otherwise. If none refuses: "queues", if the job
+        waits behind a job that blocks its queue, or is not in the order of `Scheduler.reorder`.
+        Empty: it runs, or would start with the next `Scheduler.decide`.
     :param position: the number of jobs in front in its queue.
     :param changes: changes that would let it start now, if no job in front takes the freed
         resources. Those that take nothing from other jobs come first.
