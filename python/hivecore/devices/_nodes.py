@@ -94,8 +94,11 @@ class Nodes:
 
     def choices_of(self, number: int) -> tuple[NodeDevices, dict[tuple[int, ...], Any]]:
         """What a node has, and the choices of its GPUs that were made."""
-        inventory, *_, seen = self._bits(number)
-        return inventory, seen
+        inventory = self.inventories[number]
+        known = self._gpu_bits.get(id(inventory))
+        if known is None or known[0] is not inventory:
+            known = self._bits(number)
+        return known[0], known[3]
 
     def choice(self, number: int, gpus: Iterable[int]) -> Any:
         """The devices of each type on a node, of GPUs these only.

@@ -296,7 +296,7 @@ class Unit:
         if 0 < len(self.placed) < len(pods):
             placed = tuple([Pod(pod.role, pod.index) for pod in self.placed])
         elif pods is self.kind.first_pods:
-            return [job + end for end in self.kind.device_ends]
+            return [*map(job.__add__, self.kind.device_ends)]
         return [
             f"{job}/{pod[0]}/{pod[1]}"
             for pod, request in zip(pods, self.kind.devices, strict=True)
