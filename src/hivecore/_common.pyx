@@ -7,7 +7,7 @@ cimport cython
 cdef object ABSENT = object()
 
 
-def put_back(dict of, key, value, /):
+def put_back(of, key, value, /):
     """Restore an entry of a dictionary, or its absence."""
     if value is ABSENT:
         of.pop(key, None)
@@ -45,7 +45,7 @@ cdef class UndoLog:
         self.starts = []
         self.add = self.steps.append
 
-    def keep(self, dict of not None, *keys):
+    def keep(self, of, *keys):
         """Let the undo restore these entries of a dictionary, which may be absent."""
         if self.is_on:
             for key in keys:
