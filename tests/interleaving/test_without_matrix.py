@@ -69,11 +69,24 @@ def test_pairs_of_many_equal_jobs_are_as_heavy(profiles, seed):
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_pairs_of_nearly_equal_jobs_are_as_heavy(seed):
+@pytest.mark.parametrize("noise", [0.02, 1e-4, 1e-9])
+def test_pairs_of_nearly_equal_jobs_are_as_heavy(noise, seed):
     rng = np.random.default_rng(seed)
-    for n in (900, 1300):  # of more than 1,000 the other way is given up
-        rows = rng.random((8, 4))[rng.integers(0, 8, n)]
-        assert_as_heavy(rows * rng.uniform(0.99, 1.01, rows.shape))
+    for n, profiles in (900, 8), (1501, 3):
+        rows = rng.random((profiles, 4))[rng.integers(0, profiles, n)]
+        assert_as_heavy(rows * rng.uniform(1 - noise, 1 + noise, rows.shape))
+
+
+def test_pairs_of_nearly_equal_jobs_are_as_heavy_in_the_worst_order():
+    rng = np.random.default_rng(5)
+    rows = rng.random((2, 3))[rng.integers(0, 2, 600)] * rng.uniform(0.99, 1.01, (600, 3))
+    assert_as_heavy(rows, order="worst")
+
+
+def test_memory_limits_nearly_equal_jobs():
+    rng = np.random.default_rng(6)
+    rows = rng.random((3, 4))[rng.integers(0, 3, 700)] * rng.uniform(0.99, 1.01, (700, 4))
+    assert_as_heavy(rows, memory=rng.integers(1, 9, 700), gpu_memory=8)
 
 
 def test_limits_hold_for_many_jobs():

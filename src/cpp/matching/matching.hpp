@@ -121,8 +121,8 @@ class PairWeights {
 std::vector<Node> nested_samples(std::vector<Node> by_likeness);
 
 // Of each vertex its mate; of an odd number with the duals of a guest, whose number is the last. An
-// interrupt ends it early. Nothing: weights are too nearly tied for this way.
-std::optional<Matching> solve_priced(const PairWeights& weights, Interrupt* interrupt = nullptr);
+// interrupt ends it early.
+Matching solve_priced(const PairWeights& weights, Interrupt* interrupt = nullptr);
 
 // Vertices of few kinds; those of one kind have the same weights. Per vertex its mate, in a
 // matching of maximum weight. Nothing if more than so many vertices would have to be solved at

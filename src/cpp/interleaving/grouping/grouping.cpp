@@ -190,8 +190,7 @@ class Merging {
         return mates_of(counts, static_cast<std::int64_t>(n), heaviest);
     }
 
-    // Equally heavy: by kinds of nodes where these are few, else with weights that are not stored,
-    // but by the matrix all the same where these are nearly tied.
+    // Equally heavy: by kinds of nodes where these are few, else with weights that are not stored.
     std::vector<std::int64_t> mates_without_matrix(const std::vector<Node>& nodes) const {
         if (const auto mate = mates_by_kinds(nodes)) {
             return *mate;
@@ -200,8 +199,7 @@ class Merging {
             return mates_by_matrix(nodes);  // times have no bounds that are quick to compute
         }
         const MergeWeights weights(jobs_, terms_, profiles_, values_, nodes);
-        const auto found = matching::solve_priced(weights, means_.interrupt);
-        return found ? weights.mates(found->mate) : mates_by_matrix(nodes);
+        return weights.mates(matching::solve_priced(weights, means_.interrupt).mate);
     }
 
     std::optional<std::vector<std::int64_t>> mates_by_kinds(const std::vector<Node>& nodes) const {

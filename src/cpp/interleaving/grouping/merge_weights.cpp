@@ -14,7 +14,8 @@ namespace {
 
 using Place = matching::Node;
 
-constexpr double kTies = 1 + 1e-11;  // more than ties and rounding make of a weight
+constexpr double kRounding = 1 + 2e-14;  // more than rounding makes of a weight
+constexpr double kTies = 1 + 1e-11;      // more than ties make as well, which the worst order has
 constexpr double kMostWeight = 0x1p57;
 constexpr std::size_t kMostOrders = 256;  // that two nodes have together, to be tried at every look
 constexpr int kPreparedOrders = 8;        // of a node alone
@@ -170,13 +171,14 @@ void MergeWeights::bound(Place u, Place first, Place last, double* bounds) const
         const auto begin = std::lower_bound(places.begin(), places.end(), first) - places.begin();
         const auto end = std::lower_bound(places.begin(), places.end(), last) - places.begin();
         double times[kAtOnce + kLanes];
+        const double spare = terms_.rule.best ? kRounding : kTies;
         const double factor = terms_.factors[own + p - 1];
         for (auto i = begin; i < end; i += kAtOnce) {
             const auto stop = std::min<std::ptrdiff_t>(end, i + kAtOnce);
             bound_by_orders(u, p, i, stop, times);
             const auto set = [&](Place v, double time) {
                 const double weight =
-                    (worth_[u] + worth_[v]) / (time * factor) * kTies - (cost_[u] + cost_[v]) + 1;
+                    (worth_[u] + worth_[v]) / (time * factor) * spare - (cost_[u] + cost_[v]) + 1;
                 bounds[v - first] = weight < kMostWeight ? weight : kMostWeight;
             };
             const bool are_all = places.size() == order_.size();  // place i is vertex i
