@@ -295,11 +295,18 @@ def _slurm_placement(results: Results) -> str:
 
 def _slurm_throughput(results: Results) -> str:
     figures = results["slurm_throughput"]
+    used = figures["cpu_ms_of_a_job"]
     rows = [
-        (name, f"{rate:.0f} a second", f"{figures['ratios'][name]:.2f}")
+        (
+            name,
+            f"{rate:.0f} a second",
+            f"{figures['ratios'][name]:.2f}",
+            f"{used[f'slurmctld, {name}']:.1f} ms",
+        )
         for name, rate in figures["jobs_per_second"].items()
     ]
-    return _table(("300 jobs of one GPU", "submitted and run", "of plain sbatch"), rows)
+    head = ("300 jobs of one GPU", "submitted and run", "of plain sbatch", "slurmctld for a job")
+    return _table(head, rows)
 
 
 def _defragment(results: Results) -> str:
