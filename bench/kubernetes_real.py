@@ -159,6 +159,9 @@ class World:
             "leaderElection": {"leaderElect": False},
             "profiles": [{"schedulerName": self.cluster.scheduler}],
         }
+        if self.minor < 22:  # its usual port, of which --port says nothing, may be another's
+            addresses = "healthzBindAddress", "metricsBindAddress"
+            configuration |= dict.fromkeys(addresses, f"127.0.0.1:{next(self.ports)}")
         file = self.folder / "kube-scheduler.yaml"
         file.write_text(json.dumps(configuration))
         options = [f"--config={file}", "--secure-port=0"]
@@ -170,6 +173,13 @@ class World:
             program = subprocess.Popen(command, stderr=errors, stdout=subprocess.DEVNULL, **more)
         self.programs.append(program)
         return program
+
+    def check(self) -> None:
+        """Raise RuntimeError if kube-scheduler has ended, with what it said."""
+        for program in self.programs:
+            if "kube-scheduler" in str(program.args[0]) and program.poll() is not None:
+                said = (self.folder / "kube-scheduler.err").read_text(errors="replace")
+                raise RuntimeError(f"kube-scheduler has ended: {said[-500:].strip()}")
 
     def end(self) -> None:
         """End all programs."""
@@ -709,6 +719,7 @@ async def tried(world: World, name: str) -> Figures:
     cluster.twice.clear()
     try:
         figures = await SCENARIOS[name][1](world)
+        world.check()
     except (ApiError, RuntimeError) as error:
         figures = {"failed": str(error)}
     finally:
