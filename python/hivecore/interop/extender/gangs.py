@@ -51,10 +51,11 @@ class Gang:
     """Pods that start together.
 
     :param name: of their job.
+    :param owner: the object that may define it.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, owner: str = "") -> None:
+        self.name, self.owner = name, owner
         self.members: dict[str, Member] = {}
         self.taken: dict[Slot, str] = {}
         """place -> pod"""

@@ -7,11 +7,10 @@ never waits or starts without its pods. A gang that names other gangs as its gro
 they have theirs.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from hivecore.devices import DeviceAllocation
-from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import check_devices, event_of, lone_name
 from hivecore.interop.extender.gang_objects import owner_of
@@ -95,7 +94,7 @@ class PodJobs(RunningPods):
         # The lost pod may have been the gang's last.
         gang = self._gangs.get(job)
         if gang is None:
-            gang = self._gangs[job] = Gang(job)
+            gang = self._new_gang(job, owner_of(request.gang))
         member = Member(identity, name, request, job)
         self.members[identity] = gang.members[identity] = member
         self._names[name] = identity
@@ -188,19 +187,6 @@ class PodJobs(RunningPods):
             self._unsettled |= dict.fromkeys(member.job for member in self._new_others.values())
             self._inherited.clear()
 
-    def set_groups(self, kind: str, name: str, groups: Mapping[str, GangSpec]) -> None:
-        """Set the gangs that an object defines; empty when it is gone."""
-        by_name = self._groups.setdefault(kind, {})
-        known = by_name.pop(name, None)
-        if not groups:
-            return
-        by_name[name] = groups
-        for gang in self._gangs.values():
-            if any(owner_of(member.request.gang) == name for member in gang.members.values()):
-                self._unsettled[gang.name] = None
-                if known not in (None, groups):
-                    gang.is_redefined, gang.refused = True, ""
-
     def set_node(self, node: str, healthy: bool) -> None:
         """Set whether a node is healthy."""
         arguments = ("node", node), ("healthy", healthy)
@@ -226,7 +212,7 @@ class PodJobs(RunningPods):
                     events.append(event)
                 if gang is not None and not gang.members and name not in self._again:
                     self._link(gang)
-                    del self._gangs[name]
+                    self._drop(gang)
             bookings = self._bookings(events)
             events += bookings
             if not events:

@@ -50,6 +50,7 @@ class RunningPods(ClaimedPods):
         self._tell = tell
         # kind -> object -> gang -> definition
         self._groups: dict[str, dict[str, Mapping[str, GangSpec]]] = {}
+        self._by_owner: dict[str, dict[str, Gang]] = {}  # gangs, by the object that may define them
         self.answered: dict[str, None] = {}
         """Jobs whose gangs got a new answer."""
         self._events: list[SchedulerEvent] = []
@@ -273,6 +274,29 @@ class RunningPods(ClaimedPods):
             for action in actions
             if isinstance(action, Preempt) and action.for_job == job
         }
+
+    def _new_gang(self, job: str, owner: str) -> Gang:
+        gang = self._gangs[job] = Gang(job, owner)
+        self._by_owner.setdefault(owner, {})[job] = gang
+        return gang
+
+    def _drop(self, gang: Gang) -> None:
+        """Forget a gang, which has no pods any more."""
+        del self._gangs[gang.name], self._by_owner[gang.owner][gang.name]
+        if not self._by_owner[gang.owner]:
+            del self._by_owner[gang.owner]
+
+    def set_groups(self, kind: str, name: str, groups: Mapping[str, GangSpec]) -> None:
+        """The gangs that an object of one of the kinds defines; none: it is gone."""
+        by_name = self._groups.setdefault(kind, {})
+        known = by_name.pop(name, None)
+        if not groups:
+            return
+        by_name[name] = groups
+        for gang in self._by_owner.get(name, {}).values():
+            self._unsettled[gang.name] = None
+            if known not in (None, groups):
+                gang.is_redefined, gang.refused = True, ""
 
     def keep_groups(self, kind: str, names: set[str]) -> None:
         """Forget the gang definitions of a kind except those of these objects."""
