@@ -331,6 +331,7 @@ class SchedulerLedger(Stateful):
                 tenants_of(self._state.jobs.values(), self._holds),
                 tuple(sorted(queued.items())),
                 self._state.stages.unhealthy(),
+                tuple(sorted(self._state.draining)),
             )
 
     def _holds(self, job: str) -> bool:

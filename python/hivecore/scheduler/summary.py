@@ -38,12 +38,14 @@ class SchedulerSummary(Record, frozen=True):
     :param queued: lengths of the queues that are not empty, by name: jobs, and pods that join
         running jobs.
     :param unhealthy: nodes that some part marks as unhealthy, sorted.
+    :param draining: those of them that are drained, sorted.
     """
 
     now: float
     tenants: tuple[TenantSummary, ...]
     queued: tuple[tuple[str, int], ...]
     unhealthy: tuple[str, ...]
+    draining: tuple[str, ...] = ()
 
 
 def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[TenantSummary, ...]:

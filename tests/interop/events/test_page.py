@@ -116,6 +116,18 @@ def test_what_users_wrote_comes_into_the_page_as_text_alone():
     assert not {"img", "script", "a"} & set(drawn["tags"])
 
 
+def test_nodes_that_are_drained_are_told_from_those_that_are_lost():
+    scheduler = busy("all with cells")
+    scheduler.drain(NODES[1], 1.0)
+    overview = {**plain_status(scheduler.summary()), **plain_overview(scheduler)}
+    assert (overview["unhealthy"], overview["draining"]) == (list(NODES[:2]), [NODES[1]])
+    titles = [text for text in run_script(200, overview)["attributes"] if "GPUs in use" in text]
+    ends = {title.partition(":")[0]: title.rpartition(", ")[2] for title in titles}
+    assert (ends[NODES[0]], ends[NODES[1]]) == ("unhealthy", "drained")
+    scheduler.set_node(NODES[1], True, 2.0)
+    assert scheduler.summary().draining == ()
+
+
 @pytest.mark.parametrize(
     ("status", "fragment", "says"),
     [

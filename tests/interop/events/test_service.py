@@ -270,6 +270,7 @@ def test_the_status_says_what_there_is(caller):
             "tenants": {"a": counts},
             "queues": {"a": 1},
             "unhealthy": ["n3"],
+            "draining": [],
             "last": caller.service._recent.last,
         },
     )

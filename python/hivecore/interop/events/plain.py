@@ -29,6 +29,7 @@ def plain_status(status: SchedulerSummary) -> dict[str, Any]:
         "tenants": tenants,
         "queues": dict(status.queued),
         "unhealthy": list(status.unhealthy),
+        "draining": list(status.draining),
     }
 
 

@@ -42,7 +42,8 @@ function figures(all) {
   const parts = [
     [`${shown(sum(2))} of ${shown(sum(1))}`, "GPUs in use"],
     [shown(nodes.length), "nodes"],
-    [shown(all.unhealthy.length), "unhealthy"],
+    [shown(all.unhealthy.length - all.draining.length), "unhealthy"],
+    [shown(all.draining.length), "drained"],
     [shown(all.jobs.running + all.jobs.lent), "jobs run"],
     [shown(all.jobs.pending + all.jobs.reserved), "jobs wait"],
   ];
@@ -57,14 +58,16 @@ function tell(node) {
 }
 
 function heatMap(all) {
-  const unhealthy = new Set(all.unhealthy);
+  const states = new Map(all.unhealthy.map((name) => [name, "bad"]));
+  for (const name of all.draining) states.set(name, "drained");
   byId("nodes").replaceChildren(...all.groups.map((group) => {
     const cells = group.nodes.map((node) => {
       const [name, gpus, used] = node;
       const shade = used ? Math.max(1, Math.floor(4 * used / Math.max(gpus, 1))) : 0;
-      const cell = make("i", [], unhealthy.has(name) ? "bad" : `b${Math.min(4, shade)}`);
+      const cell = make("i", [], states.get(name) ?? `b${Math.min(4, shade)}`);
       if (name === chosen) { cell.classList.add("chosen"); tell(node); }
-      cell.title = `${name}: ${used} of ${gpus} GPUs in use`;
+      const what = { bad: ", unhealthy", drained: ", drained" }[states.get(name)] ?? "";
+      cell.title = `${name}: ${used} of ${gpus} GPUs in use${what}`;
       const choose = () => {
         document.querySelectorAll(".chosen").forEach((one) => one.classList.remove("chosen"));
         cell.classList.add("chosen");
