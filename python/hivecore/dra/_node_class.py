@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 class Key(NamedTuple):
-    """All that an answer depends on. Devices are (profile, use, charges, room)."""
+    """All that decides where a claim fits on a node. Devices are (profile, use, charges, room)."""
 
     devices: tuple[tuple[int, int, tuple[Any, ...], tuple[int, ...]], ...]
     left: tuple[int, ...]
@@ -91,7 +91,7 @@ class NodeClass:
         return self._by_name[0]
 
     def changed(self, changes: Sequence[Change]) -> Key:
-        """Return the key after these changes, which must be possible."""
+        """Return the key of a node after it allocates or releases these devices."""
         devices, left, common = list(self.key.devices), list(self.key.left), list(self.key.common)
         for position, share, is_given, after in changes:
             profile, use, charges, room = devices[position]

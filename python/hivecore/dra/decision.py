@@ -97,7 +97,7 @@ class Answer(NamedTuple):
 
 
 def vector_of(answer: Answer) -> tuple[int, ...]:
-    """Return the chosen alternatives, in order."""
+    """Return the chosen alternatives of all requests, each once, in order."""
     return tuple(dict.fromkeys(grant.alternative for grant in answer.grants))
 
 

@@ -57,7 +57,7 @@ class Books:
         return self.ready, self.satisfied, self.collected, self.dropped, self.suspects
 
     def has_changes(self) -> bool:
-        """Whether there are groups to look at."""
+        """Whether a group has changed since the last look."""
         return bool(self.ready or self.satisfied or self.dropped or self.collected or self.suspects)
 
     def number(self) -> int:

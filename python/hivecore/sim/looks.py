@@ -12,7 +12,10 @@ _LOOKS = 200
 
 
 def looks(notify: Notify | None, last: float) -> Watch | None:
-    """Return a watch for `simulate` that reports progress until `last`; None without a receiver."""
+    """Return a watch for `simulate` that calls ``notify`` with the number of arrived jobs.
+
+    :param last: the time of the last arrival: there are about 200 calls until then.
+    """
     if notify is None:
         return None
 

@@ -19,7 +19,11 @@ _KINDS = ("tenants", "jobs", "storage", "pods", "spec")
 
 
 def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any) -> None:
-    """Add the command to a parser; `read` reads a spec's file."""
+    """Add ``hivecore replay`` to the subparsers of a parser.
+
+    :param read: reads the file of a spec.
+    :param needs: defaults of the parsed arguments.
+    """
     replay = commands.add_parser(
         "replay",
         help="replay traces: tenants, jobs, storage, pods, or specs of schedulers",

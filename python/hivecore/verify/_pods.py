@@ -17,7 +17,10 @@ __all__ = [
 
 
 def check_gang(action: Start | Promote, job: Job, state: State) -> None:
-    """Each role starts whole or with its minimum, each pod once, after the jobs it waits for."""
+    """Check that each role starts whole or with its minimum, and no pod starts twice.
+
+    The jobs that it waits for must have started or ended.
+    """
     runs = state.has.get(job.name)
     stops = job.name in state.stopping
     hold(not stops, "gang", f"{job.name!r} has to stop, and takes more pods")

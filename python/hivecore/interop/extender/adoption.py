@@ -92,7 +92,7 @@ class Adopter:
         return [*self.events, *after]
 
     def job(self, name: str) -> tuple[Job, JobStatus]:
-        """Return a job and its state."""
+        """Return a job and its status in the scheduler, by name."""
         return self._branch.job(name), self._branch.status(name)
 
     def cancel(self, job: str) -> None:

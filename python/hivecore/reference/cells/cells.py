@@ -88,7 +88,7 @@ class Forest:
         return range(cell * many, (cell + 1) * many)
 
     def many(self, level: int, below: int) -> int:
-        """Return the number of cells of level ``below`` inside a cell."""
+        """Return how many cells of level ``below`` are in a cell of ``level``."""
         return self.widths[level] // self.widths[below]
 
 

@@ -92,7 +92,7 @@ class GroupScheduler:
         return Planner(self._state, request_of(self._state, *arguments, **options)).plan()
 
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
-        """Return the units that a request may use."""
+        """Return the units that opportunistic requests of a tenant may use in a chain."""
         request = Request(vc, chain, pools_of(self._state, vc, chain, pool), 0, ())
         units = Chooser(self._state, request, OPPORTUNISTIC).all_units()
         nodes = ((unit, -1 if unit.node is None else unit.node) for unit in units)

@@ -17,7 +17,10 @@ __all__ = ["Choice", "Unit", "fan_out", "next_fit", "tightest_fit"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A node or smaller virtual cell; ``cell`` and ``node`` say where, None if unbound."""
+    """A node, or a smaller virtual cell, that may hold pods.
+
+    ``cell`` and ``node`` are its physical cell and node; None if it is bound to none.
+    """
 
     pool: int  # -1: a physical node
     level: int
@@ -44,7 +47,11 @@ _Takes = Callable[[Unit, list[Demand]], bool]
 
 
 def next_fit(domain: list[Unit], demands: Sequence[Demand], takes: _Takes) -> Choice | None:
-    """Return units for pods of ascending size."""
+    """Put each pod into the first unit that takes it; never go back to an earlier unit.
+
+    :param demands: of the pods, by ascending size.
+    :returns: the pods of each unit, or None if a pod fits nowhere.
+    """
     choice, units = Choice(), list(domain)
     for demand in demands:
         while units and not takes(units[0], [*choice.get(units[0], []), demand]):

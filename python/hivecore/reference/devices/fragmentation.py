@@ -63,7 +63,10 @@ class TaskMix(Counter[Task]):
 
 
 def can_run(task: Task, free: Sequence[int], cpu: int, model: str) -> bool:
-    """Whether a pod of the class could start with these free shares and CPU."""
+    """Whether a pod of the class could start on a node.
+
+    :param free: the free share of each GPU.
+    """
     if not task.cards:
         return cpu >= task.cpu
     usable = not task.models or model in task.models

@@ -82,7 +82,12 @@ class SharedCluster:
         return place.node
 
     def find(self, number: int, row: int, only: Iterable[int] | None = None) -> Place | None:
-        """Return where the pod would be placed with the current mix; `only` restricts nodes."""
+        """Return the policy's node and GPUs for a pod, or None if it fits nowhere.
+
+        :param number: seeds the policy's random choices for the pod.
+        :param row: the pod's index in the workload.
+        :param only: the nodes to choose from; None for all.
+        """
         return choose(
             self.nodes,
             self.pods[row],

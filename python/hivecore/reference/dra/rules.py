@@ -163,7 +163,7 @@ def _new_charges(grants: list[Grant], new: Grant, book: Any) -> tuple[Iterable[A
 
 
 def tolerates(terms: Any, taints: Iterable[Any]) -> bool:
-    """Whether a request may have a device with these taints (5.4)."""
+    """Whether a request tolerates a device's taints that forbid allocation (rule 5.4)."""
     return not any(
         taint.effect in ("NoSchedule", "NoExecute")
         and not any(_matches(toleration, taint) for toleration in terms.tolerations)

@@ -40,7 +40,10 @@ def configure(
 
 
 def configure_queue(jobs: Jobs, nodes: int) -> tuple[Scheduler, list[Job]]:
-    """Return the same for jobs in a queue, each on the first nodes that can hold it.
+    """Return a scheduler without jobs for a FIFO queue, and the jobs, named by number.
+
+    Each job starts on the first nodes that can hold it.
+
 
     :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.

@@ -69,10 +69,10 @@ def matched_groups(
 ) -> Grouping:
     """Return the grouping by matchings, as in the Muri authors' simulator.
 
-    :param stages: per job.
+    :param stages: per job, seconds of each resource in an iteration.
     :param largest: the most jobs in a group.
     :param worst: weigh groups in their worst order instead of the best.
-    :param interference: factors for 1 to 4 jobs.
+    :param interference: slowdown of groups of 1 to 4 jobs.
     :param rounds: forms the groups; None for the native kernel.
     """
     rows = np.array(stages, dtype=np.float64)

@@ -21,9 +21,9 @@ class Shortest(Ranked):
         super().__init__(jobs, idle_nodes(nodes))
 
     def first_key(self, job: int) -> float:
-        """Return the job's total work."""
+        """Return the work of the whole job: seconds alone, times its weight."""
         return self.key(job, self._iterations[job], 0.0)
 
     def key(self, job: int, remaining: float, attained: float) -> float:
-        """Return the remaining work."""
+        """Return the remaining work, so that the job with the least is first."""
         return remaining * self._solo[job] * self._weight[job]

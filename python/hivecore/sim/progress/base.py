@@ -48,10 +48,7 @@ class Progress(Protocol):
         """
 
     def next_change(self, before: float) -> float:
-        """Return when anything else happens or must be decided.
-
-        Until ``before``, nothing does.
-        """
+        """Return the time of the next event but a completion, or ``before`` if that is earlier."""
 
     def completed(self, now: float) -> Sequence[str]:
         """Return the jobs that complete at this instant, that of `next_end`; they stop running."""

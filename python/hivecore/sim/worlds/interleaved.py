@@ -58,7 +58,7 @@ class InterleavedGpus:
         self._leave(job)
 
     def speeds(self, now: float) -> Mapping[str, float]:
-        """See `World`."""
+        """Return the new speeds of jobs whose GPUs gained or lost a job."""
         changed, self._changed = self._changed, set()
         return {job: self._speed(job) for job in sorted(changed)}
 
