@@ -53,7 +53,7 @@ def cells() -> Picture:
         AffinityGroup("sweep", "speech", [(2, 8)], priority=-1),
     ):
         cluster.commit(cluster.schedule(group))
-    picture = Picture(720, 300, "Virtual cells of two tenants, and the physical cells behind them")
+    picture = Picture(720, 300, "Each tenant gets the cells that it owns; idle GPUs are lent")
     picture.text(20, 32, "what tenants own", at="start")
     x = 170.0
     for tenant, chains in cluster.spec.virtual_clusters.items():
@@ -89,7 +89,10 @@ def decisions() -> Picture:
     """How long a decision takes in clusters of any size, from the result file."""
     file = FOLDER.parents[1] / "bench" / "results" / "cell_cluster.json"
     curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    picture = Picture(720, 320, "Time of a decision against the GPUs of the cluster")
+    least, most = curve[0], curve[-1]
+    slower = most["group"]["p50"] / least["group"]["p50"]
+    title = f"{most['gpus'] / least['gpus']:,.0f} times the GPUs, {slower:.1f} times the time"
+    picture = Picture(720, 320, f"{title} of a decision")
     left, top, width, height = 70, 40, 410, 220
     picture.box(left, top, width, height, "white")
     picture.text(left, 24, "microseconds of release + schedule + commit, from Python", at="start")
@@ -144,7 +147,9 @@ def devices() -> Picture:
     greedy, served = _gpus_first(request)
     assert not served and chosen == {("gpu", 4), ("gpu", 5), ("rdma", 2)}
     used = {(entry.type, entry.minor) for entry in _IN_USE}
-    picture = Picture(720, 300, "Two GPUs and a NIC on one PCIe switch of a machine")
+    picture = Picture(
+        720, 300, "GPUs chosen together with their NIC start where GPUs chosen first wait"
+    )
     for socket in range(2):
         picture.box(20 + 345 * socket, 20, 335, 176, "white")
         picture.text(187 + 345 * socket, 40, f"socket {socket}", size=12)
@@ -187,7 +192,10 @@ def devices_curve() -> Picture:
     """How long a decision and a filter take in clusters of any size, from the result file."""
     file = FOLDER.parents[1] / "bench" / "results" / "devices.json"
     curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    picture = Picture(720, 300, "Time of a filter and of a decision against the nodes")
+    nodes = curve[-1]["nodes"] / curve[0]["nodes"]
+    slower = curve[-1]["schedule and commit"] / curve[0]["schedule and commit"]
+    title = f"{nodes:,.0f} times the nodes, {slower:.1f} times the time of a decision"
+    picture = Picture(720, 300, title)
     left, top, width, height = 80, 30, 380, 210
     picture.box(left, top, width, height, "white")
 
@@ -222,7 +230,11 @@ def queues() -> Picture:
         for i in range(12):
             size = sizes[tenant][i % len(sizes[tenant])]
             waiting.push(QueuedJob(f"{tenant}-{i}", tenant, size), now=0)
-    picture = Picture(760, 236, "Jobs of three tenants in the order in which they start")
+    picture = Picture(
+        760,
+        236,
+        "A tenant of twice the weight gets twice the GPUs; a late one catches up with nothing",
+    )
     rows = dict.fromkeys(weights, 0)
     for row, (tenant, weight) in enumerate(weights.items()):
         rows[tenant] = 56 + 48 * row
@@ -259,7 +271,11 @@ def quotas() -> Picture:
             has[child] = min(requests[child], has[child] + share)
         steps.append((f"{number + 1}. the {step.amount} that are left, by weight", has.copy()))
     assert has == water_fill(amount, requests, minimums, weights).tolist()
-    picture = Picture(720, 360, "An amount shared out among four quotas, step by step")
+    picture = Picture(
+        720,
+        360,
+        "Each quota gets its minimum first; weights divide the rest among those that ask for more",
+    )
     top, height = 50, 220
     for panel, (title, reached) in enumerate(steps):
         left = 20 + 235 * panel
@@ -298,7 +314,10 @@ def quotas_curve() -> Picture:
     """How long runtimes take in trees of any size, from the result file."""
     file = FOLDER.parents[1] / "bench" / "results" / "quotas.json"
     curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    picture = Picture(720, 300, "Time of runtimes against the quotas")
+    leaves = curve[-1]["leaves"] / curve[0]["leaves"]
+    slower = curve[-1]["change"]["p50"] / curve[0]["change"]["p50"]
+    title = f"{leaves:,.0f} times the quotas, {slower:.0f} times the time of a change"
+    picture = Picture(720, 300, title)
     left, top, width, height = 80, 30, 380, 210
     picture.box(left, top, width, height, "white")
 
@@ -334,9 +353,8 @@ def _curves(axis: str, below: str) -> Picture:
     most = max(points[-1]["p50"] / points[0]["p50"] for points in curves.values())
     title = f"{many / few:,.0f} times the {axis}, at most {most:.1f} times the time of a decision"
     first, last = math.floor(math.log10(few)), math.ceil(math.log10(many) - 0.1)
-    picture = Picture(480, 340, title)
-    left, top, width, height = 66, 44, 300, 232
-    picture.text(12, 25, title, size=14, at="start")
+    picture = Picture(480, 316, title)
+    left, top, width, height = 66, 20, 300, 232
     picture.box(left, top, width, height, "white")
 
     def place(size: float, seconds: float) -> tuple[float, float]:
@@ -353,7 +371,7 @@ def _curves(axis: str, below: str) -> Picture:
         x, _ = place(10.0**power, 1.0)
         words = f"{10**power:,}".replace(",000,000", "M").replace(",000", "k")
         picture.text(x, top + height + 20, words, size=14)
-    picture.text(left + width / 2, 326, below, size=14)
+    picture.text(left + width / 2, 302, below, size=14)
     lowest = float(top)
     slowest_first = sorted(curves.items(), key=lambda curve: -curve[1][-1]["p50"])
     for colour, (part, points) in zip(COLOURS, slowest_first, strict=False):
@@ -385,7 +403,7 @@ def topology() -> Picture:
     paths = [network.domain(node) for node in network.nodes]
     _, greedy = GreedyNetwork(paths).place(slots, request.pods) or (0, {})
     assert len(chosen) == 2 and len(greedy) == 3
-    picture = Picture(720, 300, "A gang of eight pods on a tree of spines, blocks and nodes")
+    picture = Picture(720, 300, "The best place takes two nodes, the greedy one three")
     middle = [30 + 57 * i + 26 for i in range(12)]
     for spine in range(2):
         x = (middle[6 * spine] + middle[6 * spine + 5]) / 2
@@ -485,7 +503,9 @@ def gang_life() -> Picture:
         "released": ("may start", COLOURS[0]),
         "bound": ("bound", COLOURS[2]),
     }
-    picture = Picture(760, 286, "The life of two gangs that want the same three nodes")
+    picture = Picture(
+        760, 286, "Two gangs want the same nodes: one starts whole, the other gives way"
+    )
     for row, pod in enumerate(nodes.PODS):
         y = 40 + 34 * row + (10 if pod.startswith("tune") else 0)
         picture.text(90, y + 19, pod, at="end")
@@ -516,7 +536,7 @@ def matching() -> Picture:
     ]
     edges = max_weight_matching(np.array(weights))
     pairs = {tuple(pair) for pair in edges.pairs.tolist()}
-    picture = Picture(720, 330, "A graph and its matching of maximum weight")
+    picture = Picture(720, 330, "The best pairs of all together are not each one's best partner")
     places = [
         (240 + 130 * math.cos(i * math.pi / 3), 165 + 130 * math.sin(i * math.pi / 3))
         for i in range(6)
@@ -571,7 +591,9 @@ def claims() -> Picture:
         expression = f'device.attributes["gpu"].kind == "{profile}"'
         spec = {"selectors": [{"cel": {"expression": expression}}]}
         cluster.update({"kind": "DeviceClass", "metadata": {"name": profile}, "spec": spec})
-    picture = Picture(720, 250, "Claims for partitions on the GPUs of a node")
+    picture = Picture(
+        720, 250, "Partitions of a GPU are allocated exactly, by the counters that they share"
+    )
     wanted = [("train", "7g", 1), ("serve", "3g", 3), ("notebooks", "1g", 4), ("tune", "2g", 2)]
     for gpu in range(4):
         picture.text(20, 50 + 44 * gpu, f"GPU {gpu}", at="start")
@@ -599,7 +621,9 @@ def interleaving() -> Picture:
     durations = [[6.0, 2.0, 2.0], [2.0, 5.0, 2.0], [1.0, 2.0, 6.0]]
     turns = interleave(durations)
     resources = ("storage", "GPU", "network")
-    picture = Picture(720, 250, "Jobs that take turns at storage, GPU and network")
+    alone = sum(map(sum, durations))
+    title = f"In turns three jobs need {turns.iteration_time:.0f} s together, not {alone:.0f} s"
+    picture = Picture(720, 250, title)
     scale = 530 / turns.iteration_time
     x = 150.0
     for slot in range(3):
@@ -615,7 +639,6 @@ def interleaving() -> Picture:
         picture.line([(x - 1, 22), (x - 1, 160)], LINE)
     for job in range(3):
         picture.text(140, 52 + 44 * job, f"job {job}", at="end")
-    alone = sum(map(sum, durations))
     picture.text(
         150,
         185,
@@ -631,7 +654,11 @@ def interleaving() -> Picture:
 
 def caching() -> Picture:
     """Hit ratios of jobs that read every item once per epoch."""
-    picture = Picture(720, 330, "Hit ratio against the part of the dataset that is cached")
+    picture = Picture(
+        720,
+        330,
+        "A cache that keeps what it has hits more often than LRU, for jobs that shuffle their data",
+    )
     left, top, width, height = 70, 25, 420, 250
     picture.box(left, top, width, height, "white")
     for i in range(6):
@@ -656,7 +683,7 @@ def storage() -> Picture:
     """What jobs get under different objectives."""
     jobs = StorageJobs(dataset=["images", "images", "text"], rate_mbps=[114.0, 69.0, 8.0])
     sizes = {"images": 660.0, "text": 20_900.0}
-    picture = Picture(720, 310, "Rates of three jobs under different objectives")
+    picture = Picture(720, 310, "The objective decides which job reads how fast")
     names = ("images, 114 MB/s at most", "images, 69 MB/s at most", "text, 8 MB/s at most")
     picture.legend(20, 20, names)
     picture.text(250, 32, "500 GB of cache and 20 MB/s of remote IO, shared out:", at="start")
@@ -688,7 +715,7 @@ def replicas() -> Picture:
             caches[worker].access(block)
         for other, (changed, by) in directory.report(worker, added=blocks).items():
             caches[other].apply(changed, by)
-    picture = Picture(720, 260, "Blocks on three workers, and what each evicts first")
+    picture = Picture(720, 260, "Each worker evicts first what another worker has as well")
     for block in range(6):
         picture.text(175 + 60 * block, 30, f"block {block}", size=12)
     for worker, cache in enumerate(caches):
@@ -722,9 +749,13 @@ def simulator() -> Picture:
         everyone = summarize(result, policy)[-1]
         values.append(everyone.mean_delay / 3600)
         texts.append(f"{everyone.mean_delay / 3600:.1f} h, {everyone.later} later")
-    picture = Picture(720, 210, "Mean delay of jobs under policies of sharing")
+    later = {policy: summarize(result, policy)[-1].later for policy in ("quota", "cells")}
+    title = (
+        f"Quota makes {later['quota']} of 3,000 jobs wait longer than alone, cells {later['cells']}"
+    )
+    picture = Picture(720, 210, title)
     picture.text(
-        20, 24, "Mean delay, and jobs that start later than in private clusters", at="start"
+        20, 24, "mean delay, and jobs that start later than in private clusters", at="start"
     )
     picture.bars(labels, values, texts, left=140)
     return picture
@@ -746,13 +777,12 @@ def demo() -> Picture:
         more = f"; {later:.1%} wait longer, up to {longest}" if label != labels[0] else ""
         texts.append(f"{means[-1]:.1f} h{more}")
     title = f"With all parts a job completes after {means[-1]:.0f} h, not {means[0]:.0f} h"
-    picture = Picture(520, 280, title)
-    picture.text(16, 26, title, size=15, at="start")
-    picture.bars(["alone: no sharing", *labels[1:]], means, texts, left=140, top=44)
+    picture = Picture(520, 250, title)
+    picture.bars(["alone: no sharing", *labels[1:]], means, texts, left=140, top=14)
     below = (
         "mean time from submission to completion; jobs that wait longer than alone, and by how much"
     )
-    picture.text(16, 266, below, size=12, at="start")
+    picture.text(16, 236, below, size=12, at="start")
     return picture
 
 
@@ -761,8 +791,9 @@ def traces() -> Picture:
     trace = generate({"speech": 8, "vision": 8}, jobs=5000, seed=0)
     sizes = sorted(set(trace.gpus.tolist()))
     time = trace.gpus * trace.duration
-    picture = Picture(720, 70 + 34 * len(sizes), "Jobs and GPU time by the size of the job")
-    picture.text(20, 24, "Most jobs are small, most GPU time is that of large ones", at="start")
+    picture = Picture(
+        720, 70 + 34 * len(sizes), "Most jobs are small, most GPU time is that of large ones"
+    )
     labels = [f"{size} GPU{'s' * (size > 1)}" for size in sizes]
     jobs = [float((trace.gpus == size).mean()) for size in sizes]
     work = [float(time[trace.gpus == size].sum() / time.sum()) for size in sizes]
@@ -779,7 +810,7 @@ def traces() -> Picture:
 
 def hived() -> Picture:
     """Who talks to whom on Kubernetes."""
-    picture = Picture(720, 190, "kube-scheduler asks hivecore as HiveD's extender")
+    picture = Picture(720, 190, "kube-scheduler asks hivecore what it asked HiveD")
     for x, words in (
         (20, ("pods with HiveD's", "annotations")),
         (270, ("kube-scheduler,", "extender configured")),
@@ -798,7 +829,7 @@ def hived() -> Picture:
 
 def kubernetes() -> Picture:
     """A pod on its way, and one that waits, between four who talk to each other."""
-    picture = Picture(820, 452, "A gang on Kubernetes: who says what to whom")
+    picture = Picture(820, 452, "A gang is bound when all its pods have a place")
     columns = {"you": 70, "API server": 270, "kube-scheduler": 500, "hivecore serve": 730}
     for name, x in columns.items():
         picture.box(x - 62, 14, 124, 30)
@@ -839,7 +870,8 @@ def openb() -> Picture:
     name = figures["replays"][0]["list"]
     runs = [run for run in figures["replays"] if run["list"] == name and run["reported"]]
     runs.reverse()  # as they stand above each other at the right
-    picture = Picture(720, 330, "GPUs that stay idle while more and more are asked for")
+    best = min(runs, key=lambda run: 100 - run["allocated"]["100"])["policy"]
+    picture = Picture(720, 330, f"Of these policies {best} leaves the fewest GPUs idle")
     left, top, width, height, most = 70, 25, 420, 250, 25
     picture.box(left, top, width, height, "white")
 
@@ -872,7 +904,7 @@ def openb() -> Picture:
 
 def floors() -> Picture:
     """The three floors of the library."""
-    picture = Picture(720, 260, "Three floors: Python, bindings, kernels")
+    picture = Picture(720, 260, "Kernels know no Python; users see nothing else")
     for i, (name, words) in enumerate(
         (
             ("python/hivecore/", "what users import: names, checks, dataclasses, docstrings"),
@@ -895,76 +927,43 @@ def floors() -> Picture:
 
 
 def scheduler() -> Picture:
-    """The way of a job through the stages, and where the time of a decision goes."""
-    file = FOLDER.parents[1] / "bench" / "results" / "scheduler.json"
-    figures = json.loads(file.read_text("utf-8"))["figures"]
-    spent = {part: sum(times.values()) for part, times in figures["profile"]["parts"].items()}
-    own = figures["profile"]["own"]
-    everything = own + sum(spent.values())
-    picture = Picture(760, 376, "The way of a job through the stages of a scheduler")
-    picture.text(
-        20,
-        28,
-        f"{own / everything:.0%} of the {1e6 * everything:.0f} us that a gang of 8 GPUs takes, "
-        "from submit to finish, are the scheduler's own",
-        at="start",
+    """The way of a job through the parts."""
+    title = "A job starts where all parts accept it; else it joins a job, evicts jobs, or waits"
+    picture = Picture(470, 590, title)
+    steps = (
+        ("queues", "which job is next?"),
+        ("quotas", "may its team have that much?"),
+        ("cells, or a network", "on which nodes?"),
+        ("devices, claims", "which GPUs and NICs?"),
+        ("all accept", "all resources are taken at once"),
+        ("sharing", "may it join a job on its GPUs?"),
+        ("victims", "which jobs have to leave for it?"),
     )
-    stages = (
-        ("queues", "who is next?", spent["queues"]),
-        ("quotas", "may it have that much?", spent["quotas"]),
-        ("cells, network", "which nodes and GPUs?", spent["cells"]),
-        ("devices", "which GPUs and NICs?", spent["devices"]),
-        ("commit", "all of them or none", None),
-    )
-    left, width, step, top = 20.0, 124.0, 149.0, 86.0
-    picture.text(left + width / 2, top - 32, "submit", size=12)
-    picture.arrow(left + width / 2, top - 26, left + width / 2, top)
-    for i, (name, asks, seconds) in enumerate(stages):
-        x = left + step * i
-        picture.box(x, top, width, 66, "white" if seconds is None else PALE)
-        picture.text(x + width / 2, top + 22, name, size=14)
-        picture.text(x + width / 2, top + 40, asks, size=10)
-        if seconds is not None:
-            picture.text(x + width / 2, top + 58, f"{1e6 * seconds:.0f} us", fill=COLOURS[0])
-        if i:
-            picture.arrow(x - step + width, top + 33, x, top + 33)
-    end = left + step * 4 + width / 2
-    picture.arrow(end, top, end, top - 26)
-    picture.text(end, top - 32, "Start", size=12)
-    back = left + step * 2.9 + width / 2
-    picture.line([(back, top), (back, top - 14), (back - step + 14, top - 14)])
-    picture.arrow(back - step + 14, top - 14, back - step + 14, top)
-    picture.text(back - step / 2 + 7, top - 20, "another node", size=11)
-    below = top + 126
+    left, width, high = 110.0, 240.0, 48.0
+    tops = [30.0 + 70 * i + (30 if i > 4 else 0) for i in range(len(steps))]
+    picture.text(left + width / 2, 12, "submit", size=15)
+    picture.arrow(left + width / 2, 16, left + width / 2, tops[0])
+    for i, (name, question) in enumerate(steps):
+        picture.box(left, tops[i], width, high, PALE if i < 4 else "white")
+        picture.text(left + width / 2, tops[i] + 20, name, size=16)
+        picture.text(left + width / 2, tops[i] + 39, question, size=14)
+        if i not in (0, 5):
+            picture.arrow(left + width / 2, tops[i - 1] + high, left + width / 2, tops[i])
+    for i, words in ((4, "Start"), (5, "Start"), (6, "Preempt")):
+        picture.arrow(left, tops[i] + 24, 78, tops[i] + 24)
+        picture.text(72, tops[i] + 29, words, size=15, at="end")
+    picture.line([(left, tops[3] + 24), (90, tops[3] + 24), (90, tops[2] + 24)], INK, 1.5)
+    picture.arrow(90, tops[2] + 24, left, tops[2] + 24)
+    picture.text(82, tops[2] + 56, "other", size=14, at="end")
+    picture.text(82, tops[2] + 73, "nodes", size=14, at="end")
+    bus = left + width + 22
     for i in (1, 2, 3):
-        x = left + step * i + width / 2
-        picture.arrow(x, top + 66, x, below)
-    picture.text(left + step + width / 2 + 8, top + 98, "refuses", size=11, at="start")
-    picture.box(left + step, below, step * 2 + width, 40, "white")
-    picture.text(left + step * 2 + width / 2, below + 17, "sharing", size=14)
-    picture.text(
-        left + step * 2 + width / 2, below + 33, "is there a job whose GPUs it may share?", size=10
-    )
-    picture.line([(left + step * 3 + width, below + 20), (end - 24, below + 20)], INK, 1.5)
-    picture.arrow(end - 24, below + 20, end - 24, top + 66)
-    picture.text(end - 32, below + 36, "joins it", size=11)
-    picture.arrow(left + step * 2 + width / 2, below + 40, left + step * 2 + width / 2, below + 70)
-    picture.box(left + step, below + 70, step * 2 + width, 40, "white")
-    picture.text(left + step * 2 + width / 2, below + 87, "victims", size=14)
-    picture.text(
-        left + step * 2 + width / 2,
-        below + 103,
-        "who has to leave so that it can start? tried on a branch",
-        size=10,
-    )
-    picture.line([(left + step * 3 + width, below + 90), (end + 24, below + 90)], INK, 1.5)
-    picture.arrow(end + 24, below + 90, end + 24, top + 66)
-    picture.text(end - 18, below + 106, "Preempt", size=11)
-    wait = left + width / 2
-    picture.line([(left + step, below + 90), (wait, below + 90)], INK, 1.5)
-    picture.arrow(wait, below + 90, wait, top + 66)
-    picture.text(left, below + 106, "nobody: Wait until", size=11, at="start")
-    picture.text(left, below + 120, "something else is free", size=11, at="start")
+        picture.line([(left + width, tops[i] + 24), (bus, tops[i] + 24)], INK, 1.5)
+    picture.line([(bus, tops[1] + 24), (bus, tops[5] + 24)], INK, 1.5)
+    picture.arrow(bus, tops[5] + 24, left + width, tops[5] + 24)
+    picture.text(bus + 8, tops[3] + 78, "one refuses", size=14, at="start")
+    picture.arrow(left + width / 2, tops[6] + high, left + width / 2, tops[6] + high + 30)
+    picture.text(left + width / 2, tops[6] + high + 46, "Wait, with the reason", size=15)
     return picture
 
 

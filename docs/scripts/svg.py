@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
+from textwrap import wrap
 
 INK = "#263238"
 PALE = "#eceff1"
@@ -80,15 +81,25 @@ class Picture:
             self.text(left + length + 8, y + 16, text, at="start")
 
     def svg(self) -> str:
-        """The whole file."""
+        """The whole file: the title, which is the claim, above the drawing."""
         width, height = self.size
+        claim = wrap(self.title, int(width / 9))
+        top = 22 * len(claim) + 12
+        lines = [
+            f'<text x="14" y="{22 * i + 26}" font-size="17" font-weight="bold" fill="{INK}">'
+            f"{escape(line)}</text>"
+            for i, line in enumerate(claim)
+        ]
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-                f'width="{width}" height="{height}" font-family="sans-serif">',
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + top}" '
+                f'width="{width}" height="{height + top}" font-family="sans-serif">',
                 f"<title>{escape(self.title)}</title>",
-                f'<rect width="{width}" height="{height}" rx="6" fill="white"/>',
+                f'<rect width="{width}" height="{height + top}" rx="6" fill="white"/>',
+                *lines,
+                f'<g transform="translate(0 {top})">',
                 *self._parts,
+                "</g>",
                 "</svg>\n",
             ]
         )
