@@ -66,6 +66,8 @@ class Docstrings(griffe.Extension):
         if native:
             obj.labels -= {"method descriptor", "builtin"}
         text = obj.docstring.value if obj.docstring else _native(obj.path) if native else None
+        if text is None and obj.is_attribute:
+            text = _comment(obj)
         if text is not None and not obj.name.startswith("__"):
             text = text.partition("\n--\n\n")[2] or text
             obj.docstring = griffe.Docstring(markdown(text), parent=obj)
@@ -95,6 +97,24 @@ class Docstrings(griffe.Extension):
         for room in pkg.members.values():
             if isinstance(room, griffe.Module):
                 self.on_package(pkg=room)
+
+
+@cache
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines()
+
+
+def _comment(obj: griffe.Object) -> str | None:
+    """What the lines `#: ...` above a constant or an alias say."""
+    if obj.filepath.suffix != ".py" or obj.name.startswith("_"):
+        return None
+    lines = _lines(obj.filepath)
+    text: list[str] = []
+    for line in reversed(lines[: (obj.lineno or 1) - 1]):
+        if not line.strip().startswith("#:"):
+            break
+        text.insert(0, line.strip().removeprefix("#:").strip())
+    return " ".join(text) or None
 
 
 def _take_over(shown: griffe.Class, base: griffe.Class, depth: int) -> None:

@@ -268,6 +268,7 @@ class SetRemoteIO(Record, frozen=True):
     rate_mbps: float
 
 
+#: What a decision asks the caller to do, or says of a job.
 Action = (
     Start
     | Promote

@@ -21,6 +21,7 @@ __all__ = ["BACKFILL", "LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Replay"
 POLICIES = ("private", "quota", "cells")
 #: Cells with waiting jobs on idle ones; replayed only on request.
 LENDING = "lending"
+#: Private clusters in which short jobs may overtake the first of their queue.
 BACKFILL = "backfill"
 #: Seconds: if two policies start a job at the same event, sums of durations may be rounded
 #: differently.

@@ -28,6 +28,7 @@ class NodeChanges(NamedTuple):
     healthy: bool
 
 
+#: What `Progress` reports beside jobs that end.
 Incident = JobFails | NodeChanges
 
 
