@@ -1022,3 +1022,14 @@ def test_a_node_with_claims_that_devices_do_not_know_is_not_used():
     scheduler.decide(1.0)
     assert scheduler.status("j0").state == "pending"
     scheduler.check()
+
+
+def test_an_explanation_that_tries_healthy_nodes_lets_no_job_start_on_a_bad_one():
+    scheduler = Scheduler(claims=cluster())
+    scheduler.set_node("n0", False, 0.0)
+    for i in range(3):
+        scheduler.submit(Job(f"j{i}", "a", [Role("w", gpus=0, claims=[gpus(4)])]), 0.0)
+    scheduler.decide(0.0)
+    assert [change.nodes for change in scheduler.explain("j2").changes][:1] == [("n0",)]
+    scheduler.submit(Job("late", "a", [Role("w", gpus=0, claims=[gpus(1)])]), 0.0)
+    assert [type(action) for action in scheduler.decide(0.0)] == [Wait]

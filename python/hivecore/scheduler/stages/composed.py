@@ -360,7 +360,7 @@ class Composed(Trials):
 
     def note_health(self) -> None:
         """Update what depends on the nodes and their health."""
-        self._is_whole = None
+        self.log.set(self, "_is_whole", None)
         if self._devices is not None:
             devices, nodes = self._devices, self._devices.nodes
             devices.unplaced = frozenset() if self._place is None else nodes - self._place.nodes
@@ -426,12 +426,12 @@ class Composed(Trials):
         for stage in self._noded:
             stage.forget()
         self._verdicts.clear()
-        self._is_whole = None
+        self.log.set(self, "_is_whole", None)
         self.shun_missing([node])
 
     def remove_node(self, node: str) -> None:
         """Remove a node."""
-        self._is_whole = None
+        self.log.set(self, "_is_whole", None)
         for stage in self.knowing(node):
             stage.remove_node(node)
 
