@@ -15,6 +15,7 @@ from itertools import count
 
 from scheduler.lives import (
     ALL_NODES,
+    CLAIMED,
     COMPOSITIONS,
     ROLES,
     STAGES,
@@ -81,7 +82,7 @@ class History:
 
     def __init__(self, parts, seed):
         self.rng = rng = random.Random(seed)
-        self.parts = COMPOSITIONS[parts]
+        self.parts = (COMPOSITIONS | CLAIMED)[parts]
         self.scheduler = make_scheduler(
             self.parts,
             blocking=rng.choice(["fifo", "best-effort"]),
@@ -90,7 +91,7 @@ class History:
             immediate=rng.random() < 0.3,
             reservation_seconds=rng.choice([None, None, 5.0]),
             fragments=Fragments([1, 4]) if seed % 3 == 1 else None,
-            is_empty=seed % 4 == 2 and "cells" not in self.parts,
+            is_empty=seed % 4 == 2 and not {"cells", "claims"}.intersection(self.parts),
             **self.settings(seed),
         )
         self.now, self.jobs, self.numbers = 0.0, {}, count()

@@ -6,8 +6,11 @@ which. It knows the inventory of nodes and the limits of quotas, and shares no c
 
 from contextlib import suppress
 
+from dra.worlds import device, device_class, object_of, published_slice
+
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.dra import DraCluster, KubernetesFeatures
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -61,6 +64,13 @@ COMPOSITIONS = {
     "cells and sharing": ("cells", "sharing"),
     "quotas, topology, devices and sharing": ("quotas", "topology", "devices", "sharing"),
     "all with cells and sharing": ("quotas", "cells", "devices", "storage", "sharing"),
+}
+#: The same with device claims.
+CLAIMED = {
+    "claims": ("claims",),
+    "devices and claims": ("devices", "claims"),
+    "quotas, topology and claims": ("quotas", "topology", "claims"),
+    "quotas, cells, devices and claims": ("quotas", "cells", "devices", "claims"),
 }
 
 
@@ -117,6 +127,17 @@ def machines(nodes=NODES):
     return DeviceCluster(dict.fromkeys(nodes, MACHINE))
 
 
+def claimed_devices():
+    """Nodes with four devices each, two of a model."""
+    made = DraCluster(KubernetesFeatures.of("1.36"))
+    for node in NODES:
+        devices = [device(f"d{i}", {"model": "aabb"[i]}) for i in range(4)]
+        published = published_slice(f"s-{node}", devices, pool=node, nodeName=node)
+        made.update(object_of("ResourceSlice", published))
+    made.update(object_of("DeviceClass", device_class()))
+    return made
+
+
 def make_scheduler(
     parts,
     *,
@@ -137,6 +158,7 @@ def make_scheduler(
         topology=network(() if is_empty else NODES) if "topology" in parts else None,
         devices=machines(() if is_empty else NODES) if "devices" in parts else None,
         storage=StoragePool(DATASETS, CACHE_GB, BANDWIDTH) if "storage" in parts else None,
+        claims=claimed_devices() if "claims" in parts else None,
         lending="lending" in parts,
         sharing=Sharing(3, any_tenant=True) if "sharing" in parts else None,
         **settings,

@@ -7,8 +7,9 @@ import copy
 import random
 
 import pytest
+from dra.worlds import claim, request
 from profiles import seeds
-from scheduler.lives import COMPOSITIONS
+from scheduler.lives import CLAIMED, COMPOSITIONS
 from scheduler.test_per_node import SpreadElasticHistory
 
 from hivecore.errors import HivecoreError
@@ -42,7 +43,12 @@ class MixedHistory(SpreadElasticHistory):
             return job
         limits = {"per_domain": {self.mixed.choice(["rack", "node"]): self.mixed.randint(1, 2)}}
         where = job.where.replace(**self.mixed.choice([{}, {}, limits, {"balance": "rack"}]))
-        return self.if_enforced(job.replace(where=where)) or job
+        job = self.if_enforced(job.replace(where=where)) or job
+        if "claims" not in self.parts or self.mixed.random() < 0.4:
+            return job
+        devices = claim(request("r", self.mixed.randint(1, 2)), name="gpu")
+        role = job.roles[0].replace(devices=None, claims=[devices])
+        return self.if_enforced(job.replace(roles=[role, *job.roles[1:]])) or job
 
     def estimate(self):
         return self.mixed.choice([None, 2.0, 5.0, 40.0])
@@ -119,7 +125,7 @@ class MixedHistory(SpreadElasticHistory):
         return [] if self.promises else super().overlooked()
 
 
-@pytest.mark.parametrize("parts", [part for part in sorted(COMPOSITIONS) if part != "queues"])
+@pytest.mark.parametrize("parts", sorted({*COMPOSITIONS, *CLAIMED} - {"queues"}))
 def test_mixed_histories_are_consistent_and_replayed(parts, tmp_path):
     for seed in seeds(4):
         path = tmp_path / str(seed)
