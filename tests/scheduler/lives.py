@@ -129,13 +129,13 @@ def machines(nodes=NODES):
 
 def claimed_devices():
     """Nodes with four devices each, two of a model."""
-    made = DraCluster(KubernetesFeatures.of("1.36"))
+    cluster = DraCluster(KubernetesFeatures.of("1.36"))
     for node in NODES:
         devices = [device(f"d{i}", {"model": "aabb"[i]}) for i in range(4)]
         published = published_slice(f"s-{node}", devices, pool=node, nodeName=node)
-        made.update(object_of("ResourceSlice", published))
-    made.update(object_of("DeviceClass", device_class()))
-    return made
+        cluster.update(object_of("ResourceSlice", published))
+    cluster.update(object_of("DeviceClass", device_class()))
+    return cluster
 
 
 def make_scheduler(
@@ -583,9 +583,9 @@ class Ledger:
                     assert not pod.gpus or set(pod.gpus) == mine
                 for minor in mine or pod.gpus:
                     assert gpus.setdefault((pod.node, minor), (name, pod)) == (name, pod)
-                for device in pod.devices:
-                    if device.type == "rdma":
-                        assert nics.setdefault((pod.node, device.minor), (name, pod)) == (name, pod)
+                for held in pod.devices:
+                    if held.type == "rdma":
+                        assert nics.setdefault((pod.node, held.minor), (name, pod)) == (name, pod)
             nodes = {pod.node for pod in pods[: sum(role.min_pods for role in job.roles)]}
             if job.where.must and {"topology", "cells"} & set(self.parts):
                 assert len({RACKS[node] for node in nodes}) == 1

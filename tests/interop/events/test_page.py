@@ -116,7 +116,7 @@ def test_what_users_wrote_comes_into_the_page_as_text_alone():
     assert not {"img", "script", "a"} & set(drawn["tags"])
 
 
-def test_nodes_that_are_drained_are_told_from_those_that_are_lost():
+def test_drained_nodes_differ_from_lost_ones():
     scheduler = busy("all with cells")
     scheduler.drain(NODES[1], 1.0)
     overview = {**plain_status(scheduler.summary()), **plain_overview(scheduler)}

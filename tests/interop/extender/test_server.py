@@ -149,10 +149,10 @@ def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
 
 def touches(server):
     """How often pods were touched."""
-    found = [
+    lines = [
         line for line in server.get("/metrics").text.splitlines() if 'event="touched_pod"' in line
     ]
-    return sum(float(line.split()[-1]) for line in found)
+    return sum(float(line.split()[-1]) for line in lines)
 
 
 def test_pods_that_are_bound_at_the_first_question_are_not_touched(tmp_path):

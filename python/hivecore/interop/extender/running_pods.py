@@ -306,7 +306,7 @@ class RunningPods(ClaimedPods):
     # --- the answers for pods and gangs
 
     def refused_of(self, job: str) -> list[Member]:
-        """The pods of a job that kube-scheduler asked about in vain."""
+        """The pods of a job that were refused."""
         waiting = self._gangs[job].unbound if job in self._gangs else []
         return [member for member in waiting if member.identity in self.refused]
 
