@@ -1,7 +1,7 @@
 """Calls that all stages together pass to one stage, if there is such a stage."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 __all__ = ["answer", "asks"]
@@ -30,8 +30,14 @@ def asks(
 
 def answer(stages: Any) -> None:
     """Let the stages that there are, ``stages.of_kind``, answer for all together."""
-    for kind in type(stages).__mro__:
-        for name, method in vars(kind).items():
-            stage, call = getattr(method, "answers", (None, ""))
-            if stage in stages.of_kind:
-                setattr(stages, name, getattr(stages.of_kind[stage], call))
+    composed: Any = type(stages)
+    for name, kind, call in _answers(composed):
+        if kind in stages.of_kind:
+            setattr(stages, name, getattr(stages.of_kind[kind], call))
+
+
+@cache
+def _answers(kind: type) -> list[tuple[str, type, str]]:
+    """The methods of a class that `asks` has made, with the stage and its method."""
+    methods = ((name, getattr(kind, name)) for name in dir(kind))
+    return [(name, *method.answers) for name, method in methods if hasattr(method, "answers")]
