@@ -217,15 +217,15 @@ class PodJobs(RunningPods):
             events += bookings
             if not events:
                 return
-            round = self._tell(events)
-            for error in round.errors:
+            answer = self._tell(events)
+            for error in answer.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
                     gang.refused = gang.explained(error.message)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
-            self.see(action for _, action in round.actions)
-            if self.claims is not None and (round.actions or len(bookings) < len(events)):
+            self.see(action for _, action in answer.actions)
+            if self.claims is not None and (answer.actions or len(bookings) < len(events)):
                 self.claims.retry()  # held devices may be free now
 
     def see(self, actions: Iterable[Action]) -> None:
@@ -348,9 +348,7 @@ class PodJobs(RunningPods):
         waiting = gang.waiting
         if not waiting:
             return "none of its pods is there"
-        if lacks := next(
-            (waiting.wants.lacks for waiting in gang.unbound if waiting.wants.lacks), ""
-        ):
+        if lacks := next((pod.wants.lacks for pod in gang.unbound if pod.wants.lacks), ""):
             return lacks
         try:
             return lacking(waiting, self._group(waiting[0].gang), gang.beside)
@@ -432,8 +430,7 @@ class PodJobs(RunningPods):
         return False
 
     def confine(self, member: Member, offered: Iterable[str]) -> bool:
-        """Move a pod's job, as its node is not among those offered to the pod; return whether it
-        moved.
+        """Move a pod's job off a node that is not offered to the pod; return whether it moved.
 
         The job must start at once, without victims, on nodes that are offered to all of its pods.
         If other pods are bound, only this pod moves. Otherwise nothing changes.
@@ -445,9 +442,7 @@ class PodJobs(RunningPods):
                 return False
             self.settle()
             return True
-        gang.offered = {
-            identity: of for identity, of in gang.offered.items() if identity in gang.members
-        }
+        gang.offered = {pod: of for pod, of in gang.offered.items() if pod in gang.members}
         gang.offered[member.identity] = own
         # Offers to other pods may be old: if they do not work, use the pod's own.
         for allowed in dict.fromkeys((frozenset.intersection(*gang.offered.values()), own)):
