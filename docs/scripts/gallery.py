@@ -110,6 +110,7 @@ def _section(script: Path) -> tuple[str, Picture | None]:
     source = script.read_text("utf-8")
     claim, _, more = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
     page, picture = SHOWN[script.stem]
+    place = Path(page).stem.replace("-", " ")
     title = f"`{script.name}`"
     drawn = None
     with TemporaryDirectory() as folder:
@@ -132,7 +133,7 @@ def _section(script: Path) -> tuple[str, Picture | None]:
     )
     code = "\n".join(f"    {line}".rstrip() for line in source.splitlines())
     text += (
-        f'??? note "The script"\n\n    ```python\n{code}\n    ```\n\nMore: [{page}]({page}).\n\n'
+        f'??? note "The script"\n\n    ```python\n{code}\n    ```\n\nMore: [{place}]({page}).\n\n'
     )
     return text, drawn
 

@@ -929,7 +929,7 @@ def floors() -> Picture:
 def scheduler() -> Picture:
     """The way of a job through the parts."""
     title = "A job starts where all parts accept it; else it joins a job, evicts jobs, or waits"
-    picture = Picture(470, 590, title)
+    picture = Picture(470, 600, title)
     steps = (
         ("queues", "which job is next?"),
         ("quotas", "may its team have that much?"),
@@ -940,9 +940,9 @@ def scheduler() -> Picture:
         ("victims", "which jobs have to leave for it?"),
     )
     left, width, high = 110.0, 240.0, 48.0
-    tops = [30.0 + 70 * i + (30 if i > 4 else 0) for i in range(len(steps))]
-    picture.text(left + width / 2, 12, "submit", size=15)
-    picture.arrow(left + width / 2, 16, left + width / 2, tops[0])
+    tops = [40.0 + 70 * i + (30 if i > 4 else 0) for i in range(len(steps))]
+    picture.text(left + width / 2, 20, "submit", size=15)
+    picture.arrow(left + width / 2, 24, left + width / 2, tops[0])
     for i, (name, question) in enumerate(steps):
         picture.box(left, tops[i], width, high, PALE if i < 4 else "white")
         picture.text(left + width / 2, tops[i] + 20, name, size=16)
