@@ -35,7 +35,8 @@ export PIP_COMPILE := 0
 # What the library needs is fetched while the compiler works.
 demo:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/installed
-	$(BIN)/hivecore demo --out demo
+	@echo 'step 4 of 4: simulating five tenants'
+	@$(BIN)/hivecore demo --out demo
 
 # So many processes; a debugger needs WORKERS=0.
 WORKERS ?= 2
@@ -75,24 +76,26 @@ build: modules $(VENV)/dev
 
 # Compiles what changed, straight into python/hivecore/.
 modules: $(VENV)/tools
-	$(BIN)/python setup.py -q build_ext --inplace
+	@$(BIN)/python setup.py -q build_ext --inplace
 
 # The library in editable form, with what the demo needs.
 INSTALL = $(BIN)/python -m pip install -qq --no-build-isolation --editable
 $(VENV)/installed: pyproject.toml | modules $(VENV)/sim
-	$(INSTALL) '.[sim]'
+	@$(INSTALL) '.[sim]'
 	@touch $@
 
 SIM = import tomllib; of = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
       print(*of["dependencies"], *of["optional-dependencies"]["sim"], sep="\n")
 $(VENV)/sim: pyproject.toml | $(VENV)/tools
-	$(BIN)/python -c '$(SIM)' >$@.txt
-	$(BIN)/python -m pip install -qq --requirement $@.txt
+	@echo 'step 2 of 4: what the library and the demo need'
+	@$(BIN)/python -c '$(SIM)' >$@.txt
+	@$(BIN)/python -m pip install -qq --requirement $@.txt
 	@touch $@
 
 # What tests and checks need as well.
 $(VENV)/dev: pyproject.toml | $(VENV)/installed
-	$(INSTALL) '.[sim,kubernetes]' --group dev
+	@echo 'installing what tests and checks need'
+	@$(INSTALL) '.[sim,kubernetes]' --group dev
 	@touch $@
 
 # What it takes to make packages.
@@ -105,9 +108,10 @@ $(VENV)/tools: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "hivecore needs CPython >= 3.11, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)"; \
 	    echo "Name another one:  make PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install -qq --group build
+	@echo 'step 1 of 4: what it takes to compile, into $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -qq --group build
 	@touch $@
 
 # --- quality -----------------------------------------------------------------------------------

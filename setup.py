@@ -5,10 +5,12 @@ Module `hivecore._X` is the binding `src/hivecore/_X.pyx` (Cython) or `src/hivec
 new line of MODULES.
 """
 
+import itertools
 import os
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,7 @@ def translate(modules: list[Extension]) -> None:
             build_dir=TRANSLATED,
             nthreads=int(os.environ.get("HIVECORE_JOBS", "0")) or os.cpu_count() or 1,
             force=any(it.exists() and os.path.getmtime(it) < changed for it in targets),
+            quiet=True,  # errors are printed all the same
             compiler_directives={
                 "language_level": 3,
                 # A plain method descriptor is called 6 ns faster than Cython's own function type;
@@ -138,6 +141,8 @@ tuple type_traits unordered_map unordered_set utility variant vector"""
 class BuildExt(build_ext):
     """Compiles each stale source once for all modules and in parallel, then links what changed."""
 
+    said = 0.0  # when progress was told last
+
     def finalize_options(self) -> None:
         super().finalize_options()
         if SANITIZE and self.inplace:
@@ -157,21 +162,39 @@ class BuildExt(build_ext):
             self.spawn([*self.compiler.compiler_so_cxx, *options, str(header), "-o", str(compiled)])
         return ["-include", str(header)]
 
+    def say(self, number: int, of: int) -> None:
+        """Which file is compiled: a line that moves, off a terminal one every ten seconds."""
+        now = time.monotonic()
+        if sys.stderr.isatty():
+            print(
+                f"\rcompiling {number} of {of}", end="\n" if number == of else "", file=sys.stderr
+            )
+        elif number in (1, of) or now - self.said >= 10:
+            self.said = now
+            print(f"compiling {number} of {of}", file=sys.stderr, flush=True)
+
     def build_extensions(self) -> None:
         translate(self.extensions)
         if self.compiler.compiler_type == "unix":
             ParallelCompile("HIVECORE_JOBS", needs_recompile=stale).install()
             whole = self.compiler._compile
+            sources = sorted(
+                {source for module in self.extensions for source in module.sources},
+                key=longest_first,
+            )
+            objects = self.compiler.object_filenames(sources, output_dir=self.build_temp)
+            many = sum(map(stale, objects, sources))
+            numbers = itertools.count(1)  # of threads, and of one interpreter
 
             def compile_one(obj: str, source: str, *rest: Any) -> None:
+                self.say(next(numbers), many)
                 *rest, options, defines = rest
                 small = ["-Os"] if source.startswith(TRANSLATED) and not SANITIZE else []
                 whole(obj, source, *rest, [*options, *small], defines)
 
             self.compiler._compile = compile_one
-            sources = {source for module in self.extensions for source in module.sources}
             self.compiler.compile(
-                sorted(sources, key=longest_first),
+                sources,
                 output_dir=self.build_temp,
                 macros=OPTIONS["define_macros"],
                 include_dirs=OPTIONS["include_dirs"],

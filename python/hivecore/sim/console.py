@@ -17,6 +17,7 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryFile
 from textwrap import fill
+from threading import Event, Thread
 from time import perf_counter
 from typing import Any
 
@@ -42,6 +43,7 @@ __all__ = [
     "write_json",
 ]
 
+_SECONDS_BETWEEN_LINES = 10.0
 _LIST_WIDTH = 40  # so that figures stay near their headings
 
 
@@ -168,14 +170,18 @@ class Stopwatch:
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
-    """Show how many jobs have been submitted, if the output is a screen.
+    """Show how many jobs have been submitted: a bar, or off a terminal a line every ten seconds.
 
     :param total: jobs of all steps.
     :returns: step name -> a function to call with the number of its jobs so far.
     """
     from tqdm import tqdm
 
-    with tqdm(total=total, unit=" jobs", disable=None, leave=False) as bar:
+    if not sys.stderr.isatty():
+        with _progress_lines(total) as step:
+            yield step
+        return
+    with tqdm(total=total, unit=" jobs", leave=False) as bar:
 
         def step(name: str) -> Callable[[int], None]:
             bar.set_description(name)
@@ -187,6 +193,36 @@ def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]
             return move
 
         yield step
+
+
+@contextmanager
+def _progress_lines(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
+    """`progress_bar` as lines, for logs and pipes."""
+    begin, ended = perf_counter(), Event()
+    latest, submitted = "", 0
+
+    def step(name: str) -> Callable[[int], None]:
+        before = submitted
+
+        def move(jobs: int) -> None:
+            nonlocal latest, submitted
+            latest, submitted = f" ({name})", before + jobs
+
+        return move
+
+    def say() -> None:
+        while not ended.wait(_SECONDS_BETWEEN_LINES):
+            seconds = perf_counter() - begin
+            line = f"simulated {submitted:,} of {total:,} jobs{latest}, {seconds:.0f} s"
+            print(line, file=sys.stderr, flush=True)
+
+    thread = Thread(target=say, daemon=True)
+    thread.start()
+    try:
+        yield step
+    finally:
+        ended.set()
+        thread.join()
 
 
 def file_names(paths: Iterable[Path]) -> list[str]:
