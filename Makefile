@@ -35,7 +35,7 @@ export PIP_COMPILE := 0
 # What the library needs is fetched while the compiler works.
 demo:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/installed
-	@echo 'step 4 of 4: simulating five tenants'
+	@echo 'step 3 of 3: simulating five tenants'
 	@$(BIN)/hivecore demo --out demo
 
 # So many processes; a debugger needs WORKERS=0.
@@ -87,7 +87,7 @@ $(VENV)/installed: pyproject.toml | modules $(VENV)/sim
 SIM = import tomllib; of = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
       print(*of["dependencies"], *of["optional-dependencies"]["sim"], sep="\n")
 $(VENV)/sim: pyproject.toml | $(VENV)/tools
-	@echo 'step 2 of 4: what the library and the demo need'
+	@echo 'step 2 of 3: what the library and the demo need, while it compiles'
 	@$(BIN)/python -c '$(SIM)' >$@.txt
 	@$(BIN)/python -m pip install -qq --requirement $@.txt
 	@touch $@
@@ -108,7 +108,7 @@ $(VENV)/tools: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "hivecore needs CPython >= 3.11, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)"; \
 	    echo "Name another one:  make PYTHON=python3.12"; exit 1; }
-	@echo 'step 1 of 4: what it takes to compile, into $(VENV)'
+	@echo 'step 1 of 3: what it takes to compile, into $(VENV)'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -qq --group build
