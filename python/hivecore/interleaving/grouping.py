@@ -136,9 +136,8 @@ def group_jobs(
     Equal rows are computed once. Matchings are of maximum weight, with efficiencies in units of
     2^-56 and gains of 2^-54; ties are broken in a fixed way. Cost: at most max_group rounds of
     O(b^3) each for buckets of b groups. Memory: O(b^2) up to 4,096 groups; beyond, O(b) with
-    "barrier" unless very many rows are nearly equal, where another matching of equal weight may be
-    taken. "auto" adds at most some hundredths of a second for up to four jobs in a group. Source:
-    Muri (SIGCOMM'22), section 4.2.
+    "barrier", where another matching of equal weight may be taken. "auto" adds at most some
+    hundredths of a second for up to four jobs in a group. Source: Muri (SIGCOMM'22), section 4.2.
 
     >>> busy = [[2, 1], [2, 1], [1, 2], [1, 2]]
     >>> group_jobs(busy, gpus=[1, 1, 1, 1]).groups
