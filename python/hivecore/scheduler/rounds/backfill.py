@@ -159,8 +159,8 @@ def _earliest_alone(state: State, live: Live, ends: Sequence[tuple[float, str]])
         _leave_idle_cells(state.stages, live)
         if search.starts_without(state.stages, ()):
             return state.now
-        gone = search.first(state.stages, [name for _, name in ends])
-        return ends[len(gone) - 1][0] if gone else None
+        ended = search.first(state.stages, [name for _, name in ends])
+        return ends[len(ended) - 1][0] if ended else None
 
 
 def _leave_idle_cells(stages: Stages, live: Live) -> None:
