@@ -269,19 +269,15 @@ class QuotaLedger(Trials, Stateful):
         with self._lock:
             self._core.evict(self._number(name), reclaimed)
 
-    def release(self, name: str) -> int:
-        """Remove an owner, whether it runs or waits.
-
-        :returns: how many members of it ran.
-        """
+    def release(self, name: str) -> None:
+        """Remove an owner, whether it runs or waits."""
         with self._lock:
             number = self._number(name)
-            ran = self._core.release(number)
+            self._core.release(number)
             if self._marks:
                 self._changes.append((number, self._requests[number]))
             del self._owners[name]
             self._requests[number] = None
-            return ran
 
     def exchange(self, one: str, other: str) -> None:
         """Swap what two owners have, such as when a job takes over the GPUs of another job.

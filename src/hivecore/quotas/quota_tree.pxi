@@ -484,13 +484,10 @@ cdef class QuotaKernel(KernelObject):
         return None if found < 0 else found
 
     def release(self, owner):
-        """Its end: how many members of it ran."""
+        """Its end."""
         cdef Guard guard
         guard.lock(self.mutex)
-        cdef int32_t number = self.as_owner(owner)
-        cdef int32_t ran = self.kernel.owner(number).members
-        self.kernel.release(number)
-        return ran
+        self.kernel.release(self.as_owner(owner))
 
     def evict(self, owner, reclaimed):
         """It is pending again.

@@ -136,8 +136,10 @@ class QuotaStage(Stage):
 
     def withdraw(self, unit: Unit) -> None:
         """Remove the unit's request from the tree."""
-        if self.part.release(unit.request):
+        request = unit.request
+        if self.part.members(request):
             self._stir(unit)
+        self.part.release(request)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
         """Withdraw the admission of a unit; a reclaimed unit must not borrow again at once."""
