@@ -159,6 +159,7 @@ def test_pods_that_are_bound_at_the_first_question_are_not_touched(tmp_path):
     with served(tmp_path) as (api, server, _):
         add(api, hived_gang("first", 1, gpus=1))
         until(lambda: "first-0" in bound(api))
+        time.sleep(1.2)  # then it is known that kube-scheduler reaches the service
         before = touches(server)
         for i in range(7):
             add(api, hived_gang(f"next{i}", 1, gpus=1))

@@ -27,6 +27,7 @@ RETRY = "hivecore.io/retry"
 _AT_ONCE = 16
 _UNASKED_AFTER = 0.0, 1.0, 2.0, 4.0, 8.0  # seconds between touches
 _MOST_UNASKED = 1000  # pods that are touched then
+_LATE = 1.0  # seconds by which the watch may be behind kube-scheduler
 _QUIET, _MOST_QUIET = 0.25, 10.0  # seconds without a question, and how long they are waited for
 
 
@@ -97,8 +98,9 @@ class ClusterLink:
     def _note_unasked(self, news: dict[str, Any]) -> None:
         """Note pods that wait: kube-scheduler may have asked about them before."""
         unasked = self._service.unasked
-        if unasked is None or ("type" in news and self._service.asked > 0):
-            return  # kube-scheduler reaches us: it will ask about a pod that is new
+        is_reached = time.monotonic() > self._service.reached + _LATE
+        if unasked is None or ("type" in news and is_reached):
+            return  # kube-scheduler asks us about a pod that is new
         for pod in _waiting_pods(news):
             if len(unasked) < _MOST_UNASKED and self._service.is_ours(pod):
                 found = PodId.read(pod)

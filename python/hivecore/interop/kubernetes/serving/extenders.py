@@ -144,6 +144,8 @@ class ExtenderService(Service):
         """By name the new pods that no request has named; ``None``: it does not matter."""
         self.asked = -inf
         """When kube-scheduler asked about a pod last, by `time.monotonic`; -inf: never."""
+        self.reached = inf
+        """When it did so for the first time; inf: never."""
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         started = time.perf_counter()
@@ -162,6 +164,7 @@ class ExtenderService(Service):
         if self.unasked is not None and reply.pod is not None:
             self.unasked.pop(reply.pod.full, None)
             self.asked = time.monotonic()
+            self.reached = min(self.reached, self.asked)
         self._answered(reply)
         if reply.pause:
             await asyncio.sleep(reply.pause)
