@@ -65,7 +65,7 @@ def test_an_event_without_a_time_takes_the_one_given():
         ({"event": "submit", "job": "a"}, TypeError, "job must be a mapping, not str"),
         ({"event": "submit", "job": {**TRAIN, "gpu": 1}}, ValueError, "there is no field 'gpu'"),
         ({"event": "set_node", "node": "n", "healthy": 1}, TypeError, "healthy must be a bool"),
-        ({"event": "set_total", "total": {"gpu": "x"}}, ValueError, r"total\['gpu'\]: 'x' is no quantity"),
+        ({"event": "set_total", "total": {"gpu": "x"}}, ValueError, r"total\['gpu'\]: 'x' is no"),
         ({"event": "set_total", "total": {"gpu": -1}}, ValueError, r"total\['gpu'\]=-1"),
         ({"event": "add_node", "node": "n", "free": {"gpu": 1.0005}}, ValueError, "free"),
         (
