@@ -13,7 +13,8 @@
 // more than each other: otherwise a blossom would hold all of them and cover all pairs.
 //
 // Cost: O(n^2) weights computed per pass, by two threads: some five passes where weights are
-// spread, ten to twenty where most are nearly tied. Memory O(n) beside that of the weights.
+// spread, ten to twenty where most are nearly tied, sixty where they differ by hardly more than
+// rounding. Memory O(n) beside that of the weights.
 // Deterministic. Source: Applegate and Cook (1993).
 
 #include <algorithm>
