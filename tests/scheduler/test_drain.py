@@ -261,3 +261,19 @@ def test_a_forecast_leaves_jobs_where_they_are():
     before = scheduler.to_bytes()
     assert scheduler.forecast("next") is None
     assert scheduler.to_bytes() == before
+
+
+def test_a_job_starts_when_the_pod_that_it_waits_for_left_with_a_move():
+    scheduler = make_scheduler(2, immediate=False)
+    elastic = Job("elastic", "a", [Role("w", 1, gpus=1, max_pods=2)])
+    run(scheduler, elastic, Job("other", "a", 2))
+    assert on(scheduler, "elastic") == ["n0", "n0"]
+    run(scheduler, Job("next", "a", 1))
+    assert scheduler.status("next").victims == ("elastic/w/1",)
+    scheduler.finish("other", 1.0)
+    scheduler.drain("n0", 1.0)
+    actions = scheduler.decide(1.0)
+    assert [(type(action), action.job) for action in actions] == [(Move, "elastic"), (Start, "next")]
+    assert on(scheduler, "elastic") == on(scheduler, "next") == ["n1"]
+    assert scheduler.decide(1.0) == []
+    scheduler.check()

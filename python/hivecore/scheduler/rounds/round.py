@@ -42,6 +42,8 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         state.log.set(state, "may_promise", True)
     if state.draining:
         drain_nodes(state)
+        if state.reserved:
+            start_reserved(state)  # victims may have ended with a move
     if state.regroup_for:
         _move_jobs(state)
     if state.defragmentation is not None:
