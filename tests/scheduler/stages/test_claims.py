@@ -406,6 +406,19 @@ def test_no_claims_on_unhealthy_nodes(others):
     assert actions[1].pods[0].node == "n2"
 
 
+def test_an_unhealthy_node_whose_slices_leave_is_unknown_until_they_return():
+    scheduler = Scheduler(claims=cluster())
+    scheduler.set_node("n0", False, 0.0)
+    scheduler.update_claims(0.0, remove=[("ResourceSlice", "s-n0")])
+    assert scheduler.summary().unhealthy == ()
+    decided(scheduler, *[job(name, 4) for name in ("one", "two", "three")])
+    assert [change.kind for change in scheduler.explain("three").changes] == ["release"]
+    scheduler.update_claims(1.0, objects=[object_of("ResourceSlice", plain_slices()[0])])
+    assert scheduler.summary().unhealthy == ("n0",)
+    assert ("n0",) in [change.nodes for change in scheduler.explain("three").changes]
+    scheduler.check()
+
+
 def test_an_unknown_node_is_a_key_error():
     with pytest.raises(KeyError, match="n7"):
         Scheduler(claims=cluster()).set_node("n7", False, 0.0)

@@ -149,8 +149,8 @@ class ClaimStage(Stage):
         self.set_health(node, False)
 
     def unhealthy(self) -> Iterable[str]:
-        """The unhealthy nodes."""
-        return sorted(self._bad)
+        """The unhealthy nodes that have slices; others may get slices again."""
+        return sorted(filter(self.knows, self._bad))
 
     def plain(self) -> list[str]:
         """The unhealthy nodes, for `restore`."""
