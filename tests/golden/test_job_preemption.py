@@ -255,7 +255,7 @@ def test_quotas_are_asked():
     # there is room without anybody's leaving, but no quota
     assert nodes.ask(pending(2)).outcome == "bind"
     assert names(nodes.ask(pending(2), allows=allows)) == ["j0", "j1"]
-    assert nodes.ask(pending(2), allows=lambda gone: False).reason.startswith("quotas do not let")
+    assert nodes.ask(pending(2), allows=lambda gone: False).reason.startswith("quotas do not ")
 
 
 def test_a_placement_of_the_caller_s_decides_where_they_go():

@@ -273,7 +273,10 @@ def test_a_job_starts_when_the_pod_that_it_waits_for_left_with_a_move():
     scheduler.finish("other", 1.0)
     scheduler.drain("n0", 1.0)
     actions = scheduler.decide(1.0)
-    assert [(type(action), action.job) for action in actions] == [(Move, "elastic"), (Start, "next")]
+    assert [(type(action), action.job) for action in actions] == [
+        (Move, "elastic"),
+        (Start, "next"),
+    ]
     assert on(scheduler, "elastic") == on(scheduler, "next") == ["n1"]
     assert scheduler.decide(1.0) == []
     scheduler.check()

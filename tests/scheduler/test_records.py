@@ -115,8 +115,8 @@ def test_a_job_of_one_pod_may_be_written_with_gpus():
 @pytest.mark.parametrize(
     ("arguments", "fields", "error", "says"),
     [
-        (("q", "a", 4), {"gpus": 8}, ValueError, "^gpus=8: roles say it already"),
-        (("q", "a"), {"roles": [Role("w")], "gpus": 1}, ValueError, "^gpus=1: roles"),
+        (("q", "a", 4), {"gpus": 8}, ValueError, "^gpus=8: .*roles"),
+        (("q", "a"), {"roles": [Role("w")], "gpus": 1}, ValueError, "^gpus=1: .*roles"),
         (("q", "a"), {"gpus": -1}, ValueError, "^gpus=-1"),
         (("q", "a"), {"gpus": "8"}, TypeError, "^gpus must be"),
         (("q", "a"), {}, TypeError, "roles"),

@@ -738,7 +738,7 @@ def test_snapshots_are_written_after_so_many_lines_and_actions_keep_their_number
             file.unlink()
     status, result = caller.ask("/v1/actions", after="3")
     assert status == 410
-    assert result["Error"].startswith("after=3: the oldest action that is known is ")
+    assert result["Error"].startswith("after=3: ")
 
 
 def test_a_snapshot_is_written_as_soon_as_it_is_due(calling, tmp_path):
