@@ -14,8 +14,6 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -335,16 +333,7 @@ def run(service: Coroutine[Any, Any, None]) -> None:
             if not signals:
                 raise
 
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(supervised())
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """The loop of uvloop, where that is installed: it takes less time for each request."""
-    if find_spec("uvloop") is None:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = import_module("uvloop").new_event_loop()
-    return loop
+    asyncio.run(supervised())
 
 
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
