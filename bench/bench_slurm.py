@@ -186,12 +186,15 @@ def throughput(jobs: int, rounds: int, slurmctld: int) -> dict[str, Any]:
 # --- placement
 
 
-def mix(seed: int, count: int) -> list[tuple[float, int, float]]:
-    """Of each job: seconds after the one before, nodes, and seconds that it runs."""
+def mix(seed: int, count: int, pace: float) -> list[tuple[float, int, float]]:
+    """Of each job: seconds after the one before, nodes, and seconds that it runs.
+
+    :param pace: of all seconds; 1.0 is that of the results.
+    """
     rng = Random(seed)
     sizes = (1, 1, 2, 2, 3, 4, 6)
     return [
-        (rng.uniform(0.8, 3.2), rng.choice(sizes), round(rng.uniform(4.0, 32.0), 1))
+        (pace * rng.uniform(0.8, 3.2), rng.choice(sizes), round(pace * rng.uniform(4.0, 32.0), 1))
         for _ in range(count)
     ]
 
@@ -230,7 +233,7 @@ def placed(
     return {"extra_leaves": extra, "makespan_s": max(ends) - first, "mean_wait_s": mean(waits)}
 
 
-def contend(seed: int, jobs: int, name: str) -> dict[str, Any]:
+def contend(seed: int, jobs: int, pace: float, name: str) -> dict[str, Any]:
     """One contender, in a process of its own."""
     with TemporaryDirectory() as folder:
         with STARTS:
@@ -238,18 +241,18 @@ def contend(seed: int, jobs: int, name: str) -> dict[str, Any]:
         os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
         try:
             BEGIN.wait(120)
-            figures = placed(mix(seed, jobs), DECIDES[name])
+            figures = placed(mix(seed, jobs, pace), DECIDES[name])
         finally:
             slurm.close()
     return {"seed": seed, "jobs": jobs, "decides": name, **figures}
 
 
-def placement(jobs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
+def placement(jobs: int, seeds: Iterable[int], pace: float) -> list[dict[str, Any]]:
     rows = []
     ends = signal.SIGTERM, signal.default_int_handler  # so that Slurm's daemons end as well
     with Pool(len(DECIDES), signal.signal, ends, maxtasksperchild=1) as pool:
         for seed in seeds:
-            its = pool.starmap(contend, [(seed, jobs, name) for name in DECIDES], chunksize=1)
+            its = pool.starmap(contend, [(seed, jobs, pace, name) for name in DECIDES], 1)
             rows += its
             print(*its, sep="\n", flush=True)
     return rows
@@ -261,7 +264,9 @@ def main() -> int:
         print(f"skipped, as root is needed, and: {', '.join(MISSING) or 'nothing else'}")
         return 0
     small = arguments.smoke
-    save(arguments, "slurm_placement", placement(*((8, [0]) if small else (60, range(4)))))
+    save(
+        arguments, "slurm_placement", placement(*((8, [0], 0.1) if small else (60, range(4), 1.0)))
+    )
     with TemporaryDirectory() as folder:
         slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
         os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
