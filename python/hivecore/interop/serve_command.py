@@ -34,22 +34,22 @@ def add_serve_command(commands: Any) -> None:
 
     :param commands: what ``add_subparsers`` of `argparse` gave.
     """
-    one = commands.add_parser(
+    parser = commands.add_parser(
         "serve",
         help="serve a scheduler, or a scheduler extender of Kubernetes as HiveD or gpushare does",
         description="Serves an HTTP interface for kube-scheduler. HiveD's: /v1/extender, "
         "/v1/inspect and /v1/watch (events and lists of pods and nodes). gpushare's: "
         "/gpushare-scheduler/filter, bind, inspect and watch (events of nodes, pods and "
-        "ConfigMaps). Both: /healthz, /livez, /readyz and /metrics. Somebody has to bind pods: "
-        "kube-scheduler leaves it to the extender. With --kubeconfig or --in-cluster it is this "
-        "process, which then also watches the cluster itself and listens only when it knows it; "
+        "ConfigMaps). Both: /healthz, /livez, /readyz and /metrics. kube-scheduler leaves the "
+        "binding of pods to the extender. With --kubeconfig or --in-cluster this process binds "
+        "them, and then also watches the cluster itself and listens only when it knows it; "
         "else name a --binder, or say --no-bind if the client binds them. With --scheduler FILE "
         "it serves a scheduler for anybody: events in by POST /v1/events, actions out by "
         "GET /v1/actions; /v1/explain/JOB, /v1/what-if and /v1/status; and for kube-scheduler: "
         "/v1/extender and /v1/watch for pods with HiveD's or Koordinator's annotations.",
     )
-    one.set_defaults(run=_serve, needs=("yaml", "aiohttp", "prometheus_client"), extra="serve")
-    which = one.add_mutually_exclusive_group(required=True)
+    parser.set_defaults(run=_serve, needs=("yaml", "aiohttp", "prometheus_client"), extra="serve")
+    which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "config",
         type=Path,
@@ -66,11 +66,11 @@ def add_serve_command(commands: Any) -> None:
         metavar="FILE",
         help="the scheduler of a cluster's YAML, or the to_bytes() of one",
     )
-    add_binding(one.add_argument_group("who binds pods").add_mutually_exclusive_group())
-    add_listening(one.add_argument_group("listening"))
-    add_hived(one.add_argument_group("of HiveD"))
-    add_scheduler(one.add_argument_group("of --scheduler"))
-    one.add_argument(
+    add_binding(parser.add_argument_group("binding of pods").add_mutually_exclusive_group())
+    add_listening(parser.add_argument_group("listening"))
+    add_hived(parser.add_argument_group("of HiveD"))
+    add_scheduler(parser.add_argument_group("of --scheduler"))
+    parser.add_argument(
         "--log-level", choices=LEVELS, default="info", help="of the JSON lines on standard error"
     )
 
@@ -127,7 +127,7 @@ def _check(arguments: argparse.Namespace) -> None:
         _refuse(arguments, [name for name in _OF_HIVED if name != "lease"], "gpushare")
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
         ways = "--kubeconfig FILE, --in-cluster, --binder URL or --no-bind"
-        raise ValueError(f"who binds pods? Say one of {ways}; see --help")
+        raise ValueError(f"binding of pods: give one of {ways}; see --help")
     if arguments.lease is not None and not cluster:
         raise ValueError("--lease needs --kubeconfig or --in-cluster")
     if (arguments.tls_cert is None) != (arguments.tls_key is None):

@@ -37,11 +37,11 @@ _lines = partial(_number, low=0, high=2**62)
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if 0.0 < found <= 2.0**40:
-        return found
+        seconds = 0.0
+    if 0.0 < seconds <= 2.0**40:
+        return seconds
     raise argparse.ArgumentTypeError(
         f"must be seconds, more than 0 and at most 2**40, not {text!r}"
     )

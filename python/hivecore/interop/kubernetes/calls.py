@@ -229,7 +229,7 @@ def _spelled(value: Any, names: Mapping[str, str]) -> Any:
     """A mapping with these names for the keys that differ from them in their case only."""
     if not isinstance(value, dict | Mapping):
         return value
-    return {names.get(str(key).lower(), key): one for key, one in value.items()}
+    return {names.get(str(key).lower(), key): field for key, field in value.items()}
 
 
 _OF_NODES = _by_lower("items")

@@ -33,20 +33,22 @@ def objects_of(given: Objects, name: str) -> list[Field]:
     if isinstance(given, str):
         documents = read_yaml(Field(given, name))
         many = len(documents) > 1
-        fields = [Field(one, f"{name}[{i}]" if many else "") for i, one in enumerate(documents)]
         fields = [
-            one
+            Field(document, f"{name}[{i}]" if many else "") for i, document in enumerate(documents)
+        ]
+        fields = [
+            entry
             for field in fields
-            for one in (field.entries() if isinstance(field.value, list) else [field])
-            if one.value is not None
+            for entry in (field.entries() if isinstance(field.value, list) else [field])
+            if entry.value is not None
         ]
     elif isinstance(given, Mapping):
         fields = [Field(given)]
     elif isinstance(given, Iterable):
-        fields = [Field(one, f"{name}[{i}]") for i, one in enumerate(given)]
+        fields = [Field(document, f"{name}[{i}]") for i, document in enumerate(given)]
     else:
         raise TypeError(f"{name} must be objects of Kubernetes, not {show(given)}")
-    return [one for field in fields for one in _taken_apart(field)]
+    return [item for field in fields for item in _taken_apart(field)]
 
 
 def check_kind(field: Field, kind: str, versions: Sequence[str]) -> None:
@@ -105,10 +107,10 @@ def read_yaml(text: Field) -> list[Any]:
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return mapping
 
 
 @cache
@@ -148,8 +150,10 @@ def named_object(field: Field, kind: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         name = _name(field.value)
-        who = f"{kind} {name}: " if name else f"{kind}: "
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{who}{error}") from None
+        prefix = f"{kind} {name}: " if name else f"{kind}: "
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(
+            f"{prefix}{error}"
+        ) from None
 
 
 def _name(value: Any) -> str:

@@ -64,9 +64,9 @@ class Field:
         mapping = self.value
         if type(mapping) is not dict:
             mapping = self._mapping()
-        made: Field = _new(Field)  # as `_under` makes it: this is called very often
-        made.value, made._around, made._key = mapping.get(key), self, key
-        return made
+        field: Field = _new(Field)  # as `_under` makes it: this is called very often
+        field.value, field._around, field._key = mapping.get(key), self, key
+        return field
 
     def __contains__(self, key: str) -> bool:
         return self._mapping().get(key) is not None
@@ -202,9 +202,9 @@ class Field:
         return self.path or "the document"
 
     def _under(self, key: str | int, value: Any) -> "Field":
-        made: Field = _new(Field)
-        made.value, made._around, made._key = value, self, key
-        return made
+        field: Field = _new(Field)
+        field.value, field._around, field._key = value, self, key
+        return field
 
     def _mapping(self) -> Mapping[Any, Any]:
         if self.value is None:

@@ -146,7 +146,7 @@ class ClusterInformer(ABC):
         items = page.get("items")
         if not isinstance(items, (list, tuple)):
             return [f"items must be a list, not {show(items)}"]
-        found = [self._event("ADDED", item, kind) for item in items]
+        errors = [self._event("ADDED", item, kind) for item in items]
         if kind in self.kinds:
             meta = mapping_in(page, "metadata")
             version = str(meta.get("resourceVersion") or "")
@@ -157,7 +157,7 @@ class ClusterInformer(ABC):
             if not meta.get("continue"):
                 del self._listings[kind]
                 self._replace(kind, listing.names, version_of(version))
-        return [f"items[{i}]: {mistake}" for i, mistake in enumerate(found) if mistake]
+        return [f"items[{i}]: {mistake}" for i, mistake in enumerate(errors) if mistake]
 
     def _key_of(self, item: Any, kind: str) -> str:
         """A pod's identity, a node's name, or "namespace/name" of another; "": it has none."""
@@ -250,8 +250,10 @@ def _is_ready(node: Any) -> bool:
         return False
     conditions = mapping_in(node, "status").get("conditions")
     return any(
-        isinstance(one, Mapping) and one.get("type") == "Ready" and one.get("status") == "True"
-        for one in (conditions if isinstance(conditions, (list, tuple)) else ())
+        isinstance(condition, Mapping)
+        and condition.get("type") == "Ready"
+        and condition.get("status") == "True"
+        for condition in (conditions if isinstance(conditions, (list, tuple)) else ())
     )
 
 
@@ -270,5 +272,5 @@ def mapping_in(value: Any, key: str) -> Mapping[str, Any]:
     >>> mapping_in({"metadata": {"name": "p"}}, "metadata"), mapping_in(None, "metadata")
     ({'name': 'p'}, {})
     """
-    found = value.get(key) if type(value) is dict or isinstance(value, Mapping) else None
-    return found if type(found) is dict or isinstance(found, Mapping) else {}
+    inner = value.get(key) if type(value) is dict or isinstance(value, Mapping) else None
+    return inner if type(inner) is dict or isinstance(inner, Mapping) else {}

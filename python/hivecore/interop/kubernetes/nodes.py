@@ -20,16 +20,16 @@ def labels_of_nodes(nodes: Objects) -> dict[str, dict[str, str]]:
     >>> labels_of_nodes([{"kind": "Node", "metadata": {"name": "n1", "labels": {"rack": "r1"}}}])
     {'n1': {'rack': 'r1'}}
     """
-    found: dict[str, dict[str, str]] = {}
+    labels: dict[str, dict[str, str]] = {}
     for field in objects_of(nodes, "nodes"):
         if not field["kind"].absent and field["kind"].text() != "Node":
             continue
         with named_object(field, "Node"):
             name = field["metadata"]["name"]
-            if name.name() in found:
+            if name.name() in labels:
                 raise name.error("there are two nodes of this name")
-            found[name.text()] = field["metadata"]["labels"].texts()
-    return found
+            labels[name.text()] = field["metadata"]["labels"].texts()
+    return labels
 
 
 def checked_label(value: str, what: str) -> str:

@@ -113,8 +113,8 @@ def identify(pod: str | PodId | Mapping[str, Any]) -> tuple[str, str]:
             raise RequestError("pod must not be an empty string")
         pod = as_text(pod, "pod")
         return pod, pod
-    found = pod if isinstance(pod, PodId) else PodId.read(pod)
-    return found.identity, found.full
+    identity = pod if isinstance(pod, PodId) else PodId.read(pod)
+    return identity.identity, identity.full
 
 
 def binding_of(pod: PodId, node: str, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -201,16 +201,16 @@ def requested(pod: Field, names: Sequence[str]) -> dict[str, int]:
     no request is given.
     """
     spec = pod["spec"]
-    amounts = _together(spec, lambda one: {name: _amount(one, name) for name in names})
+    amounts = _together(spec, lambda container: {name: _amount(container, name) for name in names})
     overhead = spec["overhead"]
-    found = {}
+    requests = {}
     for name in names:
         amount = amounts.get(name, 0)
         if name in overhead:
             amount += overhead[name].quantity(0, _MOST)
         if amount:
-            found[name] = amount
-    return found
+            requests[name] = amount
+    return requests
 
 
 def pod_requests(pod: Field) -> dict[str, Fraction]:
@@ -222,14 +222,14 @@ def pod_requests(pod: Field) -> dict[str, Fraction]:
     Source: Kubernetes, ``PodRequests`` of ``k8s.io/component-helpers/resource``.
     """
     spec = pod["spec"]
-    found = _together(spec, _requests)
+    requests = _together(spec, _requests)
     for name, amount in _requests(spec).items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
-            found[name] = amount
+            requests[name] = amount
     for name, entry in spec["overhead"].items():
         if entry.value is not None:
-            found[name] = found.get(name, Fraction(0)) + entry.exactly()
-    return found
+            requests[name] = requests.get(name, Fraction(0)) + entry.exactly()
+    return requests
 
 
 def _together(
@@ -262,8 +262,10 @@ def _requests(container: Field) -> dict[str, Fraction]:
     """What is requested; where only a limit is given, that."""
     resources = container["resources"]
     entries = {**dict(resources["limits"].items())}
-    entries.update((k, one) for k, one in resources["requests"].items() if one.value is not None)
-    return {name: one.exactly() for name, one in entries.items() if one.value is not None}
+    entries.update(
+        (k, entry) for k, entry in resources["requests"].items() if entry.value is not None
+    )
+    return {name: entry.exactly() for name, entry in entries.items() if entry.value is not None}
 
 
 def _amount(container: Field, name: str) -> int:

@@ -159,12 +159,12 @@ def switches_of(network: NetworkTopology) -> list[Switch]:
         stands[path] = stands[children[0]] if alone else path
     kept = dict.fromkeys(path for path in below if stands[path] == path)
     names = distinct_names(kept)
-    found = []
+    switches = []
     for path in sorted(kept, key=len, reverse=True):
         name = checked_name(names[path], "switch")
         if len(path) == depth:
             nodes = tuple(checked_name(child[-1], "node") for child in below[path])
-            found.append(Switch(name, (), nodes))
+            switches.append(Switch(name, (), nodes))
         else:
-            found.append(Switch(name, tuple(names[stands[child]] for child in below[path]), ()))
-    return found
+            switches.append(Switch(name, tuple(names[stands[child]] for child in below[path]), ()))
+    return switches

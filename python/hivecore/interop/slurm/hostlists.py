@@ -46,7 +46,7 @@ def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
     """
     given = as_text(text, "text")
     left = as_int(most, "most", 0, 2**31)
-    found: list[str] = []
+    names: list[str] = []
     at = _after_separators(given, 0)
     while at < len(given):
         entry = _ENTRY.match(given, at)
@@ -55,15 +55,15 @@ def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
         if "{" in entry[0]:
             raise _wrong(given, f"{show(entry[0])} is a function, which only Slurm can expand")
         parts = [_ranges(given, part) for part in _PART.findall(entry[0])]
-        count = prod(sum(_size(one) for one in part) for part in parts)
+        count = prod(sum(_size(piece) for piece in part) for part in parts)
         if count > left:
             raise _wrong(given, f"it stands for more than the {most:,} names that are allowed")
         left -= count
-        found.extend("".join(name) for name in product(*(list(_texts(part)) for part in parts)))
+        names.extend("".join(name) for name in product(*(list(_texts(part)) for part in parts)))
         at = _after_separators(given, entry.end())
         if at == entry.end() < len(given):
             raise _wrong(given, f"a name is missing at {show(given[at:])}")
-    return tuple(found)
+    return tuple(names)
 
 
 def _after_separators(given: str, at: int) -> int:
@@ -78,16 +78,16 @@ def _ranges(given: str, part: str) -> list[_Piece]:
     """What may stand in this place of a name: a text, or numbers as (first, last, width)."""
     if not part.startswith("["):
         return [part]
-    found: list[_Piece] = []
-    for one in part[1:-1].split(","):
-        bounds = _RANGE.fullmatch(one)
+    pieces: list[_Piece] = []
+    for piece in part[1:-1].split(","):
+        bounds = _RANGE.fullmatch(piece)
         if bounds is None:
-            raise _wrong(given, f"{show(one)} in brackets is no number and no range of numbers")
+            raise _wrong(given, f"{show(piece)} in brackets is no number and no range of numbers")
         first, last = int(bounds[1]), int(bounds[2] or bounds[1])
         if last < first:
-            raise _wrong(given, f"the range {show(one)} runs backwards")
-        found.append((first, last, len(bounds[1])))
-    return found
+            raise _wrong(given, f"the range {show(piece)} runs backwards")
+        pieces.append((first, last, len(bounds[1])))
+    return pieces
 
 
 def _size(piece: _Piece) -> int:
@@ -149,7 +149,7 @@ def _shared(entries: list[tuple[str, ...]], place: int) -> Iterator[tuple[str, .
             yield from alike
             continue
         entry = alike[0]
-        numbers = ",".join(_runs([one[place] for one in alike]))
+        numbers = ",".join(_runs([entry_of[place] for entry_of in alike]))
         yield *entry[:place], f"[{numbers}]", *entry[place + 1 :]
 
 

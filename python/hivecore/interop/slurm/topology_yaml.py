@@ -50,10 +50,10 @@ def read_topology_yaml(
     >>> topology.name, topology.network.layers, topology.network.domain("n4")
     ('gpus', ('blocks2', 'block'), ('1', 'b2', 'n4'))
     """
-    known = dict.fromkeys(as_name(one, "nodes") for one in as_tuple(nodes, "nodes"))
+    known = dict.fromkeys(as_name(node, "nodes") for node in as_tuple(nodes, "nodes"))
     whole = _whole(given)
     hosts = Hosts()
-    found: list[SlurmTopology] = []
+    topologies: list[SlurmTopology] = []
     names: set[str] = set()
     default_of, left_out = "", []
     for entry in _entries(whole):
@@ -71,11 +71,11 @@ def read_topology_yaml(
             left_out.append(str(body.error(why)))
             hosts.note(body, f"{why}, so {show(name)} is left out")
         else:
-            found.append(_topology(body, kind, name, name == default_of, hosts, known))
-    if not found:
+            topologies.append(_topology(body, kind, name, name == default_of, hosts, known))
+    if not topologies:
         raise whole.error("; ".join(["there is no topology that can be read", *left_out]))
     hosts.report(warn)
-    return tuple(found)
+    return tuple(topologies)
 
 
 def _whole(given: object) -> Field:
@@ -83,7 +83,9 @@ def _whole(given: object) -> Field:
         single = isinstance(given, Mapping)
         return Field(given if single else as_tuple(given, "topology.yaml"), "topology.yaml")
     text = Field(given, "topology.yaml")
-    documents = [one for one in read_yaml(text) if one is not None]  # "---" may begin an empty one
+    documents = [
+        document for document in read_yaml(text) if document is not None
+    ]  # "---" may begin an empty one
     if len(documents) != 1:
         raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
     return Field(documents[0], "topology.yaml")
@@ -165,20 +167,20 @@ def write_topology_yaml(topologies: Iterable[SlurmTopology]) -> list[dict[str, A
     >>> write_topology_yaml([SlurmTopology("tree", racks, "gpus")])[0]["tree"]
     {'switches': [{'switch': 'r1', 'nodes': 'n[1-2]'}]}
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for topology in as_tuple(topologies, "topologies"):
         if not isinstance(topology, SlurmTopology):
             raise TypeError(f"topologies must be SlurmTopology, not {type(topology).__name__}")
-        if not topology.name or any(one["topology"] == topology.name for one in found):
+        if not topology.name or any(entry["topology"] == topology.name for entry in entries):
             raise ValueError(f"topologies: the name {show(topology.name)} is empty or not unique")
-        found.append(
+        entries.append(
             {
                 "topology": topology.name,
                 "cluster_default": topology.cluster_default,
                 topology.plugin: _body(topology),
             }
         )
-    return found
+    return entries
 
 
 def _body(topology: SlurmTopology) -> Any:

@@ -184,10 +184,10 @@ class ApiServer:
         :raises ApiError: the server does not say.
         """
         try:
-            found: dict[str, Any] = await self.request("GET", _path(PodId(name, namespace)))
+            pod: dict[str, Any] = await self.request("GET", _path(PodId(name, namespace)))
         except ApiError as error:
             raise (LookupError(str(error)) if error.status == 404 else error) from None
-        return {"kind": "Pod", **found}
+        return {"kind": "Pod", **pod}
 
     async def bind(self, binding: Mapping[str, Any]) -> None:
         """Bind a pod, as this ``Binding`` says; it may be bound so already.
@@ -208,12 +208,12 @@ class ApiServer:
     async def _accept(self, refusal: ApiError, pod: PodId, node: str) -> None:
         """Return if a refused pod is bound as it should be; say what is wrong otherwise."""
         try:
-            found = await self.find_pod(pod.namespace, pod.name)
+            bound = await self.find_pod(pod.namespace, pod.name)
         except ApiError:
             raise refusal from None
-        if pod.uid and found["metadata"].get("uid") != pod.uid:
+        if pod.uid and bound["metadata"].get("uid") != pod.uid:
             raise LookupError(f"pod {pod.full} has another uid by now") from None
-        if found.get("spec", {}).get("nodeName") != node:
+        if bound.get("spec", {}).get("nodeName") != node:
             raise refusal
 
     async def touch(self, pod: PodId, annotations: Mapping[str, str]) -> None:
@@ -235,12 +235,12 @@ def _path(pod: PodId) -> str:
 
 def _answer(status: int, text: bytes) -> Any:
     try:
-        found = read_json(text) if text else {}
+        answer = read_json(text) if text else {}
     except ValueError:
-        found = {"message": text[:200].decode(errors="replace")}
+        answer = {"message": text[:200].decode(errors="replace")}
     if 200 <= status < 300:
-        return found
-    message = found.get("message") if isinstance(found, dict) else None
+        return answer
+    message = answer.get("message") if isinstance(answer, dict) else None
     raise ApiError(status, f"{message or 'no message'} (status {status})")
 
 

@@ -60,13 +60,16 @@ class ClusterLink:
             "hivecore_watch_silence_seconds",
             "Time since a watch said something; it does so once a minute at least",
             ("path",),
-            lambda: [((one.path,), time.monotonic() - one.heard) for one in self.reflectors],
+            lambda: [
+                ((reflector.path,), time.monotonic() - reflector.heard)
+                for reflector in self.reflectors
+            ],
         )
         service.metrics.add_gauge(
             "hivecore_lists",
             "How often everything was listed",
             ("path",),
-            lambda: [((one.path,), one.lists) for one in self.reflectors],
+            lambda: [((reflector.path,), reflector.lists) for reflector in self.reflectors],
         )
 
     async def listed(self) -> None:
@@ -103,8 +106,8 @@ class ClusterLink:
             return  # kube-scheduler asks us about a pod that is new
         for pod in _waiting_pods(news):
             if len(unasked) < _MOST_UNASKED and self._service.is_ours(pod):
-                found = PodId.read(pod)
-                unasked[found.full] = found
+                identity = PodId.read(pod)
+                unasked[identity.full] = identity
 
     async def _touch_unasked(self) -> None:
         self._service.unasked = unasked = dict[str, PodId]()

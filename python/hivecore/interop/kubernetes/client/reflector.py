@@ -102,12 +102,12 @@ class Reflector:
             try:
                 async for event in self._api.watch(self.path, query):
                     self.heard = monotonic()
-                    found = event.get("object") or {}
+                    item = event.get("object") or {}
                     if event.get("type") == "ERROR":
-                        raise ApiError(int(found.get("code") or 0), str(found.get("message")))
-                    version = (found.get("metadata") or {}).get("resourceVersion", version)
+                        raise ApiError(int(item.get("code") or 0), str(item.get("message")))
+                    version = (item.get("metadata") or {}).get("resourceVersion", version)
                     if event.get("type") != "BOOKMARK":
-                        self._apply({**event, "object": {**found, "kind": self._kind}})
+                        self._apply({**event, "object": {**item, "kind": self._kind}})
             except ApiError as error:
                 if error.status == 410:
                     return

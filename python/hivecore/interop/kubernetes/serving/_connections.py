@@ -91,7 +91,7 @@ class Connections:
             )
             return int(self._bound.sockets[0].getsockname()[1])
         bound = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
-        self._listeners = [one.dup() for one in bound.sockets]
+        self._listeners = [socket.dup() for socket in bound.sockets]
         bound.close()
         for listener in self._listeners:
             listener.setblocking(False)
@@ -187,7 +187,11 @@ class Connections:
         while True:
             await asyncio.sleep(pause)
             now = self._loop.time()
-            for peer in [one for one in self._peers if now > one.since + self._limit(one)]:
+            for peer in [
+                connection
+                for connection in self._peers
+                if now > connection.since + self._limit(connection)
+            ]:
                 self._drop(peer)
 
     def _limit(self, peer: _Peer) -> float:
@@ -248,9 +252,9 @@ class _Connection(web.RequestHandler):
         if isinstance(resp, web.HTTPException):  # what aiohttp itself refuses
             resp = _refusal(resp.status, resp.reason)
         self._enter(Phase.WRITING)
-        found = await super().finish_response(request, resp, *more)
+        result = await super().finish_response(request, resp, *more)
         self._enter(Phase.IDLE)
-        return found
+        return result
 
     def log_exception(self, *arguments: Any, exc_info: Any = None, **_: Any) -> None:
         # Such as a body that is not compressed as its head says: no fault of the service.

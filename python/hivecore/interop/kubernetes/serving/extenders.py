@@ -105,8 +105,8 @@ class HttpExtender:
         route = None
         try:
             route, name = self.routes.find(path)
-            found = route.answer(self, route.call(path, name, body))
-            return found if isinstance(found, Reply) else Reply(200, found)
+            answer = route.answer(self, route.call(path, name, body))
+            return answer if isinstance(answer, Reply) else Reply(200, answer)
         except (BadCall, RequestError, StaleDecisionError) as error:
             if route is not None and route.reply is not None:
                 return Reply(200, route.reply(error=str(error)), "error")
@@ -172,8 +172,8 @@ class ExtenderService(Service):
 
     async def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list; returns what could not be applied."""
-        found: list[str] = self.extender.apply(events)
-        return found
+        errors: list[str] = self.extender.apply(events)
+        return errors
 
     def is_ours(self, pod: dict[str, Any]) -> bool:
         """Whether kube-scheduler should ask about a pod."""

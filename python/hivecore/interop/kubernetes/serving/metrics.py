@@ -81,7 +81,7 @@ class Metrics:
     def _child(self, metric: Any, *labels: str) -> Any:
         """The metric for these labels; to look it up costs more than to count."""
         key = (metric._name, *labels)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = metric.labels(*labels)
-        return found
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return child

@@ -50,10 +50,10 @@ def fields_of(reply: Reply) -> dict[str, Any]:
     """The pod that an answer is about, and its node if it is to be bound."""
     if reply.pod is None:
         return {}
-    found = {"pod": reply.pod.full, "uid": reply.pod.uid}
+    fields = {"pod": reply.pod.full, "uid": reply.pod.uid}
     if reply.binding is not None:
-        found["node"] = reply.binding["target"]["name"]
-    return found
+        fields["node"] = reply.binding["target"]["name"]
+    return fields
 
 
 def _reason(answer: FilterReply | BindReply | PreemptReply) -> dict[str, Any]:
@@ -62,13 +62,13 @@ def _reason(answer: FilterReply | BindReply | PreemptReply) -> dict[str, Any]:
         return {"error": answer.error}
     if isinstance(answer, PreemptReply):
         victims = answer.node_name_to_meta_victims.items()
-        named = {node: [pod.uid for pod in one.pods] for node, one in victims}
+        named = {node: [pod.uid for pod in victim.pods] for node, victim in victims}
         return {"victims": named} if named else {}
     if isinstance(answer, BindReply):
         return {}
-    found: dict[str, Any] = {"NodeNames": answer.node_names} if answer.node_names else {}
+    result: dict[str, Any] = {"NodeNames": answer.node_names} if answer.node_names else {}
     failed = answer.failed_nodes or {}
     reasons = set(failed.values())
     if len(reasons) == 1 < len(failed):
         failed = {f"{len(failed)} nodes": reasons.pop()}
-    return {**found, "FailedNodes": failed} if failed else found
+    return {**result, "FailedNodes": failed} if failed else result

@@ -109,7 +109,7 @@ class Routes:
             self._below.append((f"{prefix}/", route))
             if not name:
                 self._exact.setdefault(prefix, route)
-        self._below.sort(key=lambda one: -len(one[0]))
+        self._below.sort(key=lambda entry: -len(entry[0]))
 
     def find(self, path: str) -> tuple[Route, str]:
         """The route of a path, and the name below it.

@@ -69,17 +69,17 @@ class Service:
     not_ready = ""
     """Why requests cannot be answered yet; "": they can."""
     learning: tuple[str, ...] = ()
-    """The paths that are answered all the same: there it is told what it has to know first."""
+    """The paths that are answered all the same: by them the service learns the cluster."""
 
     async def answer(
         self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """The status, and JSON; of a status from 400 on it is ``{"Error": ...}``."""
         try:
-            status, found = await self._answer(path, body, query or {})
+            status, content = await self._answer(path, body, query or {})
         except BadCall as error:
-            status, found = error.status, {"Error": str(error)}
-        return status, found if isinstance(found, bytes) else write_json(found)
+            status, content = error.status, {"Error": str(error)}
+        return status, content if isinstance(content, bytes) else write_json(content)
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         """The status, and JSON or what it is to be written of.
@@ -89,8 +89,8 @@ class Service:
         route, name = self.routes.find(path)
         if query and not route.has_parameters:
             raise BadCall(400, f"{path} has no parameters in its URL")
-        found = route.answer(self, route.call(path, name, body, query))
-        return 200, await found if inspect.isawaitable(found) else found
+        content = route.answer(self, route.call(path, name, body, query))
+        return 200, await content if inspect.isawaitable(content) else content
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +292,8 @@ async def _in_parts(request: "web.Request", content: bytes) -> "web.StreamRespon
 def _response(status: int, content: bytes, headers: Mapping[str, str]) -> "web.StreamResponse":
     from aiohttp import web
 
-    made = {"Content-Type": "application/json", **headers}
-    return web.Response(body=content, status=status, headers=made)
+    fields = {"Content-Type": "application/json", **headers}
+    return web.Response(body=content, status=status, headers=fields)
 
 
 def read_token(path: Path) -> str:

@@ -55,7 +55,7 @@ class Broker:
     :param how: as of `commands`.
     :param typed: as of `commands`.
     :param patience: seconds that a released job may take to start, or a victim to stop, before
-        Slurm is told again.
+        Slurm gets the command again.
     :param node_interval: seconds after which Slurm is asked for its nodes again; it is asked at
         once when a job does not start, or has to be started again.
     :param switch_wait: seconds that a job waits, from when it could start, for a place under fewer
@@ -95,10 +95,12 @@ class Broker:
         self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
         self._nodes: dict[str, SlurmNode] = {}
         self._node_gpus = 0  # of the largest
-        self._healthy: dict[str, bool] = {}  # as the scheduler was told
+        self._healthy: dict[str, bool] = {}  # as the scheduler knows it
         self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
-        self._told: dict[str, tuple[float, int]] = {}  # by job the time and restarts of its release
-        self._asked: dict[str, float] = {}  # by victim when it was told to stop
+        self._released: dict[
+            str, tuple[float, int]
+        ] = {}  # by job the time and restarts of its release
+        self._stopping: dict[str, float] = {}  # by victim when its stop was requested
         #: by job its nodes and restarts when it was found where the scheduler believes it is
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
         self._refused: set[str] = set()  # by the scheduler
@@ -238,17 +240,17 @@ class Broker:
         """Whether it is held as in the last round, and nothing was decided for it since."""
         name = job.id
         same = job.held and job.waits and self._jobs.get(name) is job and name in self.scheduler
-        return same and name not in self._told and name not in self._asked
+        return same and name not in self._released and name not in self._stopping
 
     def _has_no_start(self, job: SlurmJob) -> bool:
         """Whether it waits though it ran, or was released a while ago: a node may be lost."""
-        known = job.id in self._right or job.id in self._told
+        known = job.id in self._right or job.id in self._released
         return job.waits and known and not self._is_early(job)
 
     def _is_early(self, job: SlurmJob) -> bool:
         """Whether it was released a short while ago and has not run since."""
-        told_at, restarts = self._told.get(job.id, (-1e18, 0))
-        return self._now - told_at <= self._patience and restarts == job.restarts
+        released_at, restarts = self._released.get(job.id, (-1e18, 0))
+        return self._now - released_at <= self._patience and restarts == job.restarts
 
     def _tell_node(self, name: str, healthy: bool) -> None:
         if self._healthy.get(name, True) != healthy:
@@ -261,7 +263,7 @@ class Broker:
     def _forget_ended(self) -> None:
         for name in [name for name in self.scheduler if name not in self._jobs]:
             self._end(name)
-        for known in (self.problems, self._told, self._asked, self._right, self._close):
+        for known in (self.problems, self._released, self._stopping, self._right, self._close):
             for name in known.keys() - self._jobs.keys():
                 del known[name]
         self._refused &= self._jobs.keys()
@@ -283,7 +285,7 @@ class Broker:
         if not job.held and self._is_early(job) and not victim:
             return []
         lines = [] if job.held else [f"hold {name}"]
-        self._told.pop(name, None)
+        self._released.pop(name, None)
         if known:
             self._waits_again(name)
             self._amend(job)
@@ -300,7 +302,7 @@ class Broker:
     def _waits_again(self, name: str) -> None:
         """It has stopped for another job; or it ran and was requeued, or did not start."""
         status = self.scheduler.status(name)
-        self._asked.pop(name, None)
+        self._stopping.pop(name, None)
         if status.for_job:
             if not status.has_stopped:
                 self.scheduler.stopped(name, self._now)
@@ -317,8 +319,8 @@ class Broker:
             self.scheduler.cancel(job.id, self._now)
             return
         fields = ("roles", "priority", "guaranteed", "run_time")
-        asked: dict[str, Any] = {name: getattr(new, name) for name in fields}
-        changes = {name: it for name, it in asked.items() if it != getattr(known, name)}
+        wanted: dict[str, Any] = {name: getattr(new, name) for name in fields}
+        changes = {name: it for name, it in wanted.items() if it != getattr(known, name)}
         if changes:
             self.scheduler.amend(job.id, self._now, **changes)
 
@@ -358,16 +360,16 @@ class Broker:
         return lines
 
     def _stop_again(self, job: SlurmJob) -> list[str]:
-        if self._now - self._asked.get(job.id, -1e18) <= self._patience:
+        if self._now - self._stopping.get(job.id, -1e18) <= self._patience:
             return []
-        self._asked[job.id] = self._now
+        self._stopping[job.id] = self._now
         return [f"requeuehold {job.id}"]
 
     def _details(self, jobs: list[SlurmJob]) -> dict[str, dict[str, tuple[int, ...]]]:
-        asked = [job.id for job in jobs if self._typed or job.id not in self.scheduler]
-        if not asked:
+        names = [job.id for job in jobs if self._typed or job.id not in self.scheduler]
+        if not names:
             return {}
-        lines = "\n".join(f"show job {name}" for name in asked)
+        lines = "\n".join(f"show job {name}" for name in names)
         return read_details(self._run(("scontrol", "-d", "-o"), lines + "\n"))
 
     def _is_right(self, job: SlurmJob, gpus: _Gpus) -> bool:
@@ -412,7 +414,7 @@ class Broker:
         if job is None or isinstance(action, Reject):
             return []
         if isinstance(action, Preempt):
-            self._asked[job.id] = self._now
+            self._stopping[job.id] = self._now
         try:
             lines = commands(action, job, self._how, self._typed, nodes=self._nodes)
         except ValueError as error:
@@ -421,7 +423,7 @@ class Broker:
                 self._refuse(job.id, str(error))
             return []
         if isinstance(action, Start):
-            self._told[job.id] = self._now, job.restarts
+            self._released[job.id] = self._now, job.restarts
         return lines
 
 

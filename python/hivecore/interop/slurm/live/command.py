@@ -53,13 +53,13 @@ def add_slurm_command(
     lua = _add(ways, "lua", _lua, "print job_submit.lua, which holds jobs with GPUs")
     what = "the number of a user that may release jobs; as often as needed (default 0)"
     lua.add_argument("--uid", type=int, action="append", metavar="UID", help=what)
-    for one in (shadow, explain, run):
-        _add_scheduler(one)
-    for one, seconds in ((shadow, 5.0), (run, 0.5)):
+    for command in (shadow, explain, run):
+        _add_scheduler(command)
+    for command, seconds in ((shadow, 5.0), (run, 0.5)):
         what = f"seconds between two looks (default {seconds:g})"
-        one.add_argument("--interval", type=float, default=seconds, metavar="S", help=what)
+        command.add_argument("--interval", type=float, default=seconds, metavar="S", help=what)
         what = "stop after so many looks (default: at Ctrl-C)"
-        one.add_argument("--rounds", type=int, metavar="N", help=what)
+        command.add_argument("--rounds", type=int, metavar="N", help=what)
     run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
     what = "seconds that a job waits for a place under fewer switches (default: a tenth of its"
     what += " time limit, at most 300)"
@@ -69,21 +69,21 @@ def add_slurm_command(
 
 
 def _add(ways: Any, name: str, run: Callable[..., int | None], what: str) -> Any:
-    one = ways.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-    one.set_defaults(run=run, needs=("yaml",), extra="hived")
+    parser = ways.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+    parser.set_defaults(run=run, needs=("yaml",), extra="hived")
     what = "each GPU of a node has a type, i0, i1 and so on: choose them as well"
-    one.add_argument("--typed", action="store_true", help=what)
-    return one
+    parser.add_argument("--typed", action="store_true", help=what)
+    return parser
 
 
-def _add_scheduler(one: Any) -> None:
+def _add_scheduler(parser: Any) -> None:
     what = "the file of a scheduler (default: what `hivecore slurm spec` prints)"
-    one.add_argument("--scheduler", type=Path, metavar="FILE", help=what)
+    parser.add_argument("--scheduler", type=Path, metavar="FILE", help=what)
     tenants = ("account", "user", "partition", "qos")
     what = "what hivecore's tenants are (default account)"
-    one.add_argument("--tenant", choices=tenants, default="account", help=what)
+    parser.add_argument("--tenant", choices=tenants, default="account", help=what)
     what = "a partition or QOS without guarantee; as often as needed"
-    one.add_argument("--spare", action="append", default=[], metavar="NAME", help=what)
+    parser.add_argument("--spare", action="append", default=[], metavar="NAME", help=what)
 
 
 def _scheduler(arguments: argparse.Namespace, immediate: bool) -> Scheduler:

@@ -1,4 +1,4 @@
-"""What scontrol has to be told to carry out an action, and how to run Slurm's commands."""
+"""The commands of scontrol that carry out an action, and how to run those of Slurm."""
 
 import os
 import subprocess

@@ -140,7 +140,7 @@ def read_queue(
         is missing the user is.
     :param spare: partitions and QOS of which jobs run without a guarantee.
     :param node_gpus: the GPUs of the largest node, for jobs on several nodes.
-    :param typed: each GPU of a node has a type of its own, so jobs are told their GPUs.
+    :param typed: each GPU of a node has a type of its own, so commands name the GPUs of jobs.
     :raises ValueError: the text is something else.
     :raises TypeError: it is no string.
 
@@ -289,15 +289,15 @@ def read_nodes(text: str) -> tuple[SlurmNode, ...]:
     :raises ValueError: the text is something else.
     :raises TypeError: it is no string.
     """
-    found: dict[str, SlurmNode] = {}
+    nodes: dict[str, SlurmNode] = {}
     for name, state, gres, cpus in _node_rows(text):
         kinds = [part.partition("(")[0].split(":") for part in gres.split(",") if part[:3] == "gpu"]
         types = tuple(kind[1] for kind in kinds if len(kind) == 3)
         state = state.lower()
-        found[name] = SlurmNode(
+        nodes[name] = SlurmNode(
             name, state, _count(gres), types, _number(cpus), _BAD.search(state) is None
         )
-    return tuple(found.values())
+    return tuple(nodes.values())
 
 
 def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
@@ -322,17 +322,17 @@ def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
 
 def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
     """By job and node the indices of its GPUs, of what ``scontrol -d -o show job`` prints."""
-    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    details: dict[str, dict[str, tuple[int, ...]]] = {}
     for line in as_text(text, "text").splitlines():
         job = _JOB.search(line)
         if job is None:
             continue
         array = re.search(r"ArrayJobId=(\d+) ArrayTaskId=(\d+)", line)
-        nodes = found.setdefault(f"{array[1]}_{array[2]}" if array else job[1], {})
+        nodes = details.setdefault(f"{array[1]}_{array[2]}" if array else job[1], {})
         for names, gres in _NODES_OF.findall(line):
             indices = [i for part in _INDICES.findall(gres) for i in _indices(part)]
             nodes.update(dict.fromkeys(expand_hostlist(names), tuple(sorted(indices))))
-    return found
+    return details
 
 
 def _indices(text: str) -> tuple[int, ...]:
