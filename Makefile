@@ -94,7 +94,7 @@ $(VENV)/sim: pyproject.toml | $(VENV)/tools
 
 # What tests and checks need as well.
 $(VENV)/dev: pyproject.toml | $(VENV)/installed
-	@echo 'installing what tests and checks need'
+	@echo 'step 3 of 3: what tests and checks need'
 	@$(INSTALL) '.[sim,kubernetes]' --group dev
 	@touch $@
 

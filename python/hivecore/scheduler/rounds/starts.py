@@ -99,9 +99,8 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
         if land(stages, twin, {}) is not None:
             return False
     before = placed_pods(live)
-    for extra in [
-        *live.extras.values()
-    ]:  # they have stopped with the job, and grow near its next place
+    # Extra pods have stopped with the job, and grow near its next place.
+    for extra in [*live.extras.values()]:
         before += placed_pods(extra)
         end(state, extra)
     for unit in live.units:
