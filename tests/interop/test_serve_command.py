@@ -180,7 +180,7 @@ def test_bindings_are_posted_to_a_binder(config_file):
     ("options", "says"),
     [
         ("", "one of the arguments CONFIG --gpushare --scheduler is required"),
-        ("HIVED", "one of --kubeconfig FILE, --in-cluster, --binder URL or"),
+        ("HIVED", "binding of pods: give one of --kubeconfig FILE, --in-cluster, --binder URL or"),
         ("HIVED --no-bind --binder http://x", "not allowed with argument"),
         ("HIVED --no-bind --lease x/y", "--lease needs --kubeconfig or --in-cluster"),
         ("HIVED --no-bind --lease x", "must be NAMESPACE/NAME, not 'x'"),
@@ -199,7 +199,7 @@ def test_bindings_are_posted_to_a_binder(config_file):
         ("HIVED --gpushare MiB", "not allowed with argument"),
         ("--gpushare KiB", "invalid choice: 'KiB'"),
         ("--gpushare MiB --evictions least", "--evictions has no meaning for gpushare"),
-        ("--gpushare MiB", "one of --kubeconfig FILE, --in-cluster"),
+        ("--gpushare MiB", "binding of pods: give one of --kubeconfig FILE, --in-cluster"),
         ("--gpushare MiB --kubeconfig /none", "/none: "),
         ("--gpushare MiB --no-bind --lease x/y", "--lease needs --kubeconfig or --in-cluster"),
         ("--scheduler x --fsync never", "--fsync needs --log"),

@@ -113,8 +113,8 @@ def identify(pod: str | PodId | Mapping[str, Any]) -> tuple[str, str]:
             raise RequestError("pod must not be an empty string")
         pod = as_text(pod, "pod")
         return pod, pod
-    identity = pod if isinstance(pod, PodId) else PodId.read(pod)
-    return identity.identity, identity.full
+    pod_id = pod if isinstance(pod, PodId) else PodId.read(pod)
+    return pod_id.identity, pod_id.full
 
 
 def binding_of(pod: PodId, node: str, annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -83,9 +83,8 @@ def _whole(given: object) -> Field:
         single = isinstance(given, Mapping)
         return Field(given if single else as_tuple(given, "topology.yaml"), "topology.yaml")
     text = Field(given, "topology.yaml")
-    documents = [
-        document for document in read_yaml(text) if document is not None
-    ]  # "---" may begin an empty one
+    # "---" may begin an empty document.
+    documents = [document for document in read_yaml(text) if document is not None]
     if len(documents) != 1:
         raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
     return Field(documents[0], "topology.yaml")

@@ -97,9 +97,8 @@ class Broker:
         self._node_gpus = 0  # of the largest
         self._healthy: dict[str, bool] = {}  # as the scheduler knows it
         self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
-        self._released: dict[
-            str, tuple[float, int]
-        ] = {}  # by job the time and restarts of its release
+        # By job the time and restarts of its release.
+        self._released: dict[str, tuple[float, int]] = {}
         self._stopping: dict[str, float] = {}  # by victim when its stop was requested
         #: by job its nodes and restarts when it was found where the scheduler believes it is
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
