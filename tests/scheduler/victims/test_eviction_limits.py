@@ -5,6 +5,7 @@ import copy
 import pytest
 from scheduler.lives import flat_network
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -188,3 +189,15 @@ def test_recovery_and_replay_keep_the_books(tmp_path):
 def test_wrong_limits_are_named(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+def test_jobs_that_start_only_in_a_trial_wake_nothing():
+    """One of two jobs that start together would evict the other, which has just started there."""
+    spec = ClusterSpec({"c": Chain(["gpu", "node"], [2], 1, nodes=["n"])}, {"a": {"c": {"node": 1}}})
+    limit = EvictionLimit(min_run_time=3.0)
+    scheduler = Scheduler(cells=CellCluster(spec), immediate=True, eviction_limits=[limit])
+    scheduler.submit(Job("small", "a", 1, together=["large"]), 0.0)
+    scheduler.submit(Job("large", "a", 2, priority=1, together=["small"]), 0.0)
+    assert decide(scheduler, 0.0) == []
+    assert scheduler.forecast("large") is None
+    assert scheduler.forecast("small") is None

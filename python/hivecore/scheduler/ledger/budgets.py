@@ -45,6 +45,13 @@ class Budgets:
         counts = Counter(live.job.quota for live in victims) if self.limits else {}
         return max((self._room_at(quota, many, now) for quota, many in counts.items()), default=now)
 
+    def next_end(self, running: Iterable[Live], since: float) -> float:
+        """When a limit that protects running jobs first ends, not before ``since``; inf: never."""
+        limits = ((live, self._of(live.job.quota)) for live in running)
+        ends = [live.since + limit.min_run_time for live, limit in limits if limit is not None]
+        ends += [time + _HOUR for times in self._evicted.values() for time in times]
+        return min((end for end in ends if end >= since), default=inf)
+
     def reasons(self, victims: Sequence[Live], now: float) -> Iterator[str]:
         """The limits that forbid to evict all of these jobs together now."""
         for live in victims:

@@ -190,7 +190,9 @@ def _refused_in_trial(state: State, offered: Live, lives: list[Live]) -> Refused
             return None
         refused = state.waiting.refused(failed.units[0].kind)
         wake_at = state.wake_at
-    state.wake_at = wake_at  # the trial does not undo it
+    if wake_at < state.wake_at:  # maybe as jobs have just started, but only in the trial
+        end = state.budgets.next_end(state.running.values(), wake_at)
+        state.wake_at = min(state.wake_at, end)
     if refused is not None:  # other evictions may be possible once another job has started
         return _of(failed, refused._replace(keys=(*refused.keys, BEGUN)))
     reason = "it would have to leave for another of them"
