@@ -134,4 +134,4 @@ if __name__ == "__main__":
     worse = too_many(now, before) if before else []
     if not worse:
         ALLOWED.write_text(json.dumps(now, indent=1) + "\n", "utf-8")
-    sys.exit("\n".join(worse))
+    sys.exit("\n".join(worse) or 0)
