@@ -326,6 +326,21 @@ def test_there_is_room_up_to_the_limit_beside_what_is_used(seed):
             )
 
 
+def test_room_has_another_version_when_quotas_come_move_and_leave():
+    tree = QuotaTree([])
+    versions = [tree.room_version]
+    for change in (
+        lambda: tree.set_quota(Quota("a", max={})),
+        lambda: tree.set_quota(Quota("b", max={})),
+        lambda: tree.move("b", "a"),
+        lambda: tree.remove("b"),
+    ):
+        change()
+        versions.append(tree.room_version)
+    assert len(set(versions)) == 5
+    assert tree.room_version == versions[-1]
+
+
 def left_by(tree, name, limit):
     """How much more a quota may use by a limit, of what it has a maximum of."""
     status, most = tree.status(name), dict(tree.quota(name).max)

@@ -250,6 +250,7 @@ void QuotaTree::link(QuotaId quota, std::int32_t parent, std::int32_t position) 
         change(list[i]).position = static_cast<std::int32_t>(i);
     }
     order_.clear();
+    ++moves_;
 }
 
 void QuotaTree::unlink(QuotaId quota) {
@@ -260,6 +261,7 @@ void QuotaTree::unlink(QuotaId quota) {
         change(list[i]).position = static_cast<std::int32_t>(i);
     }
     order_.clear();
+    ++moves_;
 }
 
 void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {

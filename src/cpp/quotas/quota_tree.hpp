@@ -148,7 +148,8 @@ class QuotaTree {
     // refresh_all().
     std::vector<std::int64_t> room(Code limit, std::span<const std::int64_t> quotas,
                                    std::span<const std::int64_t> dimensions) const;
-    // Grows whenever room() may say something else, after refresh_all().
+    // Grows whenever room() may say something else, after refresh_all(), or the order of the quotas
+    // has changed.
     std::uint64_t moves() const { return moves_; }
     // How the amount of a parent in a dimension is divided among its children.
     struct Sharing {
