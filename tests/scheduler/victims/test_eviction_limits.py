@@ -193,7 +193,8 @@ def test_wrong_limits_are_named(make, error, says):
 
 def test_jobs_that_start_only_in_a_trial_wake_nothing():
     """One of two jobs that start together would evict the other, which has just started there."""
-    spec = ClusterSpec({"c": Chain(["gpu", "node"], [2], 1, nodes=["n"])}, {"a": {"c": {"node": 1}}})
+    chain = Chain(["gpu", "node"], [2], 1, nodes=["n"])
+    spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}})
     limit = EvictionLimit(min_run_time=3.0)
     scheduler = Scheduler(cells=CellCluster(spec), immediate=True, eviction_limits=[limit])
     scheduler.submit(Job("small", "a", 1, together=["large"]), 0.0)
