@@ -2,11 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from inspect import Parameter, Signature
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Self
-
-from msgspec import StructMeta
 
 from hivecore._arguments import as_int, as_name, as_positive, as_tuple
 from hivecore._record import (
@@ -284,28 +281,10 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
 class _OfTenant(Record, frozen=True):
     name: Annotated[str, _named]
     tenant: Name
-    roles: Annotated[tuple[Role, ...], _roles]
+    roles: Annotated[tuple[Role, ...], _roles] = FOLLOWS
 
 
-class _JobMaker(StructMeta):
-    """Lets a job be written with `gpus` in place of `roles`; it is the same job."""
-
-    def __call__(cls, *args: Any, gpus: int | None = None, **fields: Any) -> Any:
-        if gpus is not None:
-            if len(args) > 2 or "roles" in fields:
-                raise ValueError(f"gpus={gpus!r}: cannot be combined with roles")
-            fields["roles"] = (Role("pod", gpus=gpus),)
-        return super().__call__(*args, **fields)
-
-    @property
-    def __signature__(cls) -> Signature:
-        fields: Signature = super().__signature__
-        name, tenant, roles, *others = fields.parameters.values()
-        gpus = Parameter("gpus", Parameter.KEYWORD_ONLY, default=None, annotation=int | None)
-        return Signature([name, tenant, roles, gpus, *others])
-
-
-class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
+class Job(_OfTenant, frozen=True, kw_only=True):
     """Pods that start together or not at all, and what they request of each stage.
 
     :param name: unique among the scheduler's jobs, such as "train", or "namespace/train" as in
@@ -313,7 +292,8 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
     :param tenant: the tenant of its queue and cells.
     :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs
         for a single pod.
-    :param gpus: in place of ``roles``: the GPUs of a single pod.
+    :param gpus: in place of ``roles``: the GPUs of a single pod. As a field: the GPUs of all pods,
+        with spares; it is no part of the plain data of a job.
     :param priority: -1000 to 1000, higher is more important; cells know 0 to 1000.
     :param preemptible: whether it may be evicted.
     :param guaranteed: it uses what its tenant is guaranteed. Otherwise it is opportunistic: it uses
@@ -344,6 +324,9 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
     (32, 2)
     """
 
+    _hidden = frozenset(("gpus",))
+
+    gpus: int = FOLLOWS
     priority: Annotated[int, within(-1000, 1000)] = 0
     preemptible: bool = True
     guaranteed: bool = True
@@ -362,7 +345,7 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
             self,
             name: str,
             tenant: str,
-            roles: Iterable[Role] | int = (),
+            roles: Iterable[Role] | int | None = None,
             *,
             gpus: int | None = None,
             priority: int = 0,
@@ -379,7 +362,14 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        if self.roles is FOLLOWS:
+            given: Any = self.gpus
+            force_setattr(self, "roles", () if given is None else (Role("pod", gpus=given),))
         self._check()
+        total = sum([(role.pods + role.spares) * role.gpus for role in self.roles])
+        if self.gpus not in (FOLLOWS, total):
+            raise ValueError(f"gpus={self.gpus!r}: roles request {total}")
+        force_setattr(self, "gpus", total)
         if not self.quota:
             force_setattr(self, "quota", self.tenant)
         if self.after or self.together:
@@ -420,11 +410,6 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
         if self.name in self.together:
             raise ValueError(f"together: {self.name!r} is the job itself")
 
-    @property
-    def gpus(self) -> int:
-        """GPUs of all pods, with spares."""
-        return sum([(role.pods + role.spares) * role.gpus for role in self.roles])
-
     def is_spare(self, name: str, number: int) -> bool:
         """Whether the pod with this role and number is a spare."""
         return any(number in role.spare_numbers for role in self.roles if role.name == name)
@@ -436,8 +421,10 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
         >>> Job("a", "vision", 8).replace(name="b").name
         'b'
         """
+        if "gpus" in changes:
+            raise TypeError("gpus: follows from roles; change these")
         if changes.keys() - _LONE:
-            return Record.replace(self, **changes)
+            return Record.replace(self, **changes, gpus=FOLLOWS)
         job = copy(self)  # no other field has to be checked again
         if "name" in changes:
             force_setattr(job, "name", _named(changes["name"], "name"))
@@ -447,3 +434,5 @@ class Job(_OfTenant, frozen=True, kw_only=True, metaclass=_JobMaker):
             run_time = as_positive(run_time, "run_time", _LONGEST) if known else None
             force_setattr(job, "run_time", run_time)
         return job
+
+    __replace__ = replace
