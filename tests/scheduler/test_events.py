@@ -71,7 +71,7 @@ def test_an_event_without_a_time_takes_the_one_given():
         (
             {"event": "submit", "job": {"name": "a", "tenant": "a"}},
             ValueError,
-            "'roles' is missing",
+            "roles must not be empty",
         ),
         (
             {"event": "submit", "job": {**TRAIN, "roles": [{}]}},
@@ -173,8 +173,8 @@ def test_a_job_that_waits_for_victims_is_reserved_and_they_keep_their_gpus():
 
 
 def test_the_page_for_other_languages_names_every_event_and_action():
-    page = (Path(__file__).parents[2] / "docs/subjects/scheduler.md").read_text()
-    rows = page.partition("### Events and actions as JSON")[2].partition("### Is it right?")[0]
+    page = (Path(__file__).parents[2] / "docs/howto/http.md").read_text()
+    rows = page.partition("## Events and actions as JSON")[2]
     named = set()
     for row in rows.splitlines():
         named.update(re.findall(r"`(\w+)`", row.split("|")[1] if row.startswith("|") else ""))

@@ -35,6 +35,12 @@ def test_the_page_has_the_transitions_of_jobs():
     }
 
 
+def test_the_reference_groups_all_methods_of_the_scheduler():
+    text = (PAGE.parents[1] / "reference" / "scheduler.md").read_text("utf-8")
+    named = re.findall(r"`\]\[hivecore\.scheduler\.Scheduler\.(\w+)\]", text)
+    assert sorted(named) == [name for name in dir(Scheduler) if not name.startswith("_")]
+
+
 FIELDS = {
     "must": {"where": Where(must="rack")},
     "multiple": {"where": Where(multiple={"rack": 2})},
