@@ -193,7 +193,7 @@ def test_the_cheapest_sufficient_end_is_named():
     ages = [(100, "a", 2, "n0"), (100, "b", 2, "n0"), (70, "c", 4, "n1")]
     scheduler = running_jobs(["n0", "n1"], ages)
     decided(scheduler, Job("waits", "t", 4), now=100.0)
-    (change,) = scheduler.explain("waits").changes
+    *_, change = scheduler.explain("waits").changes
     assert (change.jobs, change.cost) == (("c",), 280.0)
 
 
@@ -318,3 +318,20 @@ def test_a_saved_scheduler_names_the_same_jobs_ahead():
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert again.explain("late") == scheduler.explain("late")
     assert scheduler.explain("late").changes[0].ahead[0] == "first"
+
+
+def test_a_reserved_job_that_lost_its_place_may_take_what_an_end_frees():
+    network = NetworkTopology([], {node: {} for node in NODES[:3]})
+    network.set_slots([1, 1, 1])
+    scheduler = Scheduler(topology=network)
+    for job, node in ((Job("v", "a", 1, guaranteed=False), "n0"), (Job("x", "a", 1), "n2")):
+        scheduler.submit(job.replace(where=Where(nodes=[node])), 0.0)
+    scheduler.decide(0.0)
+    decided(scheduler, Job("reserved", "a", [Role("w", 2, 1)]), now=1.0)
+    scheduler.set_node("n1", False, 2.0)
+    decided(scheduler, Job("waits", "a", 1), now=2.0)
+    scheduler.stopped("v", 3.0)
+    *_, change = scheduler.explain("waits").changes
+    assert (change.kind, change.jobs, change.ahead) == ("release", ("x",), ("reserved",))
+    scheduler.finish("x", 3.0)
+    assert [action.job for action in scheduler.decide(3.0)] == ["reserved", "v"]  # which waits

@@ -37,8 +37,8 @@ class JobChange(Record, frozen=True):
         healthy. "relax": the job gives up these wishes. "evictions": these jobs may be evicted in
         spite of limits.
     :param cost: for "release" the GPU-seconds that are lost; else 0.
-    :param ahead: for "release", waiting jobs that could take the freed resources first, one for
-        each kind of request. Empty: the change is enough.
+    :param ahead: for "release", waiting or reserved jobs that could take the freed resources first,
+        one for each kind of request. Empty: the change is enough.
     :param limits_of_evictions: for "evictions", the limits that protect these jobs, line by line.
     """
 
@@ -289,6 +289,8 @@ class _Search:
                     break
                 kinds.add(number)
                 with self.stages.trial():
+                    if live.state == "reserved":
+                        self._end(self.stages, live.victims)
                     if live.lent is not None and live.lent.placed:
                         self.stages.vacate(live.lent)  # it gets its own cells instead
                     tried = start_beside(self.stages, self.jobs[unit.job], unit.trial())
@@ -297,10 +299,11 @@ class _Search:
         return tuple(names)
 
     def _waiting(self) -> Iterator[tuple[Live, Unit]]:
-        """The waiting units, in order of arrival of their jobs."""
+        """The units that the next round may start, in order of arrival of their jobs."""
         for live in self.jobs.values():
+            lost_place = self.state.is_ready(live) and not live.units[0].placed
             for unit in live.all_units:
-                if unit.name in self.state.queued:
+                if lost_place or unit.name in self.state.queued:
                     yield live, unit
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:

@@ -184,8 +184,7 @@ class State(Trials):
     def happens(self, moment: float) -> None:
         """Record an external event, at a valid time."""
         self.now = moment
-        if self.relief is not None:
-            self.relief.is_stale = True
+        self.count_again()
         if self.precedence.order:
             self.precedence.clear()
             self.waiting.touch((OUTSIDE,))
@@ -320,11 +319,9 @@ class State(Trials):
         lending = self.lending is not None
         for owner, called in owners_of(job.name) if "/" in job.name else ():
             live = self.jobs.get(owner)
-            if (
-                live is not None
-                and not live.extra_of
-                and has_unit(live.job, called, lending=lending)
-            ):
+            if live is None or live.extra_of:
+                continue
+            if has_unit(live.job, called, lending=lending):
                 return f"pods of {owner!r} may have this name"
         for name in sorted(self.like_units.get(job.name, ())):
             called = dict(owners_of(name))[job.name]
@@ -346,7 +343,7 @@ class State(Trials):
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to decide."""
-        if (
+        return not (
             self.reserved
             or self.regroup_for
             or self.draining
@@ -354,11 +351,11 @@ class State(Trials):
             or self.order is not None
             or self.may_promise
             or self.outbox
-        ):
-            return False
-        if self.queues.offers or self.waiting.touched or self.stages.is_stale:
-            return False
-        return self.lending is None or not self.lending.offers
+            or self.queues.offers
+            or self.waiting.touched
+            or self.stages.is_stale
+            or (self.lending is not None and self.lending.offers)
+        )
 
     def transaction(self) -> Transaction:
         """A context that undoes all changes to jobs, queues and parts if it ends with an
@@ -447,6 +444,10 @@ class State(Trials):
             for name in live.job.after
             if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
         ]
+
+    def is_ready(self, live: Live) -> bool:
+        """Whether a job is reserved, and all of its victims have stopped."""
+        return live.state == RESERVED and all(self.jobs[name].has_stopped for name in live.victims)
 
     def may_run_on_idle_cells(self, live: Live) -> bool:
         """Whether a job waits for idle cells, too."""

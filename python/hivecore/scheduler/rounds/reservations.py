@@ -13,7 +13,7 @@ __all__ = ["give_up_late", "start_reserved"]
 
 def start_reserved(state: State) -> None:
     """Start jobs whose victims have all stopped; jobs that fail to start wait again."""
-    ready = [live for live in state.reserved.values() if _is_ready(state, live)]
+    ready = [live for live in state.reserved.values() if state.is_ready(live)]
     for live in sorted(ready, key=_arrival):
         if live.state != "reserved":
             continue  # it gave up when another victim ended
@@ -39,16 +39,12 @@ def give_up_late(state: State) -> None:
     late = [
         live
         for live in state.reserved.values()
-        if state.now - live.since >= state.patience and not _is_ready(state, live)
+        if state.now - live.since >= state.patience and not state.is_ready(live)
     ]
     for live in sorted(late, key=_arrival):
         if live.state == "reserved":
             abandon(state, live)
             wait_again(state, live)
-
-
-def _is_ready(state: State, live: Live) -> bool:
-    return all(state.jobs[name].has_stopped for name in live.victims)
 
 
 def _arrival(live: Live) -> int:
