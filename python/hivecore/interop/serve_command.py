@@ -25,7 +25,7 @@ from hivecore.interop.serve_options import (
 __all__ = ["add_serve_command"]
 
 _OF_LOG = "fsync", "snapshot_every"
-_OF_SCHEDULER = "log", "max_step", "scheduler_name", *_OF_LOG
+_OF_SCHEDULER = "log", "max_step", "scheduler_name", "evict_after", *_OF_LOG
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
@@ -128,8 +128,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
         ways = "--kubeconfig FILE, --in-cluster, --binder URL or --no-bind"
         raise ValueError(f"binding of pods: give one of {ways}; see --help")
-    if arguments.lease is not None and not cluster:
-        raise ValueError("--lease needs --kubeconfig or --in-cluster")
+    for name in ("lease", "evict_after"):
+        if getattr(arguments, name) is not None and not cluster:
+            raise ValueError(f"--{name.replace('_', '-')} needs --kubeconfig or --in-cluster")
     if (arguments.tls_cert is None) != (arguments.tls_key is None):
         raise ValueError("--tls-cert and --tls-key go together")
     if arguments.tls_client_ca is not None and arguments.tls_cert is None:
@@ -240,7 +241,7 @@ def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
         for name in _OF_LOG:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --log")
-    given = {name: getattr(arguments, name) for name in ("max_step", *_OF_LOG)}
+    given = {name: getattr(arguments, name) for name in ("max_step", "evict_after", *_OF_LOG)}
     given["scheduler_names"] = arguments.scheduler_name
     limits = {name: value for name, value in given.items() if value is not None}
     binding = _binding(arguments)

@@ -2,6 +2,7 @@
 
 import argparse
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,6 +46,10 @@ def _seconds(text: str) -> float:
     raise argparse.ArgumentTypeError(
         f"must be seconds, more than 0 and at most 2**40, not {text!r}"
     )
+
+
+def _seconds_or_never(text: str) -> float:
+    return inf if text == "never" else _seconds(text)
 
 
 def _url(text: str) -> str:
@@ -150,6 +155,14 @@ def add_scheduler(group: Any) -> None:
         metavar="NAME",
         help="a profile of kube-scheduler that asks this service, may be said several times: pods "
         "with another spec.schedulerName only use up devices (default default-scheduler)",
+    )
+    group.add_argument(
+        "--evict-after",
+        type=_seconds_or_never,
+        metavar="SECONDS",
+        help="evict the pods of a job that has to stop for another one if they still run then: "
+        "kube-scheduler leaves victims with device claims, or of its preemptor's priority class, "
+        "running; needs --kubeconfig or --in-cluster; never: do not evict (default 5)",
     )
     group.add_argument(
         "--max-step",

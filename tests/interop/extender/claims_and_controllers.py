@@ -39,6 +39,7 @@ class ClaimCluster:
         self.api = FakeApiServer().__enter__()
         self.templates = {"new-gpu": {"gpu": 1}, "new-pair": {"gpu": 2}}
         self.nodes, self.reasons = nodes, {}
+        self.seconds, self.evict_after = 0.0, 5.0
         self.path = self.api.write_kubeconfig(folder / "kubeconfig")
         self.runner = asyncio.Runner()
         self.server = self.runner.run(self._connected())
@@ -76,7 +77,7 @@ class ClaimCluster:
             writer=ClaimWriter(self.server),
         )
         self.jobs = self.service.extender.jobs
-        self.link = PodLink(self.service, self.server)
+        self.link = PodLink(self.service, self.server, self.evict_after)
         for kind in _FOLLOWED:
             page = self.api._list(kind, {})
             own = self._kind(KINDS[kind])
@@ -122,7 +123,16 @@ class ClaimCluster:
             for pod in self.api.all("pods"):
                 if "nodeName" not in pod["spec"]:
                     self.try_pod(pod["metadata"]["name"])
-            self.run(self.link.clear_claims())
+            if self.jobs.claims is not None:
+                self.run(self.link.clear_claims())
+            self.evict()
+
+    def evict(self, seconds=100.0):
+        """So much time passes, and victims that still run are evicted."""
+        for passes in (0.0, seconds):
+            self.seconds += passes
+            while self.run(self.link.evict_victims(self.seconds)):
+                pass
 
     def try_pod(self, name):
         """kube-scheduler tries a pod; whether it is bound."""
@@ -131,33 +141,20 @@ class ClaimCluster:
         nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
         self.reasons[name] = answer["Error"] or next(iter(failed.values()), "")
         if not nodes:
-            if not answer["Error"]:
-                self.preempt(pod)
-            return False
+            return False  # kube-scheduler does not preempt for claims
         meta = pod["metadata"]
         named = {"PodName": name, "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
         self.reasons[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
         return not self.reasons[name]
 
-    def preempt(self, pod):
-        """The victims of a pod are deleted."""
-        victims = {node: {"Pods": []} for node in self.nodes}
-        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
-        uids = {
-            entry["UID"]
-            for result in self.ask("preempt", body)["NodeNameToMetaVictims"].values()
-            for entry in result["Pods"]
-        }
-        for other in self.api.all("pods"):
-            if other["metadata"]["uid"] in uids:
-                self.api.delete_pod(other["metadata"]["name"])
-
-    def add_gang(self, name, size, priority=0, **claims):
+    def add_gang(self, name, size, priority=0, quota=None, **more):
         """Pods that start together."""
         label = "pod-group.scheduling.sigs.k8s.io"
         labels = {f"{label}/name": name, f"{label}/min-available": str(size)}
+        if quota is not None:
+            labels["quota.scheduling.koordinator.sh/name"] = quota
         for i in range(size):
-            self.add_pod(f"{name}-{i}", labels=labels, priority=priority, **claims)
+            self.add_pod(f"{name}-{i}", labels=labels, priority=priority, **more)
 
     # --- what there is
 

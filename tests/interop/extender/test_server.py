@@ -101,7 +101,7 @@ def test_events_and_pods_are_of_one_scheduler(tmp_path):
 
 
 @contextmanager
-def served(folder, has_pod_groups=True, refuse=None, text=FILE):
+def served(folder, has_pod_groups=True, refuse=None, text=FILE, options=()):
     """An API server with nodes, a kube-scheduler, and a server that follows them."""
     with FakeApiServer(has_pod_groups=has_pod_groups) as api:
         api.refuse = refuse
@@ -109,7 +109,7 @@ def served(folder, has_pod_groups=True, refuse=None, text=FILE):
             api.add_node(node, **{LEAF_CELL: "4"})
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
         with (
-            Server(folder, "--kubeconfig", str(kubeconfig), text=text) as server,
+            Server(folder, "--kubeconfig", kubeconfig, *options, text=text) as server,
             FakeKubeScheduler(api, lambda: server.url) as scheduler,
         ):
             yield api, server, scheduler
@@ -379,7 +379,7 @@ def test_what_may_not_be_written_keeps_no_pod_waiting_and_is_said_once(tmp_path)
         until(lambda: sum(path.endswith("/events") for _, path in api.requests) == 2)
         api.delete_pod("first")
         until(lambda: {"g0", "g1"} <= set(bound(api)))
-        assert server.said().count("events: why gangs wait is not written") == 1
+        assert server.said().count("events: what becomes of gangs is not written") == 1
 
 
 # --- device claims
@@ -437,3 +437,24 @@ def test_device_claims_are_followed_written_and_recovered(tmp_path, is_late):
         jobs = {f"pods:x/{name}" for name in bound(api) if name != second}
         until(lambda: set(server.jobs()) == jobs)
         assert replay(server.log).claims is not None
+
+
+@pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
+def test_victims_with_claims_are_evicted_also_after_a_restart(tmp_path):
+    refuse, options = refuse_what_the_manifest_does_not_allow, ("--evict-after", "0.5")
+    with served(tmp_path, refuse=refuse, text="claims:\n", options=options) as (api, server, _):
+        api.add_class("gpu")
+        api.add_slice("n0", ["d0"])
+        for name, priority in (("low", 0), ("high", 9000)):
+            api.add_claim(name, {"gpu": 1})
+            claims = [{"name": "gpus", "resourceClaimName": name}]
+            api.add_pod(name, spec={"resourceClaims": claims}, priority=priority)
+            until(lambda name=name: f"pods:x/{name}" in server.jobs())
+            until(lambda: "low" in bound(api))
+        assert server.jobs() == {"pods:x/low": "running", "pods:x/high": "reserved"}
+        server.end()
+        server.start().listening()
+        until(lambda: api.evicted == ["low"])
+        api.control_claims()
+        until(lambda: "high" in bound(api))
+        until(lambda: any(event["reason"] == "Evicted" for event in api.all("events")))

@@ -103,6 +103,9 @@ class FakeApiServer:
         self.requests = []
         self.touches = []
         self.bindings = []
+        self.evicted = []
+        self.protected = set()  # pods that a disruption budget keeps
+        self.grace = False  # whether evicted pods stay until a test deletes them
         self.refuse = None
         self.doubled = False
         self.late = 0.0
@@ -463,6 +466,8 @@ class FakeApiServer:
             uid = (body.get("metadata") or {}).get("uid")
             if uid and uid != found["metadata"]["uid"]:
                 raise Refused(409, "the uid in the precondition is another one")
+            if rest[1:] == ["eviction"]:
+                return web.json_response(self._evict(new, body), status=201)
             if rest[1:] == ["binding"]:
                 self._bind(new, body)
             elif method == "PATCH":
@@ -508,6 +513,22 @@ class FakeApiServer:
         if new.get("allocation") and PROTECTION not in found["metadata"].get("finalizers", ()):
             raise Refused(422, "a claim with devices needs its finalizer first")
         return {**found, "status": new}
+
+    def _evict(self, pod, body):
+        meta = pod["metadata"]
+        assert (body["apiVersion"], body["kind"]) == ("policy/v1", "Eviction")
+        assert body["metadata"] == {"name": meta["name"], "namespace": meta["namespace"]}
+        if body["deleteOptions"]["preconditions"]["uid"] != meta["uid"]:
+            raise Refused(409, "the uid in the precondition is another one")
+        if meta["name"] in self.protected:
+            raise Refused(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+        self.evicted.append(meta["name"])
+        if self.grace:
+            meta["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+            self._put("pods", pod)
+        else:
+            self.delete_pod(meta["name"], meta["namespace"])
+        return {"kind": "Status", "status": "Success"}
 
     def _bind(self, pod, body):
         if pod["spec"].get("nodeName"):

@@ -173,7 +173,7 @@ class PodExtender:
         return {
             node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
             + ", ".join(map(self.informer.name_of, victims))
-            for node, victims in self.jobs.victims_for(member).items()
+            for node, victims in self.jobs.victims.of(member.job).items()
         }
 
     def _preempt(self, call: Call) -> Reply:
@@ -185,7 +185,7 @@ class PodExtender:
             return _mistake(PreemptReply, error, pod)
         if member is None:
             return Reply(200, PreemptReply(), "wait", pod)
-        victims = self.jobs.victims_for(member)
+        victims = self.jobs.victims.of(member.job)
         node = self._evictions.node(member.job, member.identity, victims)
         outcome = "preempt" if victims else "wait"
         return Reply(200, PreemptReply.of(node, victims), outcome, pod)

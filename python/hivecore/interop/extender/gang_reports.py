@@ -55,7 +55,8 @@ class GangReports:
         for report in await self._service.look(self._due):
             is_done = True
             if report.reason:
-                is_done = await self._write_event(report)
+                why, is_warning = _REASONS[report.outcome], report.outcome == "error"
+                is_done = await self.write_event(report.pod, why, is_warning, report.reason)
             for kind, name in report.objects:
                 is_done &= await self._write_status(kind, name, report)
             if is_done:
@@ -80,18 +81,19 @@ class GangReports:
         return reports
 
     def _report_of(self, gang: Gang) -> _Report:
-        (outcome, reason), first = gang.answer, gang.first
-        namespace, _, name = first.name.partition("/")
-        pod = PodId(name, namespace, "" if first.identity == first.name else first.identity)
+        outcome, reason = gang.answer
         # As in Kubernetes, a gang that has started stays "scheduled".
         is_scheduled = outcome == "bind" or gang.has_started
         condition = is_scheduled, "" if is_scheduled else reason
         objects = [] if gang.condition == condition else self._jobs.definitions_of(gang)
         is_known = outcome == "bind" or gang.reported == reason
-        return _Report(gang, pod, outcome, "" if is_known else reason, condition, objects)
+        return _Report(
+            gang, gang.first.pod, outcome, "" if is_known else reason, condition, objects
+        )
 
-    async def _write_event(self, report: _Report) -> bool:
-        pod, at = report.pod, _now()
+    async def write_event(self, pod: PodId, reason: str, is_warning: bool, message: str) -> bool:
+        """Write an event of a pod; return ``False`` if a later attempt may succeed."""
+        at = _now()
         name = f"{pod.name[:_LONGEST_NAME]}.{time.time_ns():x}"
         about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace}
         event = {
@@ -99,9 +101,9 @@ class GangReports:
             "kind": "Event",
             "metadata": {"name": name, "namespace": pod.namespace},
             "involvedObject": {**about, "uid": pod.uid},
-            "reason": _REASONS[report.outcome],
-            "message": report.reason[:_LONGEST],
-            "type": "Warning" if report.outcome == "error" else "Normal",
+            "reason": reason,
+            "message": message[:_LONGEST],
+            "type": "Warning" if is_warning else "Normal",
             "source": {"component": "hivecore"},
             **{"firstTimestamp": at, "lastTimestamp": at, "count": 1},
         }
@@ -151,7 +153,7 @@ class GangReports:
                 return await self._send(method, instead, body, what, content_type)
             if (what, error.status) not in self._complained:
                 self._complained.add((what, error.status))
-                LOG.warning("%s: why gangs wait is not written (said once): %s", what, error)
+                LOG.warning("%s: what becomes of gangs is not written (said once): %s", what, error)
             return error.status in _FINAL
         return True
 

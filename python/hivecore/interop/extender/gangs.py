@@ -6,7 +6,7 @@ from hivecore.devices import DeviceAllocation
 from hivecore.interop.extender.claims import Wants
 from hivecore.interop.extender.requests import Request, Shape, shape_of
 from hivecore.interop.koordinator.jobs import GangWishes
-from hivecore.interop.kubernetes.pods import natural_order
+from hivecore.interop.kubernetes.pods import PodId, natural_order
 from hivecore.scheduler import Job, PlacedPod, Scheduler
 
 __all__ = ["Gang", "Member", "Slot"]
@@ -37,6 +37,14 @@ class Member:
     """Its place according to its annotations."""
     is_beside: bool = False
     """Whether it runs but cannot be counted."""
+    is_leaving: bool = False
+    """Whether it is being deleted, at the end of its grace period."""
+
+    @property
+    def pod(self) -> PodId:
+        """Its names."""
+        namespace, _, name = self.name.partition("/")
+        return PodId(name, namespace, "" if self.identity == self.name else self.identity)
 
     def shape_in(self, job: Job) -> Shape:
         """Return the shape of the pod's role in a job."""

@@ -23,6 +23,7 @@ from hivecore.interop.extender.requests import (
     wishes_of,
 )
 from hivecore.interop.extender.running_pods import RunningPods, starts
+from hivecore.interop.extender.victims import Victims
 from hivecore.interop.koordinator.jobs import GangWishes
 from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
@@ -70,7 +71,8 @@ class PodJobs(RunningPods):
         self._again: set[str] = set()  # jobs to submit again once the old one is gone
         # Jobs inherited from a log, whose pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
-        self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
+        self.victims = Victims(scheduler, self._gangs)
+        """The jobs that have to stop."""
 
     # --- pods
 
@@ -230,14 +232,15 @@ class PodJobs(RunningPods):
 
     def see(self, actions: Iterable[Action]) -> None:
         """Follow actions of the scheduler."""
+        self.victims.changed()
         for action in actions:
             if isinstance(action, (Start, Promote, Move)):
                 self._changed(action.job)
                 self._unsettled |= dict.fromkeys(self._again)
             elif isinstance(action, Preempt):
                 self._wake(action.for_job)
+                self.victims.add(action.job)
                 if action.job.startswith(PREFIX):
-                    self._leaving.add(action.job)
                     self._send_away(action.job)
             elif isinstance(action, Reject) and action.job in self._gangs:
                 self._gangs[action.job].refused = self._gangs[action.job].explained(action.reason)
@@ -510,30 +513,9 @@ class PodJobs(RunningPods):
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
 
-    def victims_for(self, member: Member) -> dict[str, list[str]]:
-        """Return the ids of the pods to evict for a pod's job, by node."""
-        status = self._scheduler.status(member.job) if member.job in self._scheduler else None
-        if status is None or status.state not in ("pending", "reserved"):
-            return {}
-        jobs, leaving = set(status.victims), set[str]()
-        for name in list(self._leaving):
-            victim = self._scheduler.status(name) if name in self._scheduler else None
-            if victim is None or not victim.for_job:
-                self._leaving.discard(name)
-            elif not self._is_awaited(name, victim.for_job):
-                leaving.add(name)  # the job that evicts it is gone
-        if leaving and status.state == "pending":
-            jobs |= self._next_victims(member.job, leaving)
-        jobs |= leaving
-        pods: dict[str, list[str]] = {}
-        for job in sorted(jobs & self._gangs.keys()):
-            for pod in self._gangs[job].members.values():
-                if pod.node:
-                    pods.setdefault(pod.node, []).append(pod.identity)
-        return {node: sorted(pods[node]) for node in sorted(pods)}
-
-    def _is_awaited(self, victim: str, job: str) -> bool:
-        return job in self._scheduler and victim in self._scheduler.status(job).victims
+    def leaving(self) -> dict[str, tuple[Member, str]]:
+        """Return the pods to evict, as `Victims.leaving`; none before all pods are known."""
+        return self.victims.leaving() if self.is_listed else {}
 
     def by_name(self, name: str) -> Member | None:
         """Return the pod "namespace/name"."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.extender.claim_writer import ClaimWriter
-from hivecore.interop.extender.link import PodLink
+from hivecore.interop.extender.link import EVICT_AFTER, PodLink
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.process import Binding, serve
@@ -26,12 +26,14 @@ async def serve_scheduler(
     listening: Listening,
     actions: RecentActions | None = None,
     binding: Binding | None = None,
+    evict_after: float = EVICT_AFTER,
     **limits: Any,
 ) -> None:
     """Serve until cancelled, or until a fatal error.
 
     :param actions: earlier decisions of the scheduler.
     :param binding: how to bind pods; ``None`` answers filter calls only.
+    :param evict_after: see `PodLink`.
     :param limits: ``max_step``, ``fsync`` and ``snapshot_every``, see `SchedulerService`.
     :raises OSError: the address cannot be used, or the log cannot be written.
     """
@@ -42,7 +44,7 @@ async def serve_scheduler(
         service = PodService(
             scheduler, actions, others_bind=given.others_bind, writer=writer, **binds, **limits
         )
-        link = None if api is None else PodLink(service, api)
+        link = None if api is None else PodLink(service, api, evict_after)
         await serve(service, listening, link, beside=[service.run()])
 
 

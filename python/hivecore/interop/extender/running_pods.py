@@ -262,19 +262,6 @@ class RunningPods(ClaimedPods):
             return ""
         return next((rejection.reason for rejection in rejections if rejection.job == job.name), "")
 
-    def _next_victims(self, job: str, leaving: set[str]) -> set[str]:
-        """Return the further victims of a job, if those that are leaving already were gone."""
-        with self._scheduler.what_if() as branch:
-            for name in sorted(leaving):
-                if not branch.status(name).has_stopped:
-                    branch.stopped(name, branch.now)
-            actions = branch.decide(branch.now)
-        return {
-            action.job
-            for action in actions
-            if isinstance(action, Preempt) and action.for_job == job
-        }
-
     def _new_gang(self, job: str, owner: str) -> Gang:
         gang = self._gangs[job] = Gang(job, owner)
         self._by_owner.setdefault(owner, {})[job] = gang

@@ -216,6 +216,21 @@ class ApiServer:
         if bound.get("spec", {}).get("nodeName") != node:
             raise refusal
 
+    async def evict(self, pod: PodId) -> None:
+        """Evict a pod, if it is still the same; it may need its grace period to end.
+
+        :raises ApiError: it is not evicted: 404 it does not exist, 409 it may be another one, 429 a
+            disruption budget keeps it for now.
+        """
+        eviction: dict[str, Any] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+        }
+        if pod.uid:
+            eviction["deleteOptions"] = {"preconditions": {"uid": pod.uid}}
+        await self.request("POST", f"{_path(pod)}/eviction", eviction)
+
     async def touch(self, pod: PodId, annotations: Mapping[str, str]) -> None:
         """Change annotations of a pod, if it is still the same."""
         meta = {"annotations": annotations, **({"uid": pod.uid} if pod.uid else {})}
