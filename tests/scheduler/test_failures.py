@@ -178,6 +178,23 @@ def test_pods_on_cells_are_placed_again_in_the_cell_of_their_job():
     assert not scheduler.cells.groups()
 
 
+def test_a_job_moves_with_the_devices_that_its_cells_choose():
+    nodes = [f"n{i}" for i in range(4)]
+    chain = Chain(["gpu", "node", "rack"], [4, 2], 2, nodes=nodes)
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"rack": 2}}}))
+    devices = DeviceCluster({node: NodeDevices.uniform(gpus=4) for node in nodes})
+    scheduler = Scheduler(cells=cells, devices=devices, immediate=True)
+    roles = [Role("w", 2, gpus=4)]
+    start(
+        scheduler, Job("train", "a", roles, where=Where(within="rack"), on_failure="pod-then-job")
+    )
+    before = nodes_of(scheduler)
+    scheduler.remove_node(before[1], now=5.0)
+    assert said(scheduler.decide(now=5.0)) == [("Stop", "train"), ("Move", "train")]
+    scheduler.check()
+    assert {*nodes_of(scheduler).values()}.isdisjoint(before.values())
+
+
 def test_pods_fail_after_the_cells_have_lost_a_node_and_the_job_keeps_what_it_had_there():
     def racks(nodes):
         chain = Chain(["gpu", "node", "rack"], [4, 2], 1, nodes=nodes)

@@ -100,7 +100,7 @@ class DeviceStage(Stage):
                 while end < len(pods) and requests[end] is request:
                     end += 1
                 if end - i == len(pods):
-                    owners = unit.device_owners()
+                    owners = unit.all_device_owners()
                 else:
                     owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
                 decisions = part.allocate_many(request, owners, places[i:end])

@@ -291,16 +291,22 @@ class Unit:
 
     def device_owners(self) -> list[str]:
         """The names under which its pods have devices, or would have if it ran."""
-        pods, job = self.pods, self.job
-        placed = pods
-        if 0 < len(self.placed) < len(pods):
-            placed = tuple([Pod(pod.role, pod.index) for pod in self.placed])
-        elif pods is self.kind.first_pods:
-            return [*map(job.__add__, self.kind.device_ends)]
+        if 0 < len(self.placed) < len(self.pods):
+            placed = [Pod(pod.role, pod.index) for pod in self.placed]
+            return self._device_owners(placed)
+        return self.all_device_owners()
+
+    def all_device_owners(self) -> list[str]:
+        """The names under which its pods have devices once all of them run."""
+        if self.pods is self.kind.first_pods:
+            return [*map(self.job.__add__, self.kind.device_ends)]
+        return self._device_owners()
+
+    def _device_owners(self, among: Container[Pod] | None = None) -> list[str]:
         return [
-            f"{job}/{pod[0]}/{pod[1]}"
-            for pod, request in zip(pods, self.kind.devices, strict=True)
-            if request is not None and (placed is pods or pod in placed)
+            f"{self.job}/{pod[0]}/{pod[1]}"
+            for pod, request in zip(self.pods, self.kind.devices, strict=True)
+            if request is not None and (among is None or pod in among)
         ]
 
 
