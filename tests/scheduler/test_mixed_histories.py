@@ -74,6 +74,7 @@ class MixedHistory(SpreadElasticHistory):
             self.scheduler.adopt(job, status.pods, self.now, since=status.since)
             assert {*self.scheduler.status(name).pods} == {*status.pods}
             assert self.scheduler.status(name).since == status.since
+            self.places[name] = self.places_of(name)
 
     def estimate_again(self):
         for name in self.one_of(self.running()):

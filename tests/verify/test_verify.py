@@ -9,7 +9,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec, PodPlacement
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices, PartitionTable
 from hivecore.errors import InvariantError
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, PlacedPod, Preempt, Role, Scheduler, Start, Where
+from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Role, Scheduler, Start, Wait, Where
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions, verify_start
 
@@ -46,6 +46,21 @@ def on(node, *gpus, index=0, role="pod", **others):
 
 
 # --- gangs
+
+
+def test_a_job_may_move_while_the_job_that_it_followed_waits_again():
+    scheduler = Scheduler(
+        devices=DeviceCluster({n: NodeDevices.uniform(gpus=2) for n in NODES[:2]})
+    )
+    jobs = {"first": Job("first", "a", 2), "second": Job("second", "a", 2, after=["first"])}
+    started(scheduler, *jobs.values())
+    scheduler.fail("first", 1.0)
+    (pod,) = scheduler.status("second").pods
+    scheduler.drain(pod.node, 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert [type(action) for action in actions] == [Move, Wait]
+    verify_actions(actions, jobs, before)
 
 
 def test_roles_start_with_all_that_they_need():
