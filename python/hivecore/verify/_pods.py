@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-def check_gang(action: Start | Promote, job: Job, state: State) -> None:
+def check_gang(action: Start | Promote, job: Job, state: State, *, moves: bool = False) -> None:
     """Check that each role starts whole or with its minimum, and no pod starts twice.
 
     The jobs that it waits for must have started or ended.
@@ -38,7 +38,7 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
         least = len(role.first_numbers)
         what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {least}"
         hold(count >= least, "gang", what)
-    has_begun = runs or isinstance(action, Promote)  # a job that moves has
+    has_begun = moves or isinstance(action, Promote) or bool(runs and runs.pods)
     for other in () if has_begun else job.after:
         started = other not in state.known or bool(other in state.has and state.has[other].pods)
         hold(started, "gang", f"{job.name!r} starts before {other!r}")

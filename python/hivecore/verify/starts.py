@@ -119,7 +119,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
                 state.has[name].pods.clear()
                 left.add(name)
             job, _ = state.has[action.job]
-            _check(Start(action.job, action.pods), job, state, is_charged=True)
+            _check(Start(action.job, action.pods), job, state, is_charged=True, moves=True)
             state.expect_extras(job)
         elif isinstance(action, Start | Promote):
             for name in state.preempting.pop(action.job, ()):
@@ -146,14 +146,18 @@ def _runs_again(action: Start | Promote, job: Job, state: State) -> bool:
     return isinstance(action, Start) and has is not None and bool(has.pods) and is_first
 
 
-def _check(action: Start | Promote, job: Job, state: State, *, is_charged: bool) -> None:
-    """:param is_charged: its quota counts what starts already."""
+def _check(
+    action: Start | Promote, job: Job, state: State, *, is_charged: bool, moves: bool = False
+) -> None:
+    """:param is_charged: its quota counts what starts already.
+    :param moves: the job has run before.
+    """
     before = state.before
     if isinstance(action, Promote):
         state.vacate(job.name)
         state.has.pop(job.name)
     if not isinstance(job, Lone):
-        check_gang(action, job, state)
+        check_gang(action, job, state, moves=moves)
     if isinstance(action, Start) and action.shares_with:
         check_sharing(action, job, state)
         return
