@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from scheduler.lives import NIC, NODES, cell_cluster, decided, machines, network
+from scheduler.lives import NIC, NODES, cell_cluster, decided, flat_network, machines, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec, PodPlacement
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices, PartitionTable
@@ -46,6 +46,25 @@ def on(node, *gpus, index=0, role="pod", **others):
 
 
 # --- gangs
+
+
+def test_a_reservation_ends_with_the_job_whose_extra_pod_has_to_leave_for_it():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=2))
+    jobs = {
+        "wide": Job("wide", "a", [Role("w", 1, gpus=1, max_pods=2, per_node=1)]),
+        "high": Job("high", "a", 2, priority=1),
+        "top": Job("top", "a", 2, priority=2),
+    }
+    decided(scheduler, jobs["wide"])
+    decided(scheduler, jobs["high"])
+    assert scheduler.state("high") == "reserved"
+    (first, *_) = scheduler.status("wide").pods
+    scheduler.drain(first.node, 1.0)
+    scheduler.submit(jobs["top"], 1.0)
+    before = scheduler.copy()
+    stop, start, *waits = scheduler.decide(1.0)
+    assert (stop.job, start.job, [wait.job for wait in waits]) == ("wide", "top", ["high", "wide"])
+    verify_actions([stop, start, *waits], jobs, before)
 
 
 def test_a_job_may_move_while_the_job_that_it_followed_waits_again():

@@ -131,7 +131,9 @@ class State:
             self.has[name] = Has(job, [pod for pod in status.pods if not lone_pod(job, pod)])
             lone = [(other, pod) for pod in status.pods if (other := lone_pod(job, pod))]
             self.has |= {other.name: Has(other, [pod]) for other, pod in lone}
-        self.stopping |= {name for name in self.has if before.status(name).for_job}
+        #: by victim, the job for which it has to stop
+        self.winners = {name: before.status(name).for_job for name in self.has}
+        self.stopping |= {name for name, winner in self.winners.items() if winner}
         for winner, status in of.items():
             if status.state != "reserved":
                 continue
@@ -175,6 +177,12 @@ class State:
                 if self.job_of(owner) == name:
                     self.network.release(owner)
         self.free_devices(name)
+
+    def give_up(self, victim: str) -> None:
+        """Drop what is reserved for the job for which an extra pod has to stop, as it ends now."""
+        winner = self.winners.get(victim, "")
+        if winner and self.before.state(winner) == "reserved":
+            self.hold_no_more(winner)
 
     def devices_of(self, name: str) -> list[tuple[str, str]]:
         """Return (namespace, name) of a job's claims that hold devices."""
@@ -253,6 +261,8 @@ class State:
         job, placed = self.has[name]
         gone = [pod for pod in placed if pod in pods]
         if gone and len(gone) == len(placed):
+            for extra in self.extras(name):
+                self.give_up(extra)
             self.leave(name)
             return
         for pod in pods:
