@@ -157,7 +157,7 @@ class _Search:
         """The refusals of each stage."""
         for name in self.missing:
             yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
-        known = self.jobs[self.job.name].told
+        known = self.jobs[self.job.name].reported
         if known is not None and known.code == "together":
             yield known
         yield from self.passed_by()

@@ -9,7 +9,7 @@ from hivecore.scheduler.cluster_events import ClusterEvents
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.amending import amend, estimate
 from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
-from hivecore.scheduler.ledger.lines import offer_idle_cells, push, requeue, tell_if_parked
+from hivecore.scheduler.ledger.lines import offer_idle_cells, push, report_if_parked, requeue
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import lose, may_lose
 from hivecore.scheduler.ledger.state import State
@@ -74,7 +74,7 @@ class JobEvents(ClusterEvents):
         state.happens(moment)
         state.stages.come(job)
         offer_idle_cells(state, live)
-        tell_if_parked(state, live)
+        report_if_parked(state, live)
         return kind
 
     def _enforced(self, state: State, job: Job) -> Kind:

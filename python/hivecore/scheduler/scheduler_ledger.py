@@ -298,7 +298,7 @@ class SchedulerLedger(Stateful):
                 live.has_stopped,
                 live.is_ending,
                 shares if len(shares) > 1 else (),
-                live.told,
+                live.reported,
                 tuple(f"{role}/{i}" for unit in live.lost for role, i in unit.pods),
             )
 

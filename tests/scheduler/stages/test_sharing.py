@@ -670,7 +670,7 @@ def test_a_trial_leaves_the_groups_as_they_were(parts):
         stages.give_back(units[holder], end=False)
         assert stages.members("late") == ("late",)
         with pytest.raises(ZeroDivisionError), stages.trial():
-            stages.told_to_stop(alone)
+            stages.close_group(alone)
             assert stages.best_group(late) is None
             raise ZeroDivisionError
         assert [*stages.best_group(late).jobs] == [alone]

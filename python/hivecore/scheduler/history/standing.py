@@ -81,7 +81,9 @@ def log_standing(path: LogPath, *, until: float | None = None) -> LogStanding:
         live = scheduler._state.jobs[name]
         came = recorder.jobs[recorder.key(name)].submitted
         since = live.since if live.runs else came
-        reason = live.told.reason if live.told is not None and live.state == "pending" else ""
+        reason = (
+            live.reported.reason if live.reported is not None and live.state == "pending" else ""
+        )
         job = live.job
         jobs.append(JobStanding(name, job.tenant, job.gpus, live.state, since, reason))
     histories = recorder.jobs.values()

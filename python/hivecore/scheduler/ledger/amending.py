@@ -5,8 +5,8 @@ from hivecore.scheduler.ledger.ends import abandon, reject_if_impossible
 from hivecore.scheduler.ledger.lines import (
     lend_no_more,
     offer_idle_cells,
+    report_if_parked,
     requeue,
-    tell_if_parked,
     update_rank,
     wait_again,
     withdraw,
@@ -52,5 +52,5 @@ def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
     requeue(state, unit)
     offer_idle_cells(state, live)
     state.waiting.touch((("stopped", job.name),))
-    tell_if_parked(state, live)
+    report_if_parked(state, live)
     reject_if_impossible(state, live)

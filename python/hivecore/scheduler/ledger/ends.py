@@ -104,10 +104,10 @@ def stop(state: State, live: Live) -> None:
     end_extras(state, live)
     refusal = None if lent is None else state.waiting.refusal(live.units[0].kind)
     if refusal is not None and refusal.code != "stops":
-        state.tell(live, refusal)
+        state.report(live, refusal)
     else:
-        state.log.keep(state.untold, live.job.name)
-        state.untold[live.job.name] = live
+        state.log.keep(state.unreported, live.job.name)
+        state.unreported[live.job.name] = live
     keep_first(state, live)
     reject_if_impossible(state, live)
 

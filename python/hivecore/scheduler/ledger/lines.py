@@ -16,10 +16,10 @@ __all__ = [
     "queue_of",
     "queued_job",
     "rejoin",
+    "report_if_parked",
     "requeue",
     "set_apart",
     "take_off",
-    "tell_if_parked",
     "update_rank",
     "wait",
     "wait_again",
@@ -178,7 +178,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
         refused = refused._replace(keys=(*refused.keys, *state.stops_of_linked(live)))
     _park(state, kind, refused)
     if is_first or unit.is_lost:
-        state.tell(live, refused.refusal)
+        state.report(live, refused.refusal)
 
 
 def _park(state: State, kind: Kind, refused: Refused) -> None:
@@ -204,12 +204,12 @@ def lend_no_more(state: State, live: Live) -> None:
         live.lent = None
 
 
-def tell_if_parked(state: State, live: Live) -> None:
+def report_if_parked(state: State, live: Live) -> None:
     """Report why a new job waits, if its kind is parked."""
     kind = live.units[0].kind
     refusal = state.waiting.refusal(kind)
     if refusal is not None:
-        state.tell(live, refusal)
+        state.report(live, refusal)
     _try_beside_promises(state, kind)
 
 

@@ -16,7 +16,7 @@ _RUNS = ("running", "lent")
 #: The attributes that change.
 _FIELDS = (
     *("attained", "for_job", "has_stopped", "is_ending", "is_reclaimed", "lent"),
-    *("since", "state", "told", "units", "victims"),
+    *("since", "state", "reported", "units", "victims"),
 )
 _values = attrgetter(*_FIELDS)
 
@@ -45,7 +45,7 @@ class Live:
         #: the unit that may run on idle cells while the first unit waits
         self.lent: Unit | None = None
         #: the last reason to wait that was reported
-        self.told: Refusal | None = None
+        self.reported: Refusal | None = None
         #: its victims, while it is reserved
         self.victims: tuple[str, ...] = ()
         #: while it is a victim: the job that it stops for, and whether it has stopped

@@ -148,4 +148,4 @@ def forget_lost(state: State, live: Live, gone: Unit | None = None) -> None:
         charge = first.departure.charge + unit.departure.charge
         first.departure = first.departure._replace(charge=charge)
     live.units = [unit for unit in live.units if unit not in ended]
-    live.told = None
+    live.reported = None

@@ -71,7 +71,7 @@ def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
     more = {
-        "untold": state.waiting_untold(),
+        "untold": state.waiting_unreported(),
         "pending": pending,
         "precedence": state.precedence.plain(),
         "hosts": sorted(stages.hosts),
@@ -161,7 +161,7 @@ def _read_jobs(state: State, saved: Mapping[str, Any]) -> None:
             state.stages.note_passing(live.placed)
     state.waiting.restore(saved["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in saved["outbox"]]
-    state.untold = {name: state.jobs[name] for name in saved.get("untold", ())}
+    state.unreported = {name: state.jobs[name] for name in saved.get("untold", ())}
     state.rejected = {action.job for action in state.outbox if isinstance(action, Reject)}
     state.precedence = Precedence.of_plain(state.log, saved.get("precedence", {}))
     for live in state.jobs.values():
@@ -211,7 +211,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
         "state": live.state,
         "since": live.since,
         "attained": live.attained,
-        "told": live.told,
+        "told": live.reported,
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
@@ -266,7 +266,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         live.units[0].has_quota = bool(live.lent.placed)
     live.state, live.since = str(data["state"]), float(data["since"])
     live.attained = float(data.get("attained", 0.0))
-    live.told = data["told"] and record_of_plain(Refusal, data["told"], "told")
+    live.reported = data["told"] and record_of_plain(Refusal, data["told"], "told")
     live.victims = tuple(data["victims"])
     live.for_job, live.has_stopped, live.is_ending, *reclaimed = data["stops"]
     live.is_reclaimed = any(reclaimed)

@@ -96,8 +96,8 @@ class State(Trials):
         "reserved",
         "running",
         "stages",
+        "unreported",
         "unsaid",
-        "untold",
         "waiting",
         "wake_at",
     )
@@ -153,7 +153,7 @@ class State(Trials):
         self.losses: Losses | None = None
         self.running: dict[str, Live] = {}
         #: jobs that stopped, until their reason to wait was reported
-        self.untold: dict[str, Live] = {}
+        self.unreported: dict[str, Live] = {}
         #: actions that the next decide returns
         self.outbox: list[Action] = []
         #: which job was evicted for which
@@ -408,30 +408,30 @@ class State(Trials):
         """The time as queues count it."""
         return int(self.now * MICRO)
 
-    def tell(self, live: Live, refusal: Refusal) -> None:
+    def report(self, live: Live, refusal: Refusal) -> None:
         """Let the next decide report why a job waits, if the reason is new."""
-        if live.told != refusal and not live.extra_of:
+        if live.reported != refusal and not live.extra_of:
             live.note(self.log)
-            live.told = refusal
+            live.reported = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
-    def tell_stopped(self) -> None:
+    def report_stopped(self) -> None:
         """Let decide report why stopped jobs wait, as far as that is known."""
         left = {}
-        for name in self.waiting_untold():
+        for name in self.waiting_unreported():
             live = self.jobs[name]
             refusal = self.waiting.refusal(live.units[0].kind)
             if refusal is None:
                 left[name] = live
             else:
-                self.tell(live, refusal)
-        self.log.set(self, "untold", left)
+                self.report(live, refusal)
+        self.log.set(self, "unreported", left)
 
-    def waiting_untold(self) -> list[str]:
+    def waiting_unreported(self) -> list[str]:
         """Stopped jobs that wait, and whose reason was not reported yet."""
         return [
             name
-            for name, live in self.untold.items()
+            for name, live in self.unreported.items()
             if self.jobs.get(name) is live and live.state == PENDING
         ]
 
@@ -542,7 +542,7 @@ class State(Trials):
         branch.draining = self.draining.copy()
         branch.budgets, branch.wake_at = self.budgets.branch(branch.log), self.wake_at
         branch.defragmentation = self.defragmentation
-        branch.untold = {name: branch.jobs[name] for name in self.waiting_untold()}
+        branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}
         branch.note_states()
         return branch
 

@@ -28,8 +28,8 @@ from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
     leaving_action,
+    mark_stopping,
     runs_now,
-    tell_to_stop,
 )
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Refused
@@ -89,8 +89,8 @@ def run_in_order(state: State, order: Order) -> None:
     for name, refused in walk.refused.items():
         waits = state.jobs.get(name)
         # Only once, as the reason depends on which jobs ran during this walk.
-        if waits is not None and waits.told is None:
-            state.tell(waits, refused.refusal)
+        if waits is not None and waits.reported is None:
+            state.report(waits, refused.refusal)
 
 
 def _have_to_stop(state: State, order: Order) -> bool:
@@ -106,7 +106,7 @@ def _have_to_stop(state: State, order: Order) -> bool:
         winner = changes.winner(name, order, state.jobs)
         if state.jobs[name].extra_of not in names:  # extra pods leave with their job
             state.outbox.append(leaving_action(state.jobs[name], winner, "order"))
-        tell_to_stop(state, state.jobs[name], winner)
+        mark_stopping(state, state.jobs[name], winner)
     return bool(names)
 
 

@@ -10,8 +10,8 @@ from hivecore.scheduler.rounds.backfill import has_to_keep_promises
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
     note_begun,
+    preempt_victims,
     start_without,
-    tell_to_leave,
 )
 from hivecore.scheduler.rounds.waking import refused_beside
 from hivecore.scheduler.search.victims import Victims, find_victims
@@ -30,7 +30,7 @@ def lend(state: State, live: Live, unit: Unit) -> None:
         return
     state.waiting.leave(unit.kind, unit.name)
     state.turn(live, "lend")
-    live.since, live.told = state.now, None
+    live.since, live.reported = state.now, None
     set_admitted(state, live.units[0], True)
     start = Start(live.job.name, unit.placed, decisions=result.decisions, lent=True)
     state.outbox.append(start)
@@ -49,7 +49,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     if isinstance(victims, Refused):
         wait(state, live, unit, victims)
         return
-    stopping = tell_to_leave(state, victims, live)
+    stopping = preempt_victims(state, victims, live)
     state.count_again()
     state.stages.vacate(lent)
     lent.note(state.log)

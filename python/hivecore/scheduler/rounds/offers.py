@@ -18,11 +18,11 @@ from hivecore.scheduler.rounds.backfill import (
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import (
     has_started,
+    mark_stopping,
     may_move_whole,
     move_whole,
+    preempt_victims,
     start_without,
-    tell_to_leave,
-    tell_to_stop,
 )
 from hivecore.scheduler.rounds.waking import may_preempt, might_help, refused_beside
 from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, Victims, find_victims, where_placed
@@ -95,7 +95,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         if state.backfill and unit is live.units[0] and not live.extra_of:
             promise(state, live)
         return
-    stopping = tell_to_leave(state, victims, live)
+    stopping = preempt_victims(state, victims, live)
     if state.immediate or not stopping:
         has_started(state, live, unit, start_without(state, stopping, live, unit))
         if stopping:  # a start for which victims left cannot be undone
@@ -106,7 +106,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     state.waiting.leave(unit.kind, unit.name)
     lend_no_more(state, live)
     for name in stopping:
-        tell_to_stop(state, state.jobs[name], live.job.name)
+        mark_stopping(state, state.jobs[name], live.job.name)
         expect_no_more(state, state.jobs[name])
     units = leaving(state, live)
     for leaver in units:

@@ -69,8 +69,8 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         unit.note(state.log)
         unit.departure = departure
         offer(state, unit)
-    if state.untold:
-        state.tell_stopped()
+    if state.unreported:
+        state.report_stopped()
     state.outbox += state.stages.allot(state.now)
     actions, state.outbox = state.outbox, []
     if state.unsaid:

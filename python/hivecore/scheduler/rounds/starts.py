@@ -20,13 +20,13 @@ __all__ = [
     "expect_joining",
     "has_started",
     "leaving_action",
+    "mark_stopping",
     "may_move_whole",
     "move_whole",
     "note_begun",
+    "preempt_victims",
     "runs_now",
     "start_without",
-    "tell_to_leave",
-    "tell_to_stop",
 ]
 
 
@@ -64,7 +64,7 @@ def note_begun(state: State, job: Job, start: Start) -> None:
 def runs_now(state: State, live: Live) -> None:
     """Record that a job runs from now on."""
     state.turn(live, "start")
-    live.since, live.told, live.victims = state.now, None, ()
+    live.since, live.reported, live.victims = state.now, None, ()
     expect_joining(state, live)
 
 
@@ -129,7 +129,7 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
     return found
 
 
-def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
+def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
     """Preempt the victims of a job.
 
     :returns: their names, without those whose start in this round is undone.
@@ -165,10 +165,10 @@ def leaving_action(victim: Live, winner: str, why: str) -> Preempt | Shrink:
     return Shrink(victim.extra_of, victim.units[0].placed, winner, why)
 
 
-def tell_to_stop(state: State, victim: Live, winner: str) -> None:
+def mark_stopping(state: State, victim: Live, winner: str) -> None:
     """Let a job stop for another one; no job joins it any more."""
     victim.note(state.log)
     victim.for_job = winner
     state.note_change(victim.job.name)
-    state.stages.told_to_stop(victim.job.name)
+    state.stages.close_group(victim.job.name)
     state.stages.note_passing(victim.placed)

@@ -88,7 +88,7 @@ class Composed(Trials):
     able_to_share = asks(SharingStage, SharingStage.able, iter(()))
     known_refusal = asks(SharingStage, SharingStage.known_refusal, None)
     begin_round = asks(SharingStage, SharingStage.forget_refusals, None)
-    told_to_stop = asks(SharingStage, SharingStage.stop, None)
+    close_group = asks(SharingStage, SharingStage.stop, None)
     best_group = asks(SharingStage, SharingStage.best, None)
     unlike = asks(SharingStage, SharingStage.unlike, "share GPUs only where sharing was given")
     is_open = asks(SharingStage, SharingStage.is_open, False)

@@ -58,7 +58,7 @@ class Stages(Composed):
 
     # --- waiting
 
-    def _tell(self, kind: Kind) -> None:
+    def _notify_freed(self, kind: Kind) -> None:
         """Notify that a unit of a kind has released resources."""
         if self.listener is not None and self.listener.by_key:
             self.listener.touch((FREED, *self.released(kind)))
@@ -68,7 +68,7 @@ class Stages(Composed):
         for stage in self.all:
             yield from stage.released(kind)
 
-    def _tell_of_request(self, kind: Kind) -> None:
+    def _notify_request(self, kind: Kind) -> None:
         if self._quotas is not None and self.listener is not None and self.listener.by_key:
             self.listener.touch(self._quotas.released(kind))
 
@@ -129,12 +129,12 @@ class Stages(Composed):
     def submit(self, unit: Unit) -> None:
         """Record that a unit waits."""
         self._each("submit", unit)
-        self._tell_of_request(unit.kind)
+        self._notify_request(unit.kind)
 
     def withdraw(self, unit: Unit) -> None:
         """Record that a waiting unit will not run."""
         self._each("withdraw", unit)
-        self._tell_of_request(unit.kind)
+        self._notify_request(unit.kind)
 
     def start(
         self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
@@ -354,7 +354,7 @@ class Stages(Composed):
                 self._each("withdraw", unit)
             else:
                 self._each("evict", unit, reclaimed)
-        self._tell(unit.kind)
+        self._notify_freed(unit.kind)
         return heir
 
     def check_holds(self, unit: Unit) -> None:
@@ -367,7 +367,7 @@ class Stages(Composed):
     def vacate(self, unit: Unit) -> None:
         """Release the placement of a unit that does not share; its quota still counts it."""
         self._each("vacate", unit, unit.is_placed)
-        self._tell(unit.kind)
+        self._notify_freed(unit.kind)
 
     def rebook(
         self,
@@ -393,7 +393,7 @@ class Stages(Composed):
         if other is not None:
             other.placed, other.is_placed = (), False
         else:
-            self._tell(unit.kind)
+            self._notify_freed(unit.kind)
 
     # --- resources that are held for a unit until its victims have stopped
 
@@ -411,7 +411,7 @@ class Stages(Composed):
         unit.placed = offer.pods()
         self._each("hold", unit, offer, [victim for victim in leaving if victim.is_placed])
         for victim in leaving:  # they may free more than the unit takes
-            self._tell(victim.kind)
+            self._notify_freed(victim.kind)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Release what is reserved for a unit; it waits.
@@ -420,7 +420,7 @@ class Stages(Composed):
         """
         self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
-        self._tell(unit.kind)
+        self._notify_freed(unit.kind)
         if self.listener is not None:  # its quota was charged for both
             self.listener.touch((BEGUN,))
 
@@ -493,7 +493,7 @@ class Stages(Composed):
         moved = [(group, name) for group, names in changes for name in names if name in before]
         moves = [_move(group, name, before[name]) for group, name in moved]
         for _, name in moved:
-            self._tell(units[name].kind)
+            self._notify_freed(units[name].kind)
         return moves
 
     def _pass_around(self, units: Mapping[str, Unit], changes: list[Regrouping]) -> None:
