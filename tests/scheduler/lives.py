@@ -237,6 +237,11 @@ def summary(actions):
     return [(type(action).__name__.lower(), action.job) for action in actions]
 
 
+def jobs_of(actions, kinds):
+    """The jobs of the actions of these types."""
+    return [action.job for action in actions if isinstance(action, kinds)]
+
+
 def said(actions):
     """Each action except waits, as its type and job."""
     return [

@@ -8,7 +8,7 @@ from scheduler.lives import COMPOSITIONS, NIC, NODES, decided, limited, make_sch
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.errors import StaleDecisionError
-from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Where, diff_log, replay
+from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Where
 
 ALONE = sorted(name for name, parts in COMPOSITIONS.items() if "sharing" not in parts)
 PLACING = [name for name in ALONE if {"cells", "topology", "devices"} & {*COMPOSITIONS[name]}]
@@ -116,22 +116,9 @@ def test_quotas_count_a_job_beyond_their_limits():
     for name in ("first", "second"):
         scheduler.adopt(Job(name, "a", 6), [PlacedPod("pod", 0, "")], 0.0)
     assert scheduler.quotas.status("a").used == {"gpu": 12}
-    scheduler.submit(Job("waits", "a", 1), 0.0)
-    assert said(scheduler.decide(0.0)) == []
+    assert said(decided(scheduler, Job("waits", "a", 1))) == []
     scheduler.finish("first", 1.0)
     assert said(scheduler.decide(1.0)) == [("Start", "waits")]
-
-
-def test_an_adopted_job_is_logged_replayed_and_passed_to_another_scheduler(tmp_path):
-    path = tmp_path / "log"
-    parts = COMPOSITIONS["quotas, cells and devices"]
-    scheduler = make_scheduler(parts, log=path)
-    scheduler.adopt(Job("runs", "a", 4), [pod("pod", 0, "n1", 0, 1, 2, 3)], 9.0, since=4.0)
-    scheduler.finish("runs", 20.0)
-    scheduler.close()
-    assert replay(path, until=9.0).status("runs").since == 4.0
-    (job,) = diff_log(path, make_scheduler(parts)).jobs
-    assert job.job == "runs"
 
 
 @pytest.mark.parametrize("on_failure", ["job", "pod", "pod-then-job"])
@@ -156,8 +143,7 @@ def test_an_adopted_job_that_has_to_leave_waits_again():
     for i, node in enumerate(NODES):
         pods = [PlacedPod("pod", 0, node, (("gpu", (0, 1, 2, 3)),))]
         scheduler.adopt(Job(f"idle{i}", "a", 4, guaranteed=False), pods, now=0.0)
-    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=0.0)
-    leaving = [action.job for action in scheduler.decide(now=0.0)]
+    leaving = [action.job for action in decided(scheduler, Job("train", "a", [Role("w", 2, 4)]))]
     assert len(leaving) == 2
     for job in leaving:
         scheduler.stopped(job, now=1.0)

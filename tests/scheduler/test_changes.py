@@ -6,7 +6,6 @@ from scheduler.lives import (
     ALL_NODES,
     COMPOSITIONS,
     MACHINE,
-    OWNED,
     SPECS,
     decided,
     make_job,
@@ -41,7 +40,6 @@ from hivecore.scheduler import (
     Sharing,
     Start,
     Stop,
-    Wait,
     Where,
     diff_log,
     log_standing,
@@ -52,7 +50,6 @@ from hivecore.scheduler import (
     replay,
 )
 from hivecore.topology import NetworkTopology
-from hivecore.verify import verify_actions
 
 
 def nodes_of(scheduler, job):
@@ -203,45 +200,6 @@ def test_a_pod_that_has_joined_its_job_goes_alone():
     scheduler.check()
 
 
-def test_a_reserved_job_waits_again_when_its_node_is_removed():
-    scheduler = networked()
-    decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
-    decided(scheduler, Job("train", "a", [Role("w", 2, gpus=4)]), now=1.0)
-    first, second = scheduler.status("train").victims
-    scheduler.stopped(first, 2.0)
-    scheduler.remove_node(nodes_of(scheduler, first)[0], 3.0)
-    scheduler.check()
-    assert scheduler.status("train").victims == ()
-    # The victim that had stopped runs nowhere, and waits; the other still has to stop.
-    assert scheduler.state(first) == "pending"
-    assert scheduler.status(second).for_job == "train"
-    actions = scheduler.decide(3.0)
-    assert not any(isinstance(action, Stop) for action in actions)
-    for action in actions:
-        if isinstance(action, Preempt):
-            scheduler.stopped(action.job, 4.0)
-    scheduler.stopped(second, 4.0)
-    scheduler.decide(4.0)
-    scheduler.check()
-    assert scheduler.state("train") == "running"
-
-
-def test_a_victim_that_had_not_stopped_yet_stops_with_its_node():
-    scheduler = networked()
-    decided(scheduler, *(Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(4)))
-    decided(scheduler, Job("train", "a", 4), now=1.0)
-    (victim,) = scheduler.status("train").victims
-    pods = scheduler.status(victim).pods
-    scheduler.remove_node(pods[0].node, 3.0)
-    scheduler.check()
-    assert scheduler.state(victim) == "pending"
-    with pytest.raises(ValueError, match="job='"):
-        scheduler.stopped(victim, 3.0)
-    actions = scheduler.decide(3.0)
-    assert actions[0] == Stop(victim, pods, pods[0].node)
-    assert any(isinstance(action, Preempt) and action.for_job == "train" for action in actions[1:])
-
-
 def test_a_job_that_can_never_start_without_the_node_is_rejected():
     scheduler = networked()
     decided(scheduler, Job("runs", "a", [Role("w", 4, gpus=4)]))
@@ -306,16 +264,6 @@ def test_a_node_that_comes_again_with_fewer_gpus_is_used_as_far_as_it_goes():
     assert scheduler.cells.bad_leaves() == (("n3", 3),)
 
 
-def test_cells_alone_take_a_node_that_is_gone_for_a_bad_one():
-    scheduler = Scheduler(cells=cells())
-    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)], guaranteed=False))
-    scheduler.remove_node("n2", 1.0)
-    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
-    assert scheduler.summary().unhealthy == ("n2",)
-    scheduler.add_node("n2", 2.0)
-    assert summary(scheduler.decide(2.0)) == [("start", "j")]
-
-
 def test_a_node_that_cannot_go_changes_nothing():
     only = Scheduler(topology=NetworkTopology([], {}))
     for scheduler, node, error, says in (
@@ -345,14 +293,6 @@ def test_a_higher_limit_starts_a_waiting_job():
     scheduler.set_quota(Quota("lab", max={"gpu": 16}), 2.0)
     assert summary(scheduler.decide(2.0)) == [("start", "two")]
     scheduler.check()
-
-
-def test_a_larger_total_starts_a_waiting_job():
-    scheduler = lab(most=16, total=8)
-    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
-    scheduler.set_total({"gpu": 16}, 1.0)
-    assert summary(scheduler.decide(1.0)) == [("start", "two")]
-    assert scheduler.quotas.total() == {"gpu": 16}
 
 
 def test_running_jobs_stay_under_a_lower_limit_and_usage_above_min_is_reclaimed():
@@ -431,32 +371,6 @@ def test_a_change_of_quotas_that_cannot_be_changes_nothing():
             call()
 
 
-def test_a_job_without_place_in_an_order_that_can_never_start_is_rejected():
-    scheduler = lab(most=16, immediate=True)
-    decided(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
-    scheduler.set_quota(Quota("lab", max={"gpu": 7}), 1.0)
-    scheduler.submit(Job("small", "lab", 7), 2.0)
-    scheduler.reorder(["small"], 2.0)
-    actions = scheduler.decide(2.0)
-    assert {action.job for action in actions if isinstance(action, Reject)} == {"one", "two"}
-    assert list(scheduler) == ["small"] and scheduler.state("small") == "running"
-    scheduler.check()
-
-
-def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
-    scheduler = make_scheduler(("quotas", "devices"), immediate=True)
-    decided(scheduler, make_job("victim", "a", "gang", guaranteed=False))
-    scheduler.set_quota(Quota("all", max={"gpu": 4}), 1.0)
-    job = make_job("elastic", "b", "elastic", priority=1)
-    scheduler.submit(job, 1.0)
-    before = scheduler.copy()
-    actions = scheduler.decide(1.0)
-    assert summary(actions)[:2] == [("preempt", "victim"), ("reject", "victim")]
-    assert summary(actions)[2:] == [("start", "elastic")] * 2
-    verify_actions(actions, {"elastic": job}, before)
-    assert scheduler.quotas.runtime("b") == {"gpu": 4}
-
-
 def test_requests_of_joining_pods_may_let_other_jobs_start(monkeypatch):
     """This moves what the quotas above may use, as these do not count what exceeds a maximum."""
     monkeypatch.setattr("scheduler.lives.quota_tree", lambda limit: quota_tree(limit, parity=True))
@@ -500,18 +414,6 @@ def test_the_request_of_a_cancelled_reserved_job_is_free():
 # --- cells
 
 
-def test_jobs_keep_their_places_and_waiting_ones_get_what_is_new():
-    scheduler = Scheduler(cells=cells())
-    decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
-    where = scheduler.status("one").pods
-    assert scheduler.state("two") == "pending"
-    more = ClusterSpec({"c": racks(ALL_NODES)}, {**OWNED, "b": {"c": {"node": 2, "pair": 1}}})
-    changes = scheduler.reconfigure(more, 5.0)
-    assert changes.downgraded == () and scheduler.status("one").pods == where
-    assert summary(scheduler.decide(5.0)) == [("start", "two")]
-    scheduler.check()
-
-
 def test_a_job_that_loses_its_guarantee_runs_on_and_leaves_for_the_owner_of_its_cells():
     scheduler = Scheduler(cells=cells(), immediate=True)
     decided(scheduler, Job("old", "a", [Role("w", 2, gpus=4)]))
@@ -548,17 +450,6 @@ def test_a_job_that_requests_what_no_longer_exists_is_rejected():
         scheduler.fail(name, 3.0)
         assert summary(scheduler.decide(3.0)) == [("reject", name)]
     assert scheduler.cells.groups() == ()
-
-
-def test_pods_that_were_to_join_a_job_wait_when_its_tenant_is_gone():
-    scheduler = Scheduler(cells=cells())
-    decided(scheduler, Job("elastic", "b", [Role("w", 4, gpus=4, min_pods=1)]))
-    scheduler.reconfigure(SPECS["b is gone"], 1.0)
-    assert scheduler.decide(1.0) == []
-    assert len(scheduler.status("elastic").pods) == 1
-    scheduler.check()
-    scheduler.reconfigure(SPECS["b has all"], 2.0)
-    assert summary(scheduler.decide(2.0)) == [("start", "elastic")] * 3
 
 
 def test_a_job_on_idle_cells_stays_there_when_its_tenant_is_gone():
@@ -781,15 +672,6 @@ def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(tmp_path):
     difference = diff_log(path, Scheduler(topology=small))
     # On n3 nothing stops it: 10 and 30 seconds of work are done at once.
     assert difference.after.gpu_seconds == difference.before.gpu_seconds == 4 * 40.0
-
-
-def test_nothing_is_reported_twice():
-    scheduler = networked()
-    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=4)]))
-    scheduler.remove_node("n0", 1.0)
-    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("reject", "j")]
-    assert scheduler.decide(2.0) == []
-    assert not any(isinstance(action, Wait) for action in scheduler.decide(3.0))
 
 
 def test_a_node_s_numbers_may_be_those_of_numpy(tmp_path):

@@ -6,9 +6,9 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from profiles import examples, seeds
+from profiles import examples
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, said
+from scheduler.lives import decided, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -20,8 +20,6 @@ from hivecore.scheduler import (
     Start,
     Stop,
     Where,
-    diff_log,
-    replay,
 )
 from hivecore.topology import NetworkTopology
 
@@ -48,17 +46,6 @@ class ElasticHistory(FailingHistory):
         return job.replace(on_failure=how, roles=roles)
 
 
-@pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
-def test_histories_of_elastic_jobs_are_consistent(parts):
-    for seed in seeds(6):
-        history = ElasticHistory(parts, seed)
-        try:
-            history.live(40)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
 def network(nodes=8, size=4):
     racks = {f"n{i}": {"rack": f"r{i // size}"} for i in range(nodes)}
     topology = NetworkTopology(["rack"], racks)
@@ -73,9 +60,7 @@ def elastic(name="train", least=1, pods=2, most=8, gpus=8, where=None, **more):
 
 
 def start(scheduler, *jobs):
-    for job in jobs:
-        scheduler.submit(job, scheduler.now)
-    actions = scheduler.decide(scheduler.now)
+    actions = decided(scheduler, *jobs, now=scheduler.now)
     scheduler.check()
     return actions
 
@@ -150,17 +135,6 @@ def test_a_job_takes_its_pods_with_it():
     assert said(start(scheduler))[0] == ("Start", "large")
 
 
-def test_a_job_that_ends_while_it_shrinks_for_another_leaves_no_pods():
-    scheduler = Scheduler(topology=network())
-    start(scheduler, elastic())
-    start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
-    scheduler.stopped("train", now=1.0, pod="w/2")
-    scheduler.finish("train", now=1.0)
-    scheduler.check()
-    assert list(scheduler) == ["other"]
-    assert said(start(scheduler, elastic()))[0] == ("Start", "other")
-
-
 def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
     for pods, first in ((4, "train"), (2, "late")):
         scheduler = by_quota(2)
@@ -182,33 +156,6 @@ def test_a_pod_above_the_least_takes_the_number_of_one_that_fails():
     assert [(pod.index, pod.node) for pod in taken.pods] == [(0, "n3")]
     assert numbers(scheduler) == [0, 1, 2]
     assert taken.job == "train" and scheduler.status("train").lost == ()
-
-
-def test_a_failed_extra_pod_grows_again():
-    scheduler = Scheduler(topology=network())
-    start(scheduler, elastic())
-    scheduler.fail("train", now=1.0, pod="w/2")
-    assert numbers(scheduler) == [0, 1, 3]
-    assert said(start(scheduler)) == [("Start", "train")]
-
-
-def test_a_log_and_a_saved_state_tell_it_again(tmp_path):
-    scheduler = Scheduler(topology=network(), log=tmp_path / "log")
-    start(scheduler, elastic())
-    start(scheduler, Job("other", "a", [Role("w", 2, gpus=8)], where=R0))
-    scheduler.stopped("train", now=1.0, pod="w/2")
-    scheduler.decide(now=1.0)
-    scheduler.advance(now=90.0)
-    scheduler.decide(now=90.0)
-    saved = Scheduler.from_bytes(scheduler.to_bytes())
-    scheduler.close()
-    for again in (replay(tmp_path / "log"), saved):
-        for name in ("train", "train/w/2", "train/w/3", "other"):
-            assert again.status(name) == scheduler.status(name)
-        again.stopped("train", now=90.0, pod="w/3")
-        assert said(again.decide(now=90.0)) == [("Start", "other")]
-    begun = Scheduler(topology=network())
-    assert diff_log(tmp_path / "log", begun).after.started == 2
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,7 @@ def test_the_status_counts_jobs_queues_gpus_and_unhealthy_nodes():
     scheduler = make_scheduler(COMPOSITIONS["quotas and devices"])
     assert scheduler.summary().tenants == ()
     scheduler.submit(make_job("elastic", "a", "elastic"), 0.0)
-    scheduler.submit(make_job("gang", "b", "gang"), 0.0)
-    scheduler.submit(make_job("more", "b", "gang"), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, make_job("gang", "b", "gang"), make_job("more", "b", "gang"))
     scheduler.set_node("n3", False, 1.0)
     status = scheduler.summary()
     first, second = status.tenants
@@ -163,8 +161,7 @@ def test_shared_gpus_count_once_for_the_tenant_of_the_holder():
 def test_a_job_that_waits_for_victims_is_reserved_and_they_keep_their_gpus():
     scheduler = make_scheduler(COMPOSITIONS["devices"])
     scheduler.submit(make_job("spare", "a", "gang", guaranteed=False), 0.0)
-    scheduler.submit(make_job("spare2", "a", "gang", guaranteed=False), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, make_job("spare2", "a", "gang", guaranteed=False))
     decided(scheduler, Job("train", "b", 4), now=1.0)
     assert scheduler.summary().tenants == (
         TenantSummary("a", pending=0, reserved=0, lent=0, running=2, gpus=16),

@@ -75,8 +75,7 @@ def test_nodes_that_would_have_to_come_back_are_named():
 def test_wishes_that_are_in_the_way_are_named():
     scheduler = Scheduler(topology=network())
     scheduler.submit(Job("one", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
-    scheduler.submit(Job("two", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("two", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])))
     explanation = scheduler.explain("two")
     assert [(change.kind, change.relaxed) for change in explanation.changes[:1]] == [
         ("relax", ("nodes",))
@@ -269,9 +268,7 @@ def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
     for name in ("spare", "firm"):
         scheduler.submit(Job(name, "v", 1, guaranteed=name == "firm"), 0.0)
     scheduler.decide(0.0)
-    for name in ("train", "late"):
-        scheduler.submit(Job(name, "v", 1), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, *(Job(name, "v", 1) for name in ("train", "late")), now=1.0)
     assert scheduler.state("train") == "reserved"
     [change] = scheduler.explain("late").changes
     assert change.jobs == ("firm",)

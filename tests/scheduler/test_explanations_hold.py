@@ -4,7 +4,7 @@ import random
 
 import pytest
 from profiles import times
-from scheduler.lives import COMPOSITIONS, make_scheduler
+from scheduler.lives import COMPOSITIONS, decided, make_scheduler
 from scheduler.log.decision_logs import happen
 
 from hivecore.scheduler import EvictionLimit, Preempt, Shrink, Start
@@ -96,8 +96,7 @@ def evicted(branch, job, now):
     amended = branch.job(job)
     for name in [name for name in branch if branch.state(name) == "pending"]:
         branch.cancel(name, now)
-    branch.submit(amended, now)
-    actions = branch.decide(now)
+    actions = decided(branch, amended, now=now)
     shrinks = {
         f"{action.job}/{pod.role}/{pod.index}"
         for action in actions

@@ -25,7 +25,6 @@ from hivecore.scheduler import (
     Where,
     action_of_plain,
     plain_record,
-    replay,
 )
 from hivecore.topology import NetworkTopology
 
@@ -298,25 +297,6 @@ def test_a_pod_that_waits_does_not_fail():
     scheduler.fail("train", now=1.0, pod="w/3")
     scheduler.check()
     assert nodes_of(scheduler) == {0: "n0", 2: "n2"}
-
-
-def test_a_job_none_of_whose_pods_are_left_has_failed():
-    scheduler = two_racks()
-    start(scheduler, gang(1, must=""))
-    scheduler.fail("train", now=1.0, pod="w/0")
-    assert scheduler.state("train") == "pending"
-
-
-def test_a_log_tells_it_again(tmp_path):
-    scheduler = two_racks(log=tmp_path / "log")
-    start(scheduler, gang(3, "pod-then-job", spares=1))
-    for step, node in enumerate(["n1", "n2", "n0"]):
-        scheduler.remove_node(node, now=float(step))
-        scheduler.decide(now=float(step))
-    scheduler.close()
-    again = replay(tmp_path / "log")
-    assert again.status("train") == scheduler.status("train")
-    assert again.decide(now=9.0) == scheduler.decide(now=9.0)
 
 
 # --- exact: failed pods wait only if their rack lacks room for all of them

@@ -9,7 +9,7 @@ from scheduler.histories import History
 from scheduler.lives import COMPOSITIONS, RACKS, decided, make_scheduler
 
 from hivecore.errors import InvariantError
-from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Start, Where, replay
+from hivecore.scheduler import Job, PlacedPod, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_start
 
@@ -157,14 +157,3 @@ def test_incompatible_arguments_are_named(wish):
     )
     (rejected,) = decided(make_scheduler(("topology",)), row)
     assert "row" in rejected.reason
-
-
-def test_a_log_tells_it_again(tmp_path):
-    scheduler = make_scheduler(("topology",))
-    scheduler.write_log(tmp_path / "log")
-    where = Where(per_domain={"rack": 3}, balance="rack")
-    decided(scheduler, Job("j", "a", [Role("w", 4, gpus=1)], where=where))
-    scheduler.close()
-    again = replay(tmp_path / "log")
-    assert again.job("j").where == where
-    assert again.status("j").pods == scheduler.status("j").pods

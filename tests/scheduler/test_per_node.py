@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, machines, make_scheduler, summary
+from scheduler.lives import COMPOSITIONS, decided, machines, make_scheduler, summary
 from scheduler.test_elastic import ElasticHistory
 
 from hivecore.devices import DeviceRequest
@@ -22,8 +22,6 @@ from hivecore.scheduler import (
     Start,
     Where,
     plain_record,
-    record_of_plain,
-    replay,
 )
 from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_start
@@ -93,8 +91,7 @@ def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():
 def test_pods_that_come_by_themselves_are_on_other_nodes_too(parts):
     scheduler = make_scheduler(COMPOSITIONS[parts])
     role = Role("w", 2, gpus=1, min_pods=1, max_pods=8, per_node=1)
-    scheduler.submit(Job("j", "a", [role]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("j", "a", [role]))
     assert sorted(pod.node for pod in scheduler.status("j").pods) == ["n0", "n1", "n2", "n3"]
 
 
@@ -140,8 +137,7 @@ def test_a_job_starts_exactly_if_its_pods_fit(free, requested, part):
     given = [Role(f"r{i}", n, gpus=g, per_node=most) for i, (n, g, most) in enumerate(requested)]
     before, job = scheduler.copy(), Job("j", "a", given)
     before.submit(job, 1.0)
-    scheduler.submit(job, 1.0)
-    (action,) = scheduler.decide(1.0)
+    (action,) = decided(scheduler, job, now=1.0)
     assert isinstance(action, Start) == fits(free, requested)
     assert (type(action).__name__ == "Reject") == (not fits([4] * len(free), requested))
     if isinstance(action, Start):
@@ -151,8 +147,7 @@ def test_a_job_starts_exactly_if_its_pods_fit(free, requested, part):
 def test_a_lost_pod_waits_for_a_node_without_the_others():
     scheduler = make_scheduler(("topology",))
     job = Job("j", "a", [Role("w", 4, gpus=1, per_node=1)], on_failure="pod")
-    scheduler.submit(job, 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, job)
     scheduler.remove_node("n1", 1.0)
     assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
     scheduler.add_node("n1", 2.0, labels={"rack": "r0"}, free={"gpu": 4})
@@ -174,8 +169,7 @@ def test_pods_that_run_already_have_to_keep_it():
 def test_the_reason_and_the_explanation_name_it():
     scheduler = make_scheduler(("topology",))
     scheduler.submit(Job("busy", "a", [Role("w", 3, gpus=4)]), 0.0)
-    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=1, per_node=1)]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("j", "a", [Role("w", 2, gpus=1, per_node=1)]))
     explanation = scheduler.explain("j")
     assert (
         explanation.reason
@@ -235,16 +229,14 @@ def test_limits_that_no_part_enforces_are_refused(parts, roles, reason):
 
 def test_a_network_knows_two_kinds_of_pods():
     scheduler = make_scheduler(("topology",))
-    scheduler.submit(Job("j", "a", [Role(name, per_node=1) for name in "xyz"]), 0.0)
-    (rejected,) = scheduler.decide(0.0)
+    (rejected,) = decided(scheduler, Job("j", "a", [Role(name, per_node=1) for name in "xyz"]))
     assert rejected.reason.startswith("per_node: a network places pods of two kinds at most")
 
 
 def test_cells_place_pods_without_gpus_through_devices():
     scheduler = make_scheduler(COMPOSITIONS["cells and devices"])
     roles = [Role("w", 2, gpus=1), Role("n", 2, devices=NIC, per_node=1)]
-    scheduler.submit(Job("j", "a", roles), 0.0)
-    (start,) = scheduler.decide(0.0)
+    (start,) = decided(scheduler, Job("j", "a", roles))
     assert len({pod.node for pod in start.pods if pod.role == "n"}) == 2
 
 
@@ -252,21 +244,6 @@ def test_cells_place_pods_without_gpus_through_devices():
 def test_a_number_out_of_range_is_named(value):
     with pytest.raises((ValueError, TypeError), match="per_node"):
         Role("w", per_node=value)
-
-
-def test_a_log_tells_it_again(tmp_path):
-    assert "per_node" not in plain_record(Role("w", 2))
-    role = Role("w", 2, per_node=1)
-    assert record_of_plain(Role, plain_record(role)) == role
-    path = tmp_path / "log"
-    scheduler = make_scheduler(("topology",))
-    scheduler.write_log(path)
-    scheduler.submit(Job("j", "a", [role]), 0.0)
-    scheduler.decide(0.0)
-    scheduler.close()
-    again = replay(path)
-    assert again.job("j").roles[0].per_node == 1
-    assert again.status("j").pods == scheduler.status("j").pods
 
 
 def test_verify_finds_what_is_together():

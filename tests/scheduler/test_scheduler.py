@@ -11,7 +11,6 @@ from scheduler.lives import (
     limited,
     machines,
     network,
-    quota_tree,
     said,
     summary,
 )
@@ -19,7 +18,6 @@ from scheduler.lives import (
 from hivecore.cells import AffinityGroup
 from hivecore.devices import (
     DeviceCluster,
-    DeviceNeed,
     DeviceRequest,
     NodeDevices,
 )
@@ -29,7 +27,6 @@ from hivecore.scheduler import (
     Data,
     Job,
     PlacedPod,
-    Preempt,
     Reject,
     Role,
     Scheduler,
@@ -37,7 +34,6 @@ from hivecore.scheduler import (
     SetRemoteIO,
     Start,
     StoragePool,
-    Wait,
     Where,
 )
 from hivecore.storage import StorageJobs, allocate_storage
@@ -47,8 +43,7 @@ from hivecore.topology import NetworkTopology
 def test_a_job_starts_waits_and_starts_when_there_is_room():
     scheduler = limited()
     scheduler.submit(Job("one", "a", 6), now=0)
-    scheduler.submit(Job("two", "a", 6), now=0)
-    assert summary(scheduler.decide(0)) == [("start", "one"), ("wait", "two")]
+    assert summary(decided(scheduler, Job("two", "a", 6))) == [("start", "one"), ("wait", "two")]
     assert scheduler.state("one") == "running" and scheduler.state("two") == "pending"
     assert scheduler.decide(5) == []
     scheduler.finish("one", now=9)
@@ -89,49 +84,10 @@ def test_a_job_that_could_never_run_is_rejected_at_once():
         scheduler.check()
 
 
-def test_opportunistic_work_leaves_for_guaranteed():
-    scheduler = Scheduler(cells=cell_cluster(), immediate=True)
-    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
-    assert summary(scheduler.decide(0)) == [("start", "spare")]
-    actions = decided(scheduler, Job("train", "a", [Role("w", 2, 4)]), now=1)
-    assert summary(actions)[:2] == [("preempt", "spare"), ("start", "train")]
-    assert actions[0] == Preempt("spare", "train", "opportunistic")
-    assert scheduler.state("spare") == "pending"
-
-
-def test_victims_hold_their_resources_for_the_job_that_they_leave_for():
-    scheduler = Scheduler(cells=cell_cluster(), devices=machines())
-    decided(scheduler, Job("spare", "b", [Role("w", 4, 4)], guaranteed=False))
-    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
-    assert scheduler.decide(1) == [Preempt("spare", "train", "opportunistic")]
-    assert scheduler.state("train") == "reserved" and scheduler.state("spare") == "running"
-    scheduler.submit(Job("thief", "b", 1, guaranteed=False), now=2)
-    assert summary(scheduler.decide(2)) == [("wait", "thief")]
-    scheduler.check()
-    scheduler.stopped("spare", now=3)
-    assert ("start", "train") in summary(scheduler.decide(3))
-    assert scheduler.state("spare") == "pending"
-    with pytest.raises(ValueError, match="job='"):
-        scheduler.stopped("spare", now=3)
-
-
-def test_a_preemptor_that_is_cancelled_lets_its_victims_come_back():
-    scheduler = Scheduler(cells=cell_cluster())
-    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
-    scheduler.decide(0)
-    decided(scheduler, Job("train", "a", [Role("w", 2, 4)]), now=1)
-    scheduler.cancel("train", now=2)
-    scheduler.check()
-    scheduler.stopped("spare", now=3)
-    assert summary(scheduler.decide(3)) == [("start", "spare")]
-
-
 def test_a_victim_does_not_stop_for_another_job_of_the_same_name():
     scheduler = Scheduler(cells=cell_cluster())
-    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
-    scheduler.decide(0)
-    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
-    scheduler.decide(1)
+    decided(scheduler, Job("spare", "b", [Role("w", 4, 4)], guaranteed=False))
+    decided(scheduler, Job("train", "a", [Role("w", 2, 4)]), now=1)
     scheduler.cancel("train", now=2)
     scheduler.submit(Job("train", "a", 1, guaranteed=False), now=2)
     scheduler.stopped("spare", now=3)
@@ -140,53 +96,11 @@ def test_a_victim_does_not_stop_for_another_job_of_the_same_name():
     scheduler.check()
 
 
-def test_a_reserved_job_that_is_cancelled_does_not_start():
-    scheduler = Scheduler(cells=cell_cluster())
-    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
-    scheduler.decide(0)
-    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
-    scheduler.decide(1)
-    scheduler.finish("spare", now=2)
-    assert scheduler.state("train") == "reserved"
-    scheduler.cancel("train", now=2)
-    assert scheduler.decide(2) == [] and len(scheduler) == 0
-
-
-def test_a_quota_is_reclaimed_and_the_borrower_comes_back_when_there_is_room():
-    scheduler = Scheduler(quotas=quota_tree(), immediate=True)
-    assert summary(decided(scheduler, Job("borrower", "a", 16))) == [("start", "borrower")]
-    actions = decided(scheduler, Job("owner", "b", 8), now=1)
-    assert actions[0] == Preempt("borrower", "owner", "reclaim")
-    assert summary(actions)[1:] == [("start", "owner"), ("wait", "borrower")]
-    scheduler.finish("owner", now=2)
-    assert summary(scheduler.decide(2)) == [("start", "borrower")]
-
-
 def test_preemption_can_be_switched_off():
     scheduler = Scheduler(cells=cell_cluster(), immediate=True, preemption=False)
-    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
-    scheduler.decide(0)
+    decided(scheduler, Job("spare", "b", [Role("w", 4, 4)], guaranteed=False))
     scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
     assert summary(scheduler.decide(1)) == [("wait", "train")]
-
-
-def test_further_pods_join_when_they_fit():
-    scheduler = Scheduler(topology=network())
-    decided(scheduler, Job("rock", "a", [Role("w", 3, 4)]))
-    first = decided(scheduler, Job("elastic", "a", [Role("w", 3, 4, min_pods=1)]), now=1)[0]
-    assert [(pod.role, pod.index) for pod in first.pods] == [("w", 0)]
-    scheduler.finish("rock", now=2)
-    later = scheduler.decide(2)
-    assert [[(pod.role, pod.index) for pod in action.pods] for action in later] == [
-        [("w", 1)],
-        [("w", 2)],
-    ]
-    scheduler.fail("elastic", now=3, pod="w/2")
-    assert [pod.index for action in scheduler.decide(3) for pod in action.pods] == [2]
-    scheduler.check()
-    scheduler.finish("elastic", now=4)
-    assert len(scheduler) == 0
-    scheduler.check()
 
 
 def test_a_job_waits_for_those_after_which_it_may_start():
@@ -261,9 +175,7 @@ def test_alike_jobs_that_wait_are_not_tried_one_by_one():
 
 def test_a_wait_is_repeated_only_for_another_reason():
     scheduler = limited()
-    for i, gpus in enumerate((6, 2, 8)):
-        scheduler.submit(Job(f"j{i}", "a", gpus), now=0)
-    first = scheduler.decide(0)
+    first = decided(scheduler, *(Job(f"j{i}", "a", gpus) for i, gpus in enumerate((6, 2, 8))))
     assert summary(first) == [("start", "j0"), ("start", "j1"), ("wait", "j2")]
     scheduler.finish("j0", now=1)
     assert scheduler.decide(1) == []
@@ -303,9 +215,7 @@ POOL = StoragePool({"images": 100.0, "text": 40.0}, cache_gb=60.0, bandwidth_mbp
 def test_cache_and_remote_io_are_allocated_as_storage_says():
     scheduler = Scheduler(storage=POOL)
     scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
-    scheduler.submit(Job("two", "a", 1, data=Data("text", 90.0)), now=0)
-    scheduler.submit(Job("plain", "a", 1), now=0)
-    actions = scheduler.decide(0)
+    actions = decided(scheduler, Job("two", "a", 1, data=Data("text", 90.0)), Job("plain", "a", 1))
     assert summary(actions[:3]) == [("start", "one"), ("start", "two"), ("start", "plain")]
     jobs = StorageJobs(
         dataset=["images", "text"],
@@ -341,10 +251,9 @@ def test_reductions_come_before_increases_and_small_increases_are_left_out():
 def test_a_small_increase_of_cache_is_an_action_as_remote_io_relies_on_it():
     scheduler = Scheduler(storage=StoragePool({"images": 100.0, "text": 3.0}, 100.0, 50.0))
     scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
-    scheduler.submit(Job("two", "a", 1, data=Data("text", 900.0)), now=0)
     first = {
         action.dataset: action.size
-        for action in scheduler.decide(0)
+        for action in decided(scheduler, Job("two", "a", 1, data=Data("text", 900.0)))
         if isinstance(action, SetCache)
     }
     assert first == {"images": 97_000_000_000, "text": 3_000_000_000}
@@ -504,15 +413,6 @@ def test_a_waiting_job_evicts_once_that_is_enough(after):
     assert actions[3] == ("start", "j")
 
 
-def test_a_job_that_may_not_preempt_starts_when_the_others_have_ended():
-    scheduler = Scheduler(cells=cell_cluster(), preemption=False)
-    scheduler.submit(Job("weak", "b", [Role("w", 4, gpus=4)], guaranteed=False), 0.0)
-    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=4)]), 0.0)
-    assert summary(scheduler.decide(0.0)) == [("start", "weak"), ("wait", "j")]
-    scheduler.finish("weak", 1.0)
-    assert summary(scheduler.decide(1.0)) == [("start", "j")]
-
-
 @pytest.mark.parametrize("parts", [{"topology": network}, {"cells": cell_cluster}])
 def test_no_job_evicts_the_jobs_that_it_starts_after(parts):
     scheduler = Scheduler(**{name: make() for name, make in parts.items()}, immediate=True)
@@ -527,9 +427,7 @@ def test_no_job_evicts_the_jobs_that_it_starts_after(parts):
 
 def test_a_job_for_which_others_have_stopped_still_starts_after_others():
     scheduler = Scheduler(topology=network())
-    for i in range(4):
-        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=i == 0), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(f"w{i}", "a", 4, guaranteed=i == 0) for i in range(4)))
     victim = decided(scheduler, Job("j", "a", 4, after=["w0"]))[-1].job
     scheduler.set_node(scheduler.status("w0").pods[0].node, False, 1.0)
     scheduler.fail("w0", 1.0)
@@ -556,8 +454,7 @@ def test_a_start_that_others_depend_on_is_not_undone():
         scheduler.submit(Job(f"w{i}", "a", 4), 0.0)
     scheduler.submit(Job("first", "a", 2, guaranteed=False), 0.0)
     scheduler.submit(Job("second", "a", 2, guaranteed=False, after=["first"]), 0.0)
-    scheduler.submit(Job("j", "a", 2), 0.0)
-    assert summary(scheduler.decide(0.0))[3:] == [
+    assert summary(decided(scheduler, Job("j", "a", 2)))[3:] == [
         ("start", "first"),
         ("start", "second"),
         ("preempt", "first"),
@@ -576,19 +473,6 @@ def test_a_name_that_is_rejected_is_free_when_that_is_summary():
         assert summary(decided(branch, Job("j", "a", 1))) == [("start", "j")]
 
 
-def test_parts_of_a_gpu_have_several_owners_and_a_saved_state_has_them_too():
-    scheduler = Scheduler(devices=DeviceCluster({"n": NodeDevices.uniform(gpus=1)}))
-    half = DeviceNeed("gpu", 1, {"core": 50, "memory_ratio": 50})
-    role = Role("w", devices=DeviceRequest("any", needs=[half]))
-    for name in ("a", "b", "c"):
-        scheduler.submit(Job(name, "t", [role]), 0.0)
-    assert [type(action) for action in scheduler.decide(0.0)] == [Start, Start, Wait]
-    scheduler.check()
-    again = Scheduler.from_bytes(scheduler.to_bytes())
-    again.finish("a", 1.0)
-    assert [action.job for action in again.decide(1.0)] == ["c"]
-
-
 @pytest.mark.parametrize("cells", [True, False])
 def test_a_pod_without_devices_runs_beside_those_that_have_some(cells):
     scheduler = Scheduler(cells=cell_cluster() if cells else None, devices=machines())
@@ -604,9 +488,7 @@ def test_what_a_quota_does_not_limit_keeps_no_job_waiting(limit):
     quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8, "cpu": 4})]
     tree = QuotaTree(quotas, total={"gpu": 16, "cpu": 4}, limit=limit)
     scheduler = Scheduler(quotas=tree)
-    for name in ("first", "second"):
-        scheduler.submit(Job(name, "a", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(name, "a", 8) for name in ("first", "second")))
     assert [scheduler.state(name) for name in ("first", "second")] == ["running", "pending"]
     scheduler.finish("first", 1.0)
     scheduler.decide(1.0)
@@ -618,8 +500,7 @@ def test_a_job_does_not_wait_for_a_scarce_resource_that_it_does_not_request():
     scheduler = Scheduler(quotas=QuotaTree([Quota("a", max=most)], total=most))
     scheduler.submit(Job("gpus", "a", 4), 0.0)
     scheduler.submit(Job("cpus", "a", [Role("worker", 1, gpus=0, resources={"cpu": 6})]), 0.0)
-    scheduler.submit(Job("more", "a", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("more", "a", 8))
     scheduler.set_quota(Quota("a", max={"gpu": 8, "cpu": 2}), 1.0)
     scheduler.finish("gpus", 2.0)
     scheduler.decide(2.0)
@@ -650,39 +531,6 @@ def test_an_urgent_job_is_tried_again_when_others_run_in_its_quota():
         assert said(each.decide(1.0)) == [("Preempt", "low"), ("Start", "urgent")]
 
 
-@pytest.mark.parametrize("most", [8, 16])
-def test_opportunistic_jobs_are_evicted_first_whichever_part_refuses(most):
-    def started(*others, **wishes):
-        tree = QuotaTree([Quota("q", max={"gpu": most})], total={"gpu": 16})
-        scheduler = Scheduler(quotas=tree, topology=flat_network("n0", gpu=8), immediate=True)
-        decided(scheduler, *others)
-        scheduler.submit(Job("mine", "y", quota="q", **wishes), 1.0)
-        return [
-            (action.job, action.why)
-            for action in scheduler.decide(1.0)
-            if isinstance(action, Preempt)
-        ]
-
-    weak = Job("weak", "q", 8, guaranteed=False)
-    assert started(weak, roles=8) == [("weak", "opportunistic")]
-    pair = Job("weak", "q", 4, guaranteed=False, priority=3), Job("low", "q", 4)
-    assert started(*pair, roles=4, priority=5) == [("weak", "opportunistic")]
-    other = Job("low", "x", 8, quota="q")
-    assert started(other, roles=8, priority=5) == [("low", "priority")]
-
-
-def test_a_victim_of_quotas_stays_if_the_victim_of_the_network_is_enough():
-    racks = flat_network("n0", "n1", gpu=8)
-    quotas = [Quota("a", max={"gpu": 12}), Quota("b", max={"gpu": 4})]
-    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}), topology=racks)
-    for name, quota, gpus in (("there", "a", 8), ("elsewhere", "a", 4), ("other", "b", 4)):
-        scheduler.submit(Job(name, quota, gpus), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("mine", "a", 4, priority=3, where=Where(nodes=["n0"])), 10.0)
-    victims = [action.job for action in scheduler.decide(10.0) if isinstance(action, Preempt)]
-    assert victims == ["there"]
-
-
 def test_more_than_there_is_in_all_is_rejected():
     tree = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
@@ -708,9 +556,7 @@ def test_a_forecast_while_victims_stop():
     racks = NetworkTopology([], {"n0": {}, "n1": {}})
     racks.set_slots([1, 1])
     scheduler = Scheduler(topology=racks)
-    for name in ("p", "q"):
-        scheduler.submit(Job(name, "v", 1, guaranteed=False, run_time=100), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(name, "v", 1, guaranteed=False, run_time=100) for name in ("p", "q")))
     decided(scheduler, Job("train", "v", [Role("w", 2, gpus=1)], run_time=50), now=10.0)
     assert scheduler.forecast("train") == 10.0  # they are expected to stop at any time
     scheduler.stopped("p", 20.0)
@@ -720,8 +566,7 @@ def test_a_forecast_while_victims_stop():
 def test_a_forecast_where_no_job_is_evicted_for_jobs_that_start_together():
     scheduler = Scheduler(topology=flat_network("n0", gpu=3))
     scheduler.submit(Job("spare", "v", 2, guaranteed=False, run_time=1000.0), 0.0)
-    scheduler.submit(Job("brief", "v", 1, run_time=10.0), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("brief", "v", 1, run_time=10.0))
     scheduler.submit(Job("one", "v", 2, together=["two"]), 1.0)
     scheduler.submit(Job("two", "v", 1, together=["one"]), 1.0)
     assert scheduler.forecast("one") == 1000.0

@@ -707,9 +707,7 @@ def test_actions_are_read_again_by_their_numbers(tmp_path):
 
 def test_the_oldest_actions_are_forgotten():
     scheduler = make_scheduler(())
-    for number in range(10_010):
-        scheduler.submit(Job(f"j{number}", "a", 1), 0.0)
-    said = scheduler.decide(0.0)
+    said = decided(scheduler, *(Job(f"j{number}", "a", 1) for number in range(10_010)))
     assert scheduler.actions(since=10) == said[10:]
     with pytest.raises(LookupError, match="since=9"):
         scheduler.actions(since=9)

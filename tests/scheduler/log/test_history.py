@@ -231,9 +231,7 @@ def test_jobs_of_the_same_name_have_different_keys(tmp_path):
 def test_a_cancelled_job_is_cancelled_at_the_same_time(tmp_path):
     path = tmp_path / "log"
     scheduler = lab(8, log=path)
-    for name in ("a", "b"):
-        scheduler.submit(Job(name, "lab", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(name, "lab", 8) for name in ("a", "b")))
     scheduler.cancel("b", 4.0)
     scheduler.decide(4.0)
     scheduler.finish("a", 10.0)

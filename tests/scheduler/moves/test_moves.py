@@ -210,9 +210,7 @@ def test_cells_and_domains_of_one_name_have_names():
 def test_no_moves_are_planned_for_a_job_that_quotas_refuse():
     tree = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 2})], total={"gpu": 8})
     scheduler = Scheduler(quotas=tree)
-    for name in ("one", "two"):
-        scheduler.submit(Job(name, "b", 2), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(name, "b", 2) for name in ("one", "two")))
     plan = scheduler.plan_moves(Fit("two"))
     assert plan.lower_bound == inf and "of 'b' is exceeded" in plan.reason
     with pytest.raises(ValueError, match="it is running"):
@@ -231,19 +229,6 @@ def test_a_borrower_keeps_what_it_has_borrowed():
     used = scheduler.quotas.members("borrower")
     scheduler.move(plan.moves, 2.0)
     assert scheduler.quotas.members("borrower") == used
-    scheduler.check()
-
-
-def test_pods_that_joined_later_move_too():
-    scheduler = make_scheduler(("topology",))
-    pods = put(scheduler, make_job("elastic", "a", "elastic"), "n0", "n1")
-    assert len(pods) == 4
-    plan = scheduler.plan_moves(FreeNodes(["n0", "n1"]))
-    assert len(plan.moves[0].pods) == 4
-    assert {pod.node for pod in plan.moves[0].pods} == {"n2", "n3"}
-    scheduler.move(plan.moves[0], 1.0)
-    scheduler.check()
-    scheduler.finish("elastic", 2.0)
     scheduler.check()
 
 
@@ -273,18 +258,6 @@ def test_a_move_that_is_out_of_date_changes_nothing():
     put(scheduler, Job("rock", "b", 2, preemptible=False), "n2")
     with pytest.raises(ValueError, match="has to stay"):
         scheduler.move(Move("rock", (), ()), 1.0)
-
-
-def test_victims_do_not_move():
-    scheduler = make_scheduler(("cells",))
-    scheduler.submit(make_job("spare", "b", "gang", guaranteed=False), 0.0)
-    scheduler.submit(make_job("more", "b", "gang", guaranteed=False), 0.0)
-    scheduler.decide(0.0)
-    plan = scheduler.plan_moves(FreeNodes(["n0"]))
-    assert plan.lower_bound == inf
-    stops = decided(scheduler, make_job("train", "a", "four"), now=1.0)[0].job
-    node = next(n for n in NODES if stops in scheduler.plan_moves(FreeNodes([n])).reason)
-    assert "has to stay" in scheduler.plan_moves(FreeNodes([node])).reason
 
 
 def test_moves_are_in_the_log_and_replayed(tmp_path):

@@ -1,7 +1,5 @@
 """Jobs run in a given order: earlier jobs take the GPUs of later ones."""
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,6 @@ from hivecore.scheduler import (
     Sharing,
     Start,
     Wait,
-    replay,
 )
 from hivecore.verify import verify_actions
 
@@ -218,16 +215,6 @@ def test_groups_change_members():
     assert {action.job for action in actions} == {
         name for name in "abce" if where[name] != now[name]
     }
-
-
-def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):
-    scheduler = submitted({"a": 4, "b": 8, "c": 4}, log=tmp_path / "log")
-    decided(scheduler, ["b", "c", "a"], 0.0)
-    scheduler.finish("b", 1.0)
-    again = pickle.loads(pickle.dumps(scheduler))
-    assert again.decide(1.0) == scheduler.decide(1.0) != []
-    scheduler.close()
-    assert running(replay(tmp_path / "log")) == {"a", "c"}
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,22 @@
 """Promised starts of waiting jobs, which later jobs must not delay."""
 
-import copy
 import random
 from heapq import heappop, heappush
 
 import pytest
 from profiles import seeds
-from scheduler.histories import History
 from scheduler.lives import (
     COMPOSITIONS,
     decided,
     enforced,
     flat_network,
+    jobs_of,
     limited,
     make_job,
     make_scheduler,
     said,
 )
 
-from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
@@ -148,9 +146,7 @@ def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts
     assert scheduler.promised("next") == 60.0
     scheduler.finish("now", 20.0)
     scheduler.finish("short", 20.0)
-    assert [action.job for action in scheduler.decide(20.0) if isinstance(action, Start)] == [
-        "next"
-    ]
+    assert jobs_of(scheduler.decide(20.0), Start) == ["next"]
     assert scheduler.promised("next") is None
 
 
@@ -163,9 +159,7 @@ def test_a_job_on_other_nodes_starts_though_it_ends_later():
         Job("next", "a", 8, run_time=60, where=first),
         Job("beside", "a", 8, run_time=900, where=second),
     ]
-    assert "beside" in [
-        action.job for action in decided(scheduler, *jobs) if isinstance(action, Start)
-    ]
+    assert "beside" in jobs_of(decided(scheduler, *jobs), Start)
 
 
 def test_a_more_important_job_breaks_a_promise_and_gets_it():
@@ -183,17 +177,6 @@ def test_without_estimates_nothing_is_promised():
     started = decided(scheduler, *jobs)
     assert [action.job for action in started if isinstance(action, Start)] == ["now", "long"]
     assert scheduler.promised("next") is None
-
-
-@pytest.mark.parametrize("parts", ["all with cells", "quotas, topology and devices", "lending"])
-def test_in_any_history_a_saved_scheduler_decides_the_same(parts):
-    for seed in seeds(10):
-        history = History(parts, seed)
-        rng, settings = random.Random(seed), {"backfill": 1 + seed % 3}
-        history.scheduler = make_scheduler(history.parts, immediate=seed % 2 == 0, **settings)
-        history.estimate = lambda rng=rng: rng.choice([None, 1.0, 5.0])
-        history.overlooked = lambda: []  # wrong estimates wake no job
-        history.live(30)
 
 
 def moved(scheduler):
@@ -220,18 +203,6 @@ def test_jobs_are_tried_again_where_what_runs_ends_later_than_was_promised(happe
     happens(scheduler)
     assert said(scheduler.decide(50.0)) == [("Start", "beside")]
     assert scheduler.promised("next") == scheduler.forecast("next") == 150.0
-
-
-def test_promises_are_saved_and_undone():
-    scheduler = limited(8, backfill=1)
-    decided(scheduler, Job("now", "a", 6, run_time=60), Job("next", "a", 8, run_time=60))
-    again = Scheduler.from_bytes(scheduler.to_bytes())
-    assert (again.promised("next"), copy.copy(again).promised("next")) == (60.0, 60.0)
-    with pytest.raises(CorruptStateError):
-        Scheduler.from_bytes(scheduler.to_bytes()[:-1])
-    scheduler.cancel("next", 1.0)
-    decided(scheduler, Job("other", "a", 8, run_time=60), now=1.0)
-    assert scheduler.promised("other") == 60.0
 
 
 def test_queues_that_backfill_by_themselves_are_refused():

@@ -3,11 +3,11 @@
 import pickle
 
 import pytest
-from scheduler.lives import NIC, NODES, decided, make_scheduler, network, running, summary
+from scheduler.lives import NODES, decided, make_scheduler, network, running, summary
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Wait, Where
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Wait, Where
 
 PARTS = pytest.mark.parametrize(
     "parts",
@@ -86,12 +86,6 @@ def test_a_job_does_not_wait_for_victims_longer_than_it_may(parts):
         branch.cancel("weak", 63.0)
         assert summary(branch.decide(63.0)) == [("start", "train")]
         branch.check()
-
-
-def test_victims_that_stop_in_time_are_waited_for():
-    scheduler = reserved(("topology",), reservation_seconds=60.0)
-    scheduler.stopped("weak", 61.0)
-    assert summary(scheduler.decide(61.0))[0] == ("start", "train")
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 2.0**41, "1", True])
@@ -205,40 +199,6 @@ def test_a_job_that_waits_for_surplus_cells_of_victims_is_tried_at_once():
     assert summary(decided(scheduler, Job("next", "a", 4))) == [("wait", "next")]
     scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
     assert summary(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
-    scheduler.check()
-
-
-def test_the_chosen_devices_are_held():
-    scheduler = make_scheduler(("devices",))
-    weak = [Job(f"w{i}", "a", [Role("w", 1, devices=NIC)], guaranteed=False) for i in range(7)]
-    running(scheduler, *weak)
-    assert len(decided(scheduler, Job("train", "a", [Role("w", 2, devices=NIC)]), now=1.0)) == 1
-    scheduler.submit(Job("thief", "a", 1, guaranteed=False), 1.0)
-    assert summary(scheduler.decide(1.0)) == [("wait", "thief")]
-
-
-def test_idle_cells_that_are_held_are_not_lent():
-    scheduler = reserved(("cells", "lending"))
-    scheduler.submit(Job("borrower", "b", 4), 2.0)
-    assert {kind for kind, _ in summary(scheduler.decide(2.0))} <= {"wait"}
-    assert scheduler.state("borrower") == "pending"
-    scheduler.stopped("weak", 3.0)
-    assert summary(scheduler.decide(3.0))[0] == ("start", "train")
-
-
-def test_no_job_joins_a_reserved_job():
-    scheduler = make_scheduler(("topology", "sharing"))
-    stages = (4.0, 1.0, 1.0)
-    weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(3)]
-    running(scheduler, *weak)
-    assert len(decided(scheduler, Job("train", "a", TWO, stages=stages), now=1.0)) == 1
-    actions = decided(scheduler, Job("guest", "a", TWO, stages=(1.0, 4.0, 1.0)), now=1.0)
-    assert not any(isinstance(action, Start) for action in actions)
-    scheduler.check()
-    for name in scheduler:
-        if scheduler.status(name).for_job:
-            scheduler.stopped(name, 2.0)
-    assert ("start", "train") in summary(scheduler.decide(2.0))
     scheduler.check()
 
 

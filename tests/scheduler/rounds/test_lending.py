@@ -1,7 +1,7 @@
 """Jobs that wait for their tenant's cells run on idle cells meanwhile."""
 
 import pytest
-from scheduler.lives import decided, machines, network
+from scheduler.lives import decided, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -111,26 +111,6 @@ def test_an_equal_job_may_get_the_cells_meanwhile():
     ]
 
 
-@pytest.mark.parametrize("event", ["finish", "cancel"])
-def test_a_lent_job_may_end_and_leaves_nothing_behind(event):
-    scheduler = lending()
-    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
-    getattr(scheduler, event)("second", 1.0)
-    scheduler.finish("first", 1.0)
-    assert len(scheduler) == 0 and scheduler.decide(1.0) == []
-    assert scheduler.cells.groups() == ()
-    scheduler.check()
-
-
-def test_a_lent_job_may_fail_and_waits_for_both_kinds_of_cells():
-    scheduler = lending()
-    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
-    scheduler.fail("second", 1.0)
-    assert scheduler.state("second") == "pending"
-    assert said(scheduler.decide(1.0))[0][:2] == ("Start", "second")
-    assert scheduler.state("second") == "lent"
-
-
 def test_quotas_count_it_once_and_go_on_to_count_it():
     quotas = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
     scheduler = lending(quotas=quotas)
@@ -158,17 +138,6 @@ def test_a_job_may_start_after_one_that_runs_on_idle_cells():
         ("Start", "second"),
         ("Start", "third"),
     ]
-
-
-def test_with_devices_its_gpus_move_with_it():
-    chain = Chain(["gpu", "node"], [4], 4, nodes=["n0", "n1", "n2", "n3"])
-    spec = ClusterSpec({"c": chain}, {name: {"c": {"node": 2}} for name in "ab"})
-    scheduler = lending(cells=CellCluster(spec), devices=machines())
-    running(scheduler, *(Job(f"j{i}", "a", 4) for i in range(3)))
-    assert scheduler.state("j2") == "lent"
-    scheduler.finish("j0", 1.0)
-    assert said(scheduler.decide(1.0))[0][:2] == ("Promote", "j2")
-    scheduler.check()
 
 
 def test_a_job_does_not_evict_itself_where_devices_refuse_its_own_cells():
@@ -238,18 +207,6 @@ def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own
     scheduler.finish("first", 6.0)
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert said(scheduler.decide(6.0)) == said(again.decide(6.0)) == [("Start", "fresh", "n0")]
-
-
-def test_a_victim_on_reserved_idle_cells_is_saved_and_read():
-    scheduler = lending(immediate=False)
-    running(scheduler, Job("first", "a", 4), Job("lent", "a", 4))
-    assert running(scheduler, Job("own", "b", 4)) == [("Preempt", "lent")]
-    again = Scheduler.from_bytes(scheduler.to_bytes())
-    assert (again.state("lent"), again.state("own")) == ("lent", "reserved")
-    for branch in (scheduler, again):
-        branch.stopped("lent", 1.0)
-        assert said(branch.decide(1.0)) == [("Start", "own", "n1")]
-        branch.check()
 
 
 def timed(name, tenant, gpus, run_time):

@@ -36,10 +36,6 @@ def pair(gpus=(4, 4), **more):
     ]
 
 
-def test_both_start_in_one_round():
-    assert started(submit(limited(), *pair())) == ["one", "two"]
-
-
 def test_neither_starts_where_there_is_room_for_one_only():
     scheduler = limited()
     actions = submit(scheduler, Job("other", "a", 2), *pair())
@@ -113,9 +109,7 @@ def test_others_leave_for_all_of_them_or_for_none():
     for i in range(2):
         scheduler.submit(Job(f"old{i}", "b", 4), 0.0)
     assert started(scheduler.decide(0.0)) == ["old0", "old1"]
-    for job in pair((4, 4)):
-        scheduler.submit(job, 1.0)
-    actions = scheduler.decide(1.0)  # the second job exceeds their entitlement
+    actions = decided(scheduler, *pair((4, 4)), now=1.0)  # the second job exceeds their entitlement
     assert not started(actions)
     assert not [action for action in actions if isinstance(action, Preempt)]
     scheduler.cancel("two", 2.0)
@@ -147,8 +141,7 @@ def test_a_failed_try_leaves_no_trace(parts, immediate):
     for job in pair((4, 4)):
         scheduler.submit(job.replace(where=job.where), 1.0)
     scheduler.submit(Job("three", "a", 4, together=["one", "two"]), 1.0)
-    scheduler.submit(Job("last", "a", 4, together=["three"]), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("last", "a", 4, together=["three"]), now=1.0)
     scheduler.check()
     runs = [scheduler.state(name) == "running" for name in ("one", "two")]
     assert runs[0] == runs[1]

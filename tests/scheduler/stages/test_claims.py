@@ -267,18 +267,6 @@ def test_pods_of_a_gang_on_two_nodes_share_what_both_nodes_see():
     )  # not rejected: nodes are chosen one after the other, which proves nothing
 
 
-def test_pods_join_later_one_by_one():
-    scheduler = Scheduler(claims=cluster(), preemption=False)
-    decided(scheduler, job("one", 4), job("two", 4))
-    actions = decided(scheduler, job("train", 4, pods=2, role={"min_pods": 1}))
-    assert [len(action.pods) for action in actions if isinstance(action, Start)] == [1]
-    scheduler.finish("two", 1.0)
-    (start,) = decided(scheduler, now=1.0)
-    assert [(pod.index, pod.node) for pod in start.pods] == [(1, "n1")]
-    scheduler.fail("train", 2.0)
-    scheduler.check()
-
-
 def shares(name="slice"):
     return claim(request("r", 1, capacity={"memory": "3"}), name=name)
 
@@ -286,24 +274,6 @@ def shares(name="slice"):
 def sharing():
     policy = {"value": "8", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
     return [slice_of(node, [shared("d", {"memory": policy})]) for node in NODES[:1]]
-
-
-def test_a_replayed_log_has_the_same_ids_of_shares(tmp_path):
-    path = tmp_path / "log"
-    scheduler = Scheduler(claims=cluster(*sharing()), log=path, preemption=False)
-    started = decided(scheduler, Job("j", "t", [Role("w", 2, claims=[shares()])]))
-    (first,), (second,) = (
-        claim["devices"]["results"] for pod in started[0].pods for _, claim in pod.claims
-    )
-    assert first["shareID"] != second["shareID"]
-    decided(scheduler, Job("k", "t", [Role("w", claims=[shares()])]), now=1.0)
-    scheduler.finish("j", 2.0)
-    decided(scheduler, now=2.0)
-    scheduler.close()
-    again = replay(path)
-    again.check()
-    assert again.status("k").pods[0].claims == scheduler.status("k").pods[0].claims
-    assert again.claims.to_bytes() == scheduler.claims.to_bytes()
 
 
 def test_a_job_is_written_with_its_claims_as_kubernetes_writes_them():
@@ -1008,18 +978,6 @@ def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, t
                 scheduler.cancel(name, 100.0)
     assert list(scheduler) == []
     assert scheduler.claims.claims == ()
-
-
-@pytest.mark.parametrize("parts", ["claims", "network", "network and devices"])
-@pytest.mark.parametrize("gpus", [0, 1])
-def test_only_candidates_of_one_node_are_evicted(parts, gpus):
-    scheduler = Scheduler(claims=cluster(), immediate=True, **COMPOSED[parts]())
-    role = {"gpus": gpus}
-    decided(scheduler, *(job(f"w{i:02}", 1, role=role, guaranteed=False) for i in range(12)))
-    actions = decided(scheduler, job("late", 4, role=role), now=1.0)
-    victims = [action.job for action in actions if isinstance(action, Preempt)]
-    start = next(action for action in actions if isinstance(action, Start))
-    assert (len(victims), start.job) == (4, "late")
 
 
 def test_a_node_with_claims_that_devices_do_not_know_is_not_used():

@@ -385,8 +385,7 @@ def test_a_log_in_which_a_constraint_was_ignored_is_read(tmp_path):
 def test_a_log_under_another_configuration_names_jobs_that_it_cannot_constrain(tmp_path):
     scheduler = Scheduler(topology=network(), log=tmp_path / "log")
     scheduler.submit(Job("near", "t", 1, where=Where(must="rack")), 0.0)
-    scheduler.submit(Job("any", "t", 1, where=Where(prefer="rack")), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("any", "t", 1, where=Where(prefer="rack")))
     scheduler.close()
     difference = diff_log(tmp_path / "log", Scheduler(devices=machines()))
     assert [(item.job, item.after) for item in difference.jobs] == [("near", None), ("any", 0.0)]

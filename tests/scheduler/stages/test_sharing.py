@@ -33,8 +33,6 @@ from hivecore.scheduler import (
     Where,
     action_of_plain,
     plain_record,
-    recover,
-    replay,
 )
 from hivecore.topology import NetworkTopology
 
@@ -65,10 +63,9 @@ def small(**terms):
 
 def started(scheduler, job, now=0.0):
     """The start of a new job; None: it does not start."""
-    scheduler.submit(job, now)
     starts = [
         action
-        for action in scheduler.decide(now)
+        for action in decided(scheduler, job, now=now)
         if isinstance(action, Start) and action.job == job.name
     ]
     scheduler.check()
@@ -303,27 +300,6 @@ def test_a_job_waits_where_all_others_share_with_another_tenants_jobs():
     assert scheduler.state("urgent") == "pending" and scheduler.state("host") == "running"
 
 
-def test_a_victim_of_a_job_that_is_gone_leaves_when_it_has_stopped():
-    scheduler = scheduler_of("cells", "quotas")
-    for name, stages in (("spare", READS), ("late", COMPUTES)):
-        job = Job(name, "b", [Role("w", 3, 4)], guaranteed=False, stages=stages)
-        scheduler.submit(job, now=0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("train", "a", TWO), now=1.0)
-    assert [action.job for action in scheduler.decide(1.0)] == ["spare", "late"]
-    scheduler.cancel("train", now=2.0)
-    scheduler.stopped("spare", now=3.0)
-    scheduler.check()
-    assert scheduler.state("late") == "running" and "late" in scheduler.cells
-    scheduler.stopped("late", now=4.0)
-    scheduler.check()
-    assert scheduler.cells.groups() == ()
-    assert [(action.job, action.shares_with) for action in scheduler.decide(4.0)] == [
-        ("spare", ()),
-        ("late", ("spare",)),
-    ]
-
-
 def test_no_job_joins_on_an_unhealthy_node():
     for parts in (("topology",), ("cells",), ("devices",)):
         scheduler, names = full(parts)
@@ -387,27 +363,6 @@ def test_a_start_that_shares_is_read_back_from_its_plain_data():
             action_of_plain(plain | wrong)
     alone = Start("host", start.pods)
     assert set(plain_record(alone)) == {"action", "job", "pods"}
-
-
-def test_a_log_of_jobs_that_share_is_run_again(tmp_path):
-    path = tmp_path / "log.jsonl"
-    scheduler = scheduler_of("quotas", "topology", "devices", log=path)
-    for number, stages in enumerate((READS, READS, COMPUTES, TALKS, COMPUTES)):
-        decided(scheduler, Job(f"j{number}", "a", TWO, stages=stages))
-    scheduler.finish("j0", now=1.0)
-    scheduler.decide(1.0)
-    scheduler.close()
-    assert '"shares_with":["j' in path.read_text()
-    for again in (replay(path), recover(path)):
-        again.check()
-        assert again.topology.to_bytes() == scheduler.topology.to_bytes()
-        branch = scheduler.copy()
-        for each in (again, branch):
-            each.finish("j1", now=2.0)
-            each.submit(Job("more", "a", TWO, stages=READS), now=2.0)
-        said = again.decide(2.0)
-        assert said and said == branch.decide(2.0)
-        again.close()
 
 
 def test_without_sharing_nothing_of_it_is_in_the_state_or_the_log():
@@ -581,26 +536,6 @@ def test_no_job_moves_where_a_job_would_be_slowed_down_more_than_allowed():
         assert len(scheduler.decide(1.0)) == moves
 
 
-def test_a_log_with_moves_is_run_again(tmp_path):
-    path = tmp_path / "log.jsonl"
-    tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
-    scheduler = Scheduler(
-        quotas=tree, topology=network(), sharing=Sharing(3, max_group=2), log=path
-    )
-    for name, stages in (("busy", ()), ("r1", READS), ("r2", READS)):
-        assert started(scheduler, Job(name, "a", 4, stages=stages))
-    scheduler.finish("busy", now=1.0)
-    for name in ("c1", "c2"):
-        assert started(scheduler, Job(name, "a", 4, stages=COMPUTES), now=1.0)
-    scheduler.regroup(now=2.0, seconds=3600.0)
-    assert summary(scheduler.decide(2.0))[0][0] == "move"
-    scheduler.close()
-    again = replay(path)
-    again.check()
-    assert again.topology.to_bytes() == scheduler.topology.to_bytes()
-    assert again.quotas.to_bytes() == scheduler.quotas.to_bytes()
-
-
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), "long"])
 def test_groups_last_for_some_time(seconds):
     scheduler = small()
@@ -625,8 +560,7 @@ def one_slot():
 def test_jobs_that_share_with_a_needed_job_are_not_evicted(needs, immediate):
     scheduler = Scheduler(topology=one_slot(), sharing=Sharing(2), immediate=immediate)
     scheduler.submit(Job("lead", "t", 1, stages=(3.0, 1.0)), 0.0)
-    scheduler.submit(Job("service", "t", 1, stages=(1.0, 3.0)), 0.0)
-    assert len(scheduler.decide(0.0)) == 2
+    assert len(decided(scheduler, Job("service", "t", 1, stages=(1.0, 3.0)))) == 2
     scheduler.submit(Job("client", "t", 1, priority=5, **{needs: ["service"]}), 1.0)
     assert [type(action) for action in scheduler.decide(1.0)] == [Wait]
     scheduler.finish("service", 2.0)

@@ -1,7 +1,5 @@
 """Limits on how soon and how often jobs are evicted, and how waiting jobs are woken."""
 
-import copy
-
 import pytest
 from scheduler.lives import flat_network
 
@@ -16,7 +14,6 @@ from hivecore.scheduler import (
     Scheduler,
     Shrink,
     Start,
-    recover,
 )
 
 
@@ -74,18 +71,6 @@ def test_pods_above_the_least_are_not_protected_by_their_run_time():
     decide(scheduler, 0.0)
     scheduler.submit(Job("mine", "a", 1), 1.0)
     assert decide(scheduler, 1.0) == [("Shrink", "theirs"), ("Start", "mine")]
-
-
-def test_at_most_so_many_leave_in_any_hour():
-    scheduler = make_scheduler(EvictionLimit("b", per_hour=2))
-    fill(scheduler)
-    preempts = []
-    for i, now in enumerate((0.0, 100.0, 200.0, 3599.0, 3600.0, 3700.0)):
-        if i < 3:
-            scheduler.submit(Job(f"mine{i}", "a", 1, priority=1), now)
-        scheduler = copy.copy(scheduler)
-        preempts += [(now, name) for kind, name in decide(scheduler, now) if kind == "Preempt"]
-    assert [now for now, _ in preempts] == [0.0, 100.0, 3600.0]
 
 
 def test_a_job_that_needs_more_victims_than_the_budget_waits_until_it_has_room():
@@ -159,21 +144,6 @@ def test_explanations_do_not_speak_of_limits_that_protect_no_victim():
     scheduler.submit(Job("weak", "a", 2, guaranteed=False), 10.0)
     decide(scheduler, 10.0)
     assert changes(scheduler, "weak") == []
-
-
-def test_recovery_and_replay_keep_the_books(tmp_path):
-    path = tmp_path / "log"
-    scheduler = make_scheduler(EvictionLimit("b", per_hour=1, min_run_time=5), log=path)
-    fill(scheduler)
-    for i in range(2):
-        scheduler.submit(Job(f"mine{i}", "a", 1), 10.0 + i)
-        decide(scheduler, 10.0 + i)
-        scheduler.snapshot()
-    scheduler.close()
-    again = recover(path)
-    assert again.to_bytes() == scheduler.to_bytes()
-    assert decide(again, 3609.0) == []
-    assert len(decide(again, 3610.0)) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,14 @@ import random
 from itertools import combinations
 
 import pytest
-from scheduler.lives import COMPOSITIONS, GPUS, NODES, decided, make_scheduler
+from scheduler.lives import COMPOSITIONS, GPUS, NODES, decided, jobs_of, make_scheduler
 
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Fragments, Job, Preempt, Scheduler, Start
 
 
 def victims(scheduler, job, now=9.0):
-    return {
-        action.job for action in decided(scheduler, job, now=now) if isinstance(action, Preempt)
-    }
+    return set(jobs_of(decided(scheduler, job, now=now), Preempt))
 
 
 @pytest.mark.parametrize("goal", [None, Fragments(), Fragments([2, 4])])

@@ -49,30 +49,6 @@ def test_no_victims_are_searched_where_too_little_would_be_left(parts, searched)
     assert searched == [] and scheduler.state("whole") == scheduler.state("many") == "pending"
 
 
-@PARTS
-def test_victims_are_searched_where_enough_would_be_left(parts, searched):
-    scheduler = crowded(parts, firm=2)
-    actions = decided(scheduler, Job("needs", "a", [Role("w", 4, gpus=2)]), now=1.0)
-    assert searched == ["needs"]
-    assert sum(isinstance(action, Preempt) for action in actions) == 8
-    assert scheduler.state("needs") == "running"
-
-
-@PARTS
-def test_resources_that_become_free_later_count(parts, searched):
-    scheduler = crowded(parts)
-    decided(scheduler, Job("needs", "a", 2), now=1.0)
-    assert searched == []
-    [firm] = [
-        name
-        for name in ("f0", "f1", "f2", "f3")
-        if scheduler.status(name).pods[0].node == scheduler.status("w3").pods[0].node
-    ]
-    scheduler.submit(Job("filler", "b", 3, preemptible=False), 1.0)
-    scheduler.finish(firm, 2.0)
-    assert scheduler.decide(2.0)[0].job == "needs"
-
-
 def test_only_nodes_where_the_job_may_be_count(searched):
     scheduler = crowded(("topology",), firm=2)
     scheduler.submit(Job("needs", "a", [Role("w", 2, gpus=2)], where=Where(nodes=["n0"])), 1.0)
@@ -92,35 +68,6 @@ def test_shares_of_gpus_take_no_whole_ones(searched):
     scheduler.submit(Job("needs", "a", 3, where=here), 1.0)
     assert Preempt("weak", "needs", "opportunistic") in scheduler.decide(1.0)
     assert searched == ["needs"]
-
-
-def test_surplus_resources_of_victims_count_in_the_same_round(searched):
-    scheduler = make_scheduler(("topology",), immediate=True)
-    stay = [Job(f"s{i}", "b", 4, preemptible=False) for i in range(3)]
-    running(scheduler, *stay, Job("low", "a", 3), Job("weak", "b", 1, guaranteed=False))
-    scheduler.submit(Job("first", "b", 2, priority=2), 1.0)
-    scheduler.submit(Job("second", "a", 2, priority=1), 1.0)
-    actions = [(type(action).__name__, action.job) for action in scheduler.decide(1.0)]
-    assert ("Preempt", "low") in actions and ("Preempt", "weak") in actions
-    assert searched == ["second", "first"]
-    assert scheduler.state("first") == scheduler.state("second") == "running"
-
-
-def test_jobs_that_share_gpus_are_counted_once(searched):
-    """If the GPUs of jobs that share counted twice, too little would be left beside them."""
-    scheduler = make_scheduler(("devices", "sharing"), immediate=True)
-    here, stages = Where(nodes=["n0"]), [(4.0, 1.0, 1.0), (1.0, 4.0, 1.0)]
-    stay = Job("stays", "b", 1, preemptible=False, where=here)
-    running(scheduler, stay, Job("weak", "b", 1, guaranteed=False, where=here))
-    for i in range(2):
-        alike = {"preemptible": False, "stages": stages[i], "where": here}
-        running(scheduler, Job(f"g{i}", "b", 1, **alike))
-        if not i:
-            running(scheduler, Job("filler", "b", 1, preemptible=False, where=here))
-    assert len(scheduler.status("g0").shares) == 2
-    scheduler.finish("filler", 0.0)
-    decided(scheduler, Job("needs", "a", 2, where=here), now=1.0)
-    assert searched == ["needs"] and scheduler.state("needs") == "running"
 
 
 def test_amounts_of_any_size_are_counted():
@@ -183,7 +130,6 @@ def test_a_job_that_started_after_the_count_may_have_to_leave(parts, searched):
     scheduler.finish("f0", 1.0)
     scheduler.submit(Job("vast", "a", [Role("w", 3, gpus=4)], priority=1), 1.0)
     scheduler.submit(Job("weak", "b", 4, guaranteed=False), 1.0)
-    scheduler.submit(Job("late", "b", 4), 1.0)
-    actions = scheduler.decide(1.0)
+    actions = decided(scheduler, Job("late", "b", 4), now=1.0)
     assert searched == ["late"]
     assert [action.job for action in actions if isinstance(action, Start)] == ["late"]

@@ -7,7 +7,7 @@ from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where, recover
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 from hivecore.scheduler.ledger.precedence import Precedence, of_quota
 from hivecore.topology import NetworkTopology
 
@@ -33,9 +33,7 @@ def test_only_needed_jobs_are_evicted(part, immediate):
     nodes = [f"n{i}" for i in range(16)]
     parts = {"devices": machines(nodes)} if part == "devices" else {part: network(nodes)}
     scheduler = Scheduler(**parts, immediate=immediate)
-    for i in range(8 * len(nodes)):
-        scheduler.submit(Job(f"o{i}", "t", 1, guaranteed=False), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(f"o{i}", "t", 1, guaranteed=False) for i in range(8 * len(nodes))))
     actions = decided(scheduler, Job("gang", "t", [Role("w", 14, gpus=5)]), now=10.0)
     victims = said(actions, Preempt)
     assert len(victims) == 14 * 5
@@ -65,11 +63,11 @@ def test_no_unnecessary_jobs_leave_if_quotas_name_pods():
     assert len(said(scheduler.decide(1.0), Preempt)) == 1
 
 
-def full_quota(log=None):
+def full_quota():
     """Of 8 GPUs an important job uses 4 and another job 4; a third requests 6."""
     full = Quota("q", max={"gpu": 8})
     tree = QuotaTree([full, Quota("other", max={"gpu": 100})], total={"gpu": 100})
-    scheduler = Scheduler(quotas=tree, immediate=True, log=log)
+    scheduler = Scheduler(quotas=tree, immediate=True)
     decided(scheduler, Job("important", "q", 4, priority=5), Job("urgent", "q", 6, priority=5))
     decided(scheduler, Job("low", "q", 4))
     decided(scheduler, Job("elsewhere", "other", 1))
@@ -81,17 +79,6 @@ def test_a_limit_that_is_raised_lets_others_leave():
     scheduler.set_quota(full.replace(max={"gpu": 10}), 1.0)
     actions = scheduler.decide(1.0)
     assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
-
-
-def test_a_saved_scheduler_chooses_the_same_victims(tmp_path):
-    _, scheduler = full_quota(tmp_path / "log")
-    scheduler.finish("important", 1.0)
-    saved = scheduler.to_bytes()
-    actions = scheduler.decide(1.0)
-    scheduler.close()
-    assert said(actions, Preempt) == ["low"]
-    assert Scheduler.from_bytes(saved).decide(1.0) == actions
-    assert recover(tmp_path / "log", saved).to_bytes() == scheduler.to_bytes()
 
 
 def test_others_leave_when_what_else_was_missing_is_there():
@@ -123,25 +110,6 @@ def test_joining_pods_do_not_take_what_no_tenant_is_guaranteed():
     assert "cells know 0 to 1000" in rejected.reason
 
 
-def test_an_unnecessary_victim_that_quotas_propose_stays():
-    """Without both, the job is within the runtimes of its path; without the first, it borrows."""
-    quotas = [
-        Quota("p", max={"gpu": 12}, min={"gpu": 4}),
-        Quota("c", parent="p", max={"gpu": 12}, min={"gpu": 4}),
-        Quota("d", parent="p", max={"gpu": 12}),
-        Quota("b", max={"gpu": 12}, min={"gpu": 4}),
-    ]
-    tree = QuotaTree(quotas, total={"gpu": 10}, limit="max")
-    scheduler = Scheduler(quotas=tree, immediate=True)
-    for name, quota, gpus in (("one", "b", 8), ("two", "d", 2)):
-        scheduler.submit(Job(name, quota, gpus), 0.0)
-    scheduler.decide(0.0)
-    scheduler.submit(Job("comes", "c", 4), 1.0)
-    assert set(tree.schedule("comes").victims) == {"one", "two"}
-    actions = scheduler.decide(1.0)
-    assert (said(actions, Preempt), said(actions, Start)[0]) == (["one"], "comes")
-
-
 def quiet(scheduler, now):
     """Let victims stop and end; return all actions."""
     actions = scheduler.decide(now, 100)
@@ -153,24 +121,6 @@ def quiet(scheduler, now):
     assert len(actions) < 40 and scheduler.decide(now) == []
     scheduler.check()
     return actions
-
-
-ELASTIC = [Role("w", 3, gpus=2, min_pods=1)]
-
-
-@pytest.mark.parametrize("immediate", [False, True])
-def test_jobs_of_one_tenant_in_several_quotas_do_not_evict_one_another_for_ever(immediate):
-    tree = QuotaTree(
-        [Quota("a", max={"gpu": 16}, min={"gpu": 8}), Quota("b", max={"gpu": 16}, min={"gpu": 1})],
-        total={"gpu": 12},
-    )
-    scheduler = Scheduler(topology=flat_network("n0", gpu=6), quotas=tree, immediate=immediate)
-    scheduler.submit(Job("j0", "b", 5, priority=1), 0.0)
-    scheduler.submit(Job("j1", "a", ELASTIC, priority=2, guaranteed=False), 0.0)
-    scheduler.submit(Job("j2", "a", 4, quota="b", priority=2), 0.0)
-    scheduler.submit(Job("j3", "b", 5, quota="a"), 0.0)
-    quiet(scheduler, 1.0)
-    assert scheduler.state("j3") == "running"  # its quota is entitled to this
 
 
 @pytest.mark.parametrize("immediate", [False, True])
@@ -209,9 +159,7 @@ def test_a_quota_takes_nothing_back_from_one_that_took_from_it():
     quotas = [Quota(name, min={"gpu": 8}, max={"gpu": 16}) for name in "ab"]
     tree = QuotaTree(quotas, total={"gpu": 16}, limit="max")
     scheduler = Scheduler(quotas=tree, devices=machines(["n0", "n1"]), immediate=True)
-    for i in range(2):
-        scheduler.submit(Job(f"a{i}", "a", 8), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(f"a{i}", "a", 8) for i in range(2)))
     assert Preempt("a1", "b0", "reclaim") in decided(scheduler, Job("b0", "b", 8), now=1.0)
     precedence = scheduler._state.precedence
     assert set(precedence.above(of_quota("a"))) == {of_quota("b")}
@@ -245,9 +193,7 @@ def test_a_job_that_waits_for_another_evicts_a_third_job():
     chain = Chain(["gpu", "node"], [2], 2)
     spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})
     scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
-    for name in "xy":
-        scheduler.submit(Job(name, "a", 2), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, *(Job(name, "a", 2) for name in "xy"))
     first, other = (("x", "y"), ("y", "x"))[scheduler.status("x").pods[0].node > "c/0"]
     for needed, leaves in ((first, other), (other, first)):
         branch = scheduler.copy()
@@ -265,8 +211,7 @@ def test_a_job_that_must_not_evict_is_tried_again_after_an_external_event():
     for node in nodes[1:]:
         scheduler.remove_node(node, 0.0)
     scheduler.submit(Job("low", "a", 4), 1.0)
-    scheduler.submit(Job("high", "a", [Role("w", 2, gpus=2)], priority=1), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("high", "a", [Role("w", 2, gpus=2)], priority=1), now=1.0)
     two = {"c": {"node": 2}}
     scheduler.reconfigure(ClusterSpec({"c": flat}, {"a": two, "b": two}), 2.0)
     # It has lost its guarantee, and leaves; so low is not its victim in turn for now.
