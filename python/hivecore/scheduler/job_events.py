@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from hivecore._arguments import as_float, as_text, as_tuple
+from hivecore._arguments import as_float, as_instance, as_text, as_tuple
 from hivecore.scheduler.actions import Move, PlacedPod, Reject
 from hivecore.scheduler.cluster_events import ClusterEvents
 from hivecore.scheduler.job import Job
@@ -37,8 +37,7 @@ class JobEvents(ClusterEvents):
         beyond whole GPUs, and a `Job.quota` that differs from the tenant. Other fields are ignored
         if no part reads them.
         """
-        if not isinstance(job, Job):
-            raise TypeError(f"job must be a Job, not {type(job).__name__}")
+        as_instance(job, "job", Job)
         with self._lock:
             state = self._state
             moment = state.moment(now)
@@ -112,8 +111,7 @@ class JobEvents(ClusterEvents):
         >>> scheduler.state("train")
         'running'
         """
-        if not isinstance(job, Job):
-            raise TypeError(f"job must be a Job, not {type(job).__name__}")
+        as_instance(job, "job", Job)
         given = as_tuple(pods, "pods")
         for pod in given:
             if not isinstance(pod, PlacedPod):

@@ -69,8 +69,6 @@ def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
 
 def requeue(state: State, unit: Unit) -> None:
     """Put a stopped unit back at its old place."""
-    departure = unit.departure
-    assert departure is not None
     live = state.jobs[unit.owner]
     if unit is live.units[0]:
         unit.note(state.log)
@@ -80,7 +78,14 @@ def requeue(state: State, unit: Unit) -> None:
                 _keep_apart(state, unit)
         elif not unit.kind.is_alone:
             unit.kind = state.kinds.alone(unit.kind)
-    line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
+    _put_back(state, unit)
+
+
+def _put_back(state: State, unit: Unit) -> None:
+    """Put a unit back at its place, under its present kind."""
+    assert unit.departure is not None
+    departure = unit.departure._replace(job=queued_job(state, unit))
+    line_of(state, unit.kind).requeue(departure)
     state.enqueue(unit)
     state.waiting.add(unit.kind, unit.name)
 
@@ -103,11 +108,7 @@ def wait_by_itself(state: State, unit: Unit) -> None:
     """Let a unit wait at its place, but apart from its kind in this round."""
     take_off(state, unit)
     _keep_apart(state, unit)
-    departure = unit.departure
-    assert departure is not None
-    line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
-    state.enqueue(unit)
-    state.waiting.add(unit.kind, unit.name)
+    _put_back(state, unit)
 
 
 def rejoin(state: State) -> None:

@@ -61,47 +61,6 @@ class State(Trials):
     #: parts and queues have their own locks
     _lock = nullcontext()
 
-    __slots__ = (
-        "apart",
-        "are_promises_new",
-        "backfill",
-        "begun",
-        "budgets",
-        "came",
-        "charges_time",
-        "defragmentation",
-        "draining",
-        "fragments",
-        "has_queues",
-        "immediate",
-        "jobs",
-        "kinds",
-        "lending",
-        "like_units",
-        "log",
-        "losses",
-        "may_promise",
-        "now",
-        "order",
-        "outbox",
-        "patience",
-        "precedence",
-        "preemption",
-        "promised",
-        "queued",
-        "queues",
-        "regroup_for",
-        "rejected",
-        "relief",
-        "reserved",
-        "running",
-        "stages",
-        "unreported",
-        "unsaid",
-        "waiting",
-        "wake_at",
-    )
-
     def __init__(
         self,
         stages: Stages,
@@ -519,18 +478,14 @@ class State(Trials):
     def branch(self) -> "State":
         """A copy that shares nothing."""
         branch = object.__new__(State)
+        branch.__dict__.update(self.__dict__)  # what is not copied below are values
         branch.stages, branch.queues = self.stages.branch(), self.queues.copy()
-        branch.log, branch.has_queues = branch.stages.log, self.has_queues
-        branch.charges_time = self.charges_time
+        branch.log = branch.stages.log
         # empty queues are false
         branch.lending = None if self.lending is None else self.lending.copy()
-        branch.immediate, branch.preemption = self.immediate, self.preemption
-        branch.patience, branch.fragments = self.patience, self.fragments
-        branch.backfill, branch.are_promises_new = self.backfill, self.are_promises_new
-        branch.promised, branch.may_promise = self.promised.copy(), self.may_promise
+        branch.promised, branch.draining = self.promised.copy(), self.draining.copy()
         branch.kinds = self.kinds.branch(branch.log)
         branch.waiting = branch.stages.listener = self.waiting.branch(branch.stages)
-        branch.came = self.came
         branch.jobs = {name: live.copy() for name, live in self.jobs.items()}
         branch.like_units = {owner: set(names) for owner, names in self.like_units.items()}
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
@@ -538,10 +493,7 @@ class State(Trials):
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
         branch.begun, branch.unsaid = dict(self.begun), list(self.unsaid)
         branch.precedence = self.precedence.branch(branch.log)
-        branch.now, branch.regroup_for, branch.order = self.now, self.regroup_for, self.order
-        branch.draining = self.draining.copy()
-        branch.budgets, branch.wake_at = self.budgets.branch(branch.log), self.wake_at
-        branch.defragmentation = self.defragmentation
+        branch.budgets = self.budgets.branch(branch.log)
         branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}
         branch.note_states()
         return branch
