@@ -9,22 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from hivecore._arguments import as_choice
-from hivecore.traces import alibaba, helios, itp, muri, philly, philly_json, plain, swf
+from hivecore.traces import alibaba, philly_json, swf
 from hivecore.traces._part import Part, dropped_jobs, stem
 from hivecore.traces._table import LONGEST, line_of, read_text
 from hivecore.traces.errors import TraceFormatError
+from hivecore.traces.layouts import LAYOUTS
 from hivecore.traces.trace import Trace
 
 __all__ = ["FORMATS", "load"]
 
 _READERS: dict[str, Callable[[Path], Part]] = {
-    "philly": philly.read,
-    "itp": itp.read,
-    "muri": muri.read,
+    "philly": LAYOUTS["philly"].read,
+    "itp": LAYOUTS["itp"].read,
+    "muri": LAYOUTS["muri"].read,
     "swf": swf.read,
-    "csv": plain.read,
+    "csv": LAYOUTS["csv"].read,
     "philly-json": philly_json.read,
-    "helios": helios.read,
+    "helios": LAYOUTS["helios"].read,
     "alibaba-2020": alibaba.read_2020,
     "alibaba-2025": alibaba.read_2025,
     "alibaba-2026-spot": alibaba.read_2026_spot,
@@ -36,7 +37,6 @@ _NAMES = {
     "alibaba-2025": "instance_sn",
     "alibaba-2026-spot": "job_name",
 }
-_ONE_TENANT_PER_FILE = frozenset({"itp", "muri"})
 
 #: The formats of `load`.
 FORMATS: tuple[str, ...] = tuple(_READERS)
@@ -85,9 +85,9 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
 
     :param paths: a file or several; a name that ends in .gz is unpacked.
     :param format: one of `FORMATS`: "philly", "itp", "muri", "swf", "csv", "philly-json", "helios",
-        "alibaba-2020", "alibaba-2025" or "alibaba-2026-spot"; the modules of these names (`plain`
-        for "csv", `alibaba`) describe the layouts and which column is the tenant. In "itp" and
-        "muri" each file is one tenant, named like the file; in the others equal names are one.
+        "alibaba-2020", "alibaba-2025" or "alibaba-2026-spot"; `layouts` and the modules of these
+        names describe the columns, and which one is the tenant. In "itp" and "muri" each file is
+        one tenant, named like the file; in the others equal names are one.
     :raises ValueError: an unknown format, no file, or two one-tenant files of one name.
     :raises OSError: a file cannot be read.
     :raises TraceFormatError: a file that does not follow its format, with its line and field.
@@ -111,7 +111,7 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not files:
         raise ValueError("paths must name at least one file")
-    if format in _ONE_TENANT_PER_FILE:
+    if format in LAYOUTS and LAYOUTS[format].tenant is None:
         name, times = Counter(map(stem, files)).most_common(1)[0]
         if times > 1:
             raise ValueError(f"{times} files are named {name!r}, and the name is the tenant")

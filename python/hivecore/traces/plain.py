@@ -1,33 +1,13 @@
-"""hivecore's own CSV layout: `job_id,tenant,submit,duration,gpus`, times in seconds.
-
-The layout to convert other logs into: it holds just what a replay needs, and what `save_csv` writes
-is read back as the same trace, bit for bit.
-"""
+"""Writes traces in hivecore's own CSV layout; `layouts` reads it."""
 
 from pathlib import Path
 
-from hivecore.traces._part import Part
-from hivecore.traces._table import DURATION, GPUS, NAME, SECONDS, read_columns, write_columns
+from hivecore.traces._table import write_columns
 from hivecore.traces.trace import Trace
 
-__all__ = ["read", "save_csv"]
+__all__ = ["save_csv"]
 
 _HEADER = ("job_id", "tenant", "submit", "duration", "gpus")
-
-
-def read(path: Path) -> Part:
-    """Return the jobs of one file in this layout."""
-    columns = read_columns(
-        path,
-        {"job_id": NAME, "tenant": NAME, "submit": SECONDS, "duration": DURATION, "gpus": GPUS},
-    )
-    return Part.of_jobs_that_ran(
-        job_id=columns["job_id"],
-        tenant=columns["tenant"].tolist(),
-        submit=columns["submit"],
-        duration=columns["duration"],
-        gpus=columns["gpus"],
-    )
 
 
 def save_csv(trace: Trace, path: str | Path) -> None:
