@@ -184,22 +184,6 @@ def test_a_job_with_a_pod_on_a_node_that_goes_stops_as_a_whole_and_waits_at_its_
     assert summary(scheduler.decide(4.0)) == [("start", "gang")]
 
 
-def test_a_pod_that_has_joined_its_job_goes_alone():
-    scheduler = networked()
-    decided(scheduler, Job("elastic", "a", [Role("w", 3, gpus=4, min_pods=1)]))
-    first, second, _ = scheduler.status("elastic").pods
-    scheduler.remove_node(second.node, 1.0)
-    stop, start = scheduler.decide(1.0)
-    assert stop == Stop("elastic", (second,), second.node)
-    assert isinstance(start, Start) and [pod.index for pod in start.pods] == [second.index]
-    assert scheduler.state("elastic") == "running"
-    scheduler.check()
-    scheduler.remove_node(first.node, 2.0)
-    stop = scheduler.decide(2.0)[0]
-    assert stop.job == "elastic" and len(stop.pods) == 3
-    scheduler.check()
-
-
 def test_a_job_that_can_never_start_without_the_node_is_rejected():
     scheduler = networked()
     decided(scheduler, Job("runs", "a", [Role("w", 4, gpus=4)]))
@@ -392,23 +376,6 @@ def test_requests_of_joining_pods_may_let_other_jobs_start(monkeypatch):
     again = scheduler.copy()
     again.touch()
     assert not any(isinstance(action, Start) for action in again.decide(7.0))
-
-
-def test_the_request_of_a_cancelled_reserved_job_is_free():
-    scheduler = make_scheduler(("quotas", "devices"))
-    for i, name in enumerate(("a1", "b1", "a2", "b2")):
-        decided(scheduler, make_job(name, "ab"[i % 2], "four", guaranteed=False), now=i)
-    for name in ("a1", "b1"):
-        scheduler.cancel(name, 4.0)
-    scheduler.remove_node("n0", 4.0)
-    decided(scheduler, make_job("first", "a", "gang"), now=5.0)
-    decided(scheduler, make_job("second", "b", "gang"), now=6.0)
-    assert scheduler.state("first") == "reserved" and scheduler.state("second") == "pending"
-    scheduler.cancel("first", 7.0)
-    again = scheduler.copy()
-    again.touch()
-    assert summary(scheduler.decide(7.0)) == summary(again.decide(7.0))
-    assert scheduler.state("second") == "reserved"
 
 
 # --- cells

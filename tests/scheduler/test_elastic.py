@@ -123,18 +123,6 @@ def test_held_resources_become_free_pod_by_pod():
     assert scheduler.state("train") == "running"
 
 
-def test_a_job_takes_its_pods_with_it():
-    scheduler = Scheduler(topology=network(), quotas=by_quota(64).quotas)
-    start(scheduler, elastic(), elastic("other", priority=-5, where=R1))
-    assert [len(numbers(scheduler, name)) for name in ("train", "other")] == [4, 4]
-    scheduler.finish("train", now=1.0)
-    assert set(scheduler.topology.owners) == {"other", *[f"other/w/{i}" for i in (1, 2, 3)]}
-    preempt = start(scheduler, Job("large", "a", [Role("w", 4, gpus=8)], priority=9, where=R1))
-    assert said(preempt) == [("Preempt", "other")]
-    scheduler.stopped("other", now=2.0)
-    assert said(start(scheduler))[0] == ("Start", "large")
-
-
 def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
     for pods, first in ((4, "train"), (2, "late")):
         scheduler = by_quota(2)
@@ -224,12 +212,3 @@ def test_no_pod_takes_a_number_on_the_node_that_is_lost():
     assert scheduler.status("train").lost == ("w/2",)
     stops = [action for action in start(scheduler) if isinstance(action, Stop)]
     assert sorted(pod.index for stop in stops for pod in stop.pods) == [2, 3]
-
-
-def test_a_forecast_leaves_pods_in_their_order():
-    scheduler = Scheduler(topology=network(4))
-    start(scheduler, elastic(pods=1, most=4, run_time=9))
-    before = scheduler.status("train").pods
-    scheduler.submit(Job("next", "a", [Role("w", 4, gpus=8)], guaranteed=False), 1.0)
-    assert scheduler.forecast("next") == 9.0
-    assert scheduler.status("train").pods == before

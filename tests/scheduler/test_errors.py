@@ -29,16 +29,8 @@ from hivecore.topology import NetworkTopology
 METHODS = {
     CellCluster: ("schedule", "commit", "release", "recover", "rename", "set_health"),
     DeviceCluster: (
-        *(
-            "schedule",
-            "commit",
-            "allocate_many",
-            "release",
-            "release_many",
-            "recover",
-            "rename",
-            "set_health",
-        ),
+        *("schedule", "commit", "allocate_many", "release", "release_many", "recover"),
+        *("rename", "set_health"),
     ),
     NetworkTopology: ("schedule", "commit", "release", "rename", "set_health", "add_node"),
     QuotaTree: ("schedule", "commit", "submit", "release", "evict", "recover", "set_quota"),

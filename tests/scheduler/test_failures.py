@@ -144,21 +144,6 @@ def test_a_job_does_not_move_for_a_spare_and_pods_do_not_wait_for_it():
     assert [(pod.index, pod.node) for pod in again.pods] == [(2, "n2")]
 
 
-def test_pods_with_devices_keep_them_and_a_spare_has_its_own():
-    scheduler = two_racks(
-        devices=DeviceCluster({f"n{i}": NodeDevices.uniform(gpus=8) for i in range(8)})
-    )
-    start(scheduler, gang(2, spares=1))
-    scheduler.fail("train", now=1.0, pod="w/0")
-    scheduler.check()
-    devices = scheduler.devices
-    assert devices.owners("n2") == ("train/w/0",) and not devices.owners("n0")
-    scheduler.decide(now=1.0)
-    assert devices.owners("n0") == ("train/w/2",)
-    scheduler.finish("train", now=2.0)
-    assert not any(map(devices.owners, devices.nodes))
-
-
 def test_pods_on_cells_are_placed_again_in_the_cell_of_their_job():
     spec = ClusterSpec({"c": Chain(["gpu", "node", "rack"], [8, 4], 2)}, {"a": {"c": {"rack": 1}}})
     scheduler = Scheduler(cells=CellCluster(spec), immediate=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, decided, machines, make_scheduler, summary
+from scheduler.lives import COMPOSITIONS, decided, machines, make_scheduler
 from scheduler.test_elastic import ElasticHistory
 
 from hivecore.devices import DeviceRequest
@@ -142,17 +142,6 @@ def test_a_job_starts_exactly_if_its_pods_fit(free, requested, part):
     assert (type(action).__name__ == "Reject") == (not fits([4] * len(free), requested))
     if isinstance(action, Start):
         verify_start(action, job, before)
-
-
-def test_a_lost_pod_waits_for_a_node_without_the_others():
-    scheduler = make_scheduler(("topology",))
-    job = Job("j", "a", [Role("w", 4, gpus=1, per_node=1)], on_failure="pod")
-    decided(scheduler, job)
-    scheduler.remove_node("n1", 1.0)
-    assert summary(scheduler.decide(1.0)) == [("stop", "j"), ("wait", "j")]
-    scheduler.add_node("n1", 2.0, labels={"rack": "r0"}, free={"gpu": 4})
-    assert summary(scheduler.decide(2.0)) == [("start", "j")]
-    assert sorted(pod.node for pod in scheduler.status("j").pods) == ["n0", "n1", "n2", "n3"]
 
 
 def test_pods_that_run_already_have_to_keep_it():

@@ -397,22 +397,6 @@ def test_a_job_is_bounded_in_all(roles, message):
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize("after", [[], ["w0"]])
-def test_a_waiting_job_evicts_once_that_is_enough(after):
-    scheduler = Scheduler(topology=network(), immediate=True)
-    for job in (
-        Job("w0", "a", 4, preemptible=False),
-        *(Job(f"w{i}", "a", 4, guaranteed=False) for i in (1, 2, 3)),
-        Job("j", "a", [Role("w", 4, gpus=4)], after=after),
-    ):
-        scheduler.submit(job, 0.0)
-    assert summary(scheduler.decide(0.0))[-1] == ("wait", "j")
-    scheduler.finish("w0", 1.0)
-    actions = summary(scheduler.decide(1.0))
-    assert sorted(actions[:3]) == [("preempt", "w1"), ("preempt", "w2"), ("preempt", "w3")]
-    assert actions[3] == ("start", "j")
-
-
 @pytest.mark.parametrize("parts", [{"topology": network}, {"cells": cell_cluster}])
 def test_no_job_evicts_the_jobs_that_it_starts_after(parts):
     scheduler = Scheduler(**{name: make() for name, make in parts.items()}, immediate=True)
@@ -423,17 +407,6 @@ def test_no_job_evicts_the_jobs_that_it_starts_after(parts):
         *(("start", f"w{i}") for i in range(4)),
         ("wait", "j"),
     ]
-
-
-def test_a_job_for_which_others_have_stopped_still_starts_after_others():
-    scheduler = Scheduler(topology=network())
-    decided(scheduler, *(Job(f"w{i}", "a", 4, guaranteed=i == 0) for i in range(4)))
-    victim = decided(scheduler, Job("j", "a", 4, after=["w0"]))[-1].job
-    scheduler.set_node(scheduler.status("w0").pods[0].node, False, 1.0)
-    scheduler.fail("w0", 1.0)
-    scheduler.stopped(victim, 1.0)
-    actions = summary(scheduler.decide(1.0))
-    assert actions[0] == ("start", "w0") and ("start", "j") not in actions
 
 
 @pytest.mark.parametrize("immediate", [False, True])
@@ -515,20 +488,6 @@ def test_a_run_time_is_no_longer_than_time_is_counted():
     scheduler.submit(huge, 0.0)
     scheduler.check()
     assert scheduler.decide(0.0)[0].job == "huge"
-
-
-def test_an_urgent_job_is_tried_again_when_others_run_in_its_quota():
-    tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
-    scheduler = Scheduler(quotas=tree, immediate=True)
-    scheduler.submit(Job("peer", "a", 4, priority=5), 0.0)
-    scheduler.submit(Job("low", "a", 4), 0.0)
-    scheduler.submit(Job("urgent", "a", 8, priority=5), 0.0)
-    assert said(scheduler.decide(0.0)) == [("Start", "peer"), ("Start", "low")]
-    again = Scheduler.from_bytes(scheduler.to_bytes())
-    branch = scheduler.copy()
-    for each in (scheduler, again, branch):
-        each.finish("peer", 1.0)
-        assert said(each.decide(1.0)) == [("Preempt", "low"), ("Start", "urgent")]
 
 
 def test_more_than_there_is_in_all_is_rejected():

@@ -4,7 +4,6 @@ from math import inf
 
 import pytest
 from scheduler.lives import DATA, NODES, decided, make_job, make_scheduler
-from scheduler.moves.ledger import carried_out
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.errors import CorruptStateError, StaleDecisionError
@@ -60,64 +59,6 @@ def routes(plan):
     return [[(move.job, *sorted({p.node for p in move.pods})) for move in s] for s in plan.steps]
 
 
-@pytest.mark.parametrize("parts", PLACING)
-def test_a_job_on_the_node_moves_elsewhere(parts):
-    where = {"big": (4, "n0"), "small": (2, "n1"), "other": (1, "n2"), "rest": (4, "n3")}
-    scheduler, running = filled(parts, where)
-    plan = scheduler.plan_moves(FreeNodes(["n1"]))
-    assert routes(plan) == [[("small", "n2")]]
-    assert plan.cost == plan.lower_bound == 1 and plan.optimal and plan.nodes == ("n1",)
-    assert plan.moves[0].before == tuple(running["small"]) and plan.reason == ""
-    assert carried_out(scheduler, running, plan)["small"][0].node == "n2"
-
-
-@pytest.mark.parametrize("parts", PLACING)
-def test_a_job_fits_when_another_has_moved(parts):
-    where = {"one": (2, "n0"), "two": (2, "n1"), "three": (1, "n2"), "four": (2, "n3")}
-    scheduler, _ = filled(parts, where)
-    scheduler.submit(make_job("new", "b", "gang", guaranteed=False), 0.0)
-    assert not any(isinstance(action, Start) for action in scheduler.decide(0.0))
-    plan = scheduler.plan_moves(Fit("new"))
-    assert sorted(move.job for move in plan.moves) == ["one", "three"]
-    assert plan.cost == plan.lower_bound == 2 and plan.nodes == ()
-    for step in plan.steps:
-        scheduler.move(step, 1.0)
-        scheduler.check()
-    assert [action.job for action in scheduler.decide(1.0)] == ["new"]
-
-
-@pytest.mark.parametrize("parts", PLACING)
-def test_another_job_moves_to_make_room_for_the_jobs_of_a_node(parts):
-    """No other node has four idle GPUs: moving one job more is the cheapest way to have them."""
-    where = {"big": (4, "n0"), "one": (3, "n1"), "two": (1, "n2"), "three": (2, "n2")}
-    scheduler, running = filled(parts, {**where, "four": (3, "n3")})
-    plan = scheduler.plan_moves(FreeNodes(["n0"]))
-    assert plan.cost == inf and plan.lower_bound == inf and plan.optimal
-    assert plan.reason == "there is too little room, wherever jobs move"
-    scheduler.cancel("two", 0.0)
-    running.pop("two")
-    plan = scheduler.plan_moves(FreeNodes(["n0"]))
-    assert plan.cost == inf and plan.optimal  # the other two are on different nodes
-    scheduler.cancel("four", 0.0)
-    running.pop("four")
-    assert routes(scheduler.plan_moves(FreeNodes(["n0"]))) == [[("big", "n3")]]
-    put(scheduler, Job("four", "a", 2, guaranteed=False), "n3")
-    running["four"] = put_pods(scheduler, "four")
-    plan = scheduler.plan_moves(FreeNodes(["n0"]))
-    assert plan.cost == plan.lower_bound == 2
-    assert {move.job for move in plan.moves} - {"three", "four"} == {"big"}
-    carried_out(scheduler, running, plan)
-
-
-def put_pods(scheduler, name):
-    """The pods of a job in a plan that empties its node."""
-    for node in NODES:
-        for move in scheduler.plan_moves(FreeNodes([node])).moves:
-            if move.job == name:
-                return list(move.before)
-    raise AssertionError(name)
-
-
 def test_each_job_moves_as_soon_as_its_place_is_free():
     scheduler = make_scheduler(("topology",))
     put(scheduler, Job("a", "a", 2, where=Where(nodes=("n0", "n1"))), "n0")
@@ -154,20 +95,6 @@ def test_jobs_in_one_cell_of_their_tenant_move_together():
     scheduler.move(plan.steps[0], 1.0)
     scheduler.check()
     assert scheduler.plan_moves(FreeNodes([node])).cost == 0
-
-
-def test_the_cost_is_jobs_or_gpu_seconds():
-    where = {"old": (2, "n0"), "young": (1, "n1"), "baby": (1, "n1"), "c": (4, "n2")}
-    scheduler, _ = filled(("topology",), {name: where[name] for name in ("old", "c")})
-    for name in ("young", "baby"):
-        put(scheduler, Job(name, "a", 1), "n1", now=100.0)
-    put(scheduler, Job("d", "a", 3, preemptible=False), "n3", now=100.0)
-    scheduler.submit(make_job("new", "b", "four", guaranteed=False), 103.0)
-    plan = scheduler.plan_moves(Fit("new"))
-    assert [move.job for move in plan.moves] == ["old"] and plan.optimal
-    plan = scheduler.plan_moves(Fit("new"), cost="gpu_seconds")
-    assert {move.job for move in plan.moves} == {"young", "baby"}
-    assert plan.cost == plan.lower_bound == 6.0
 
 
 def test_jobs_that_must_stay_stay():

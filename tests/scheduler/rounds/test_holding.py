@@ -191,17 +191,6 @@ def test_no_job_is_evicted_because_quotas_count_a_victim_twice():
     assert set(summary(scheduler.decide(4.0))) >= {("start", "owner"), ("start", "next")}
 
 
-def test_a_job_that_waits_for_surplus_cells_of_victims_is_tried_at_once():
-    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
-    scheduler = Scheduler(cells=cells)
-    running(scheduler, Job("low", "a", TWO, priority=1))
-    assert summary(decided(scheduler, Job("next", "a", 4))) == [("wait", "next")]
-    scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
-    assert summary(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
-    scheduler.check()
-
-
 @pytest.mark.parametrize(
     "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join
 )

@@ -653,21 +653,6 @@ def test_an_error_of_the_cluster_leaves_the_state_as_it_was(call, monkeypatch):
     assert isinstance(scheduler.decide(1.0)[0], Preempt)
 
 
-def test_questions_change_nothing():
-    scheduler = Scheduler(claims=cluster())
-    decided(scheduler, *(job(f"j{i}", 3, run_time=60.0) for i in range(3)))
-    decided(scheduler, job("late", 4))
-    before = scheduler.to_bytes()
-    explanation = scheduler.explain("late")
-    assert explanation.refusals[0].stage == "claims"
-    assert explanation.changes[0].jobs in (("j0",), ("j1",), ("j2",))
-    assert scheduler.forecast("late") == 60.0
-    with scheduler.what_if() as branch:
-        branch.finish("j0", 1.0)
-        assert decided(branch, now=1.0)[0].job == "late"
-    assert scheduler.to_bytes() == before
-
-
 @pytest.mark.parametrize("parts", ["claims", "cells and devices"])
 def test_jobs_move_with_their_claims(parts):
     scheduler = Scheduler(claims=cluster(), **COMPOSED[parts]())

@@ -219,21 +219,6 @@ def test_the_next_job_holds_the_shared_gpus_when_the_first_ends(parts, how):
         assert now is None or now.to_bytes() == first.to_bytes()
 
 
-@EVERYWHERE
-def test_a_failed_job_waits_again_and_the_others_run_on(parts):
-    scheduler, names = full(parts)
-    started(scheduler, Job("late", "a", TWO, stages=COMPUTES))
-    scheduler.fail(names[0], now=1.0)
-    scheduler.check()
-    assert scheduler.state("late") == "running" and scheduler.state(names[0]) == "pending"
-    assert [(action.job, action.shares_with) for action in scheduler.decide(1.0)] == [
-        (names[0], ("late",))
-    ]
-    scheduler.fail(names[0], now=2.0)
-    scheduler.check()
-    assert scheduler.state("late") == "running"
-
-
 def test_jobs_that_share_leave_together():
     for immediate in (True, False):
         scheduler = scheduler_of("cells", "devices", immediate=immediate)
@@ -567,50 +552,3 @@ def test_jobs_that_share_with_a_needed_job_are_not_evicted(needs, immediate):
     assert [action.for_job for action in scheduler.decide(2.0) if isinstance(action, Preempt)] == [
         "client"
     ]
-
-
-def test_jobs_that_share_are_preempted_only_once():
-    scheduler = Scheduler(topology=one_slot(), sharing=Sharing(3))
-    for name, stages in (("x", (4, 1, 1)), ("y", (1, 4, 1)), ("z", (1, 1, 4))):
-        scheduler.submit(Job(name, "t", 1, stages=stages, guaranteed=False), 0.0)
-    scheduler.decide(0.0)
-    scheduler.reorder(["x"], 1.0)
-    assert {action.job for action in scheduler.decide(1.0) if isinstance(action, Preempt)} == {
-        "y",
-        "z",
-    }
-    scheduler.reorder([], 2.0)
-    scheduler.submit(Job("urgent", "t", 1), 2.0)
-    assert not [action for action in scheduler.decide(2.0) if isinstance(action, Preempt)]
-    for name in ("y", "z"):
-        scheduler.stopped(name, 3.0)
-    preempts = [action for action in scheduler.decide(3.0) if isinstance(action, Preempt)]
-    assert preempts[0] == Preempt("x", "urgent", "opportunistic")
-    scheduler.check()
-
-
-@pytest.mark.parametrize(
-    "parts", [("quotas",), ("topology",), ("devices",), ("quotas", "topology", "devices")]
-)
-def test_a_trial_leaves_the_groups_as_they_were(parts):
-    scheduler, names = full(parts)
-    late = Job("late", "a", TWO, stages=COMPUTES)
-    holder = started(scheduler, late).shares_with[0]
-    (alone,) = {*names} - {holder}
-    stages = scheduler._state.stages
-    units = {name: live.units[0] for name, live in scheduler._state.jobs.items()}
-    before = stages.plain()
-    with stages.trial():
-        stages.give_back(units[holder], end=False)
-        assert stages.members("late") == ("late",)
-        with pytest.raises(ZeroDivisionError), stages.trial():
-            stages.close_group(alone)
-            assert stages.best_group(late) is None
-            raise ZeroDivisionError
-        assert [*stages.best_group(late).jobs] == [alone]
-        stages.give_back(units[alone], end=False)
-        assert stages.best_group(late) is None
-    assert stages.plain() == before
-    assert stages.members("late") == (holder, "late")
-    assert [*stages.best_group(late).jobs] == [alone]
-    scheduler.check()

@@ -8,7 +8,7 @@ from hivecore._trial import UndoLog
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages.units import Kind, Pod
 
-__all__ = ["Kinds", "least_of", "sizes_of"]
+__all__ = ["Kinds", "least_of"]
 
 _MOST = 2**16
 
@@ -79,7 +79,7 @@ class Kinds:
 
     def part(self, job: Job, pods: Iterable[Pod]) -> Kind:
         """The kind of some pods of a job."""
-        return self._new(job, sizes_of(job, pods), is_alone=True)
+        return self._new(job, _sizes_of(job, pods), is_alone=True)
 
     def lent(self, kind: Kind) -> Kind:
         """The kind of units on idle cells, for the kind of the units that wait."""
@@ -126,7 +126,7 @@ class Kinds:
         kind = self._restored.get(number)
         if kind is None:
             key = (job.roles if role is None else role, *self._terms(job))
-            roles = sizes_of(job, lost) or (least_of(job) if role is None else [(role, 1)])
+            roles = _sizes_of(job, lost) or (least_of(job) if role is None else [(role, 1)])
             kind = self._noted(Kind(number, job, roles, is_alone, **self._nodes))
             self._restored[number] = kind
             if not is_alone:
@@ -223,7 +223,7 @@ def least_of(job: Job) -> list[tuple[Role, int]]:
     return [(role, role.min_pods + role.spares) for role in job.roles if role.min_pods]
 
 
-def sizes_of(job: Job, pods: Iterable[Pod]) -> list[tuple[Role, int]]:
+def _sizes_of(job: Job, pods: Iterable[Pod]) -> list[tuple[Role, int]]:
     """For each role, the number of given pods."""
     counts = Counter(pod.role for pod in pods)
     return [(role, counts[role.name]) for role in job.roles if role.name in counts]

@@ -36,7 +36,6 @@ __all__ = [
     "Refused",
     "Taking",
     "Unit",
-    "class_counts",
     "gpu_amount",
     "has_unit",
     "owner_of",
@@ -365,7 +364,7 @@ def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
     return of_thousandths(role.gpus * (min(max(parts), 1000) or 1000))
 
 
-def class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
+def _class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
     """What claims request of quotas: the most devices of each class, and the least of each
     capacity. The rest is known once the devices are chosen.
     """
@@ -414,7 +413,7 @@ def taking_of(name: str) -> Taking | None:
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
     amounts: dict[str, Amount] = {}
     for role, pods in roles:
-        of_claims = class_counts(role.claims).items() if role.claims else ()
+        of_claims = _class_counts(role.claims).items() if role.claims else ()
         for name, amount in (("gpu", gpu_amount(role, gpu_memory)), *role.resources, *of_claims):
             if amount:
                 amounts[name] = exact(amounts.get(name, 0) + pods * amount)
