@@ -17,6 +17,7 @@ from hivecore.interop.serve_options import (
     MAX_EVENTS,
     SCHEDULER_PORT,
     add_binding,
+    add_evicting,
     add_hived,
     add_listening,
     add_scheduler,
@@ -25,7 +26,7 @@ from hivecore.interop.serve_options import (
 __all__ = ["add_serve_command"]
 
 _OF_LOG = "fsync", "snapshot_every"
-_OF_SCHEDULER = "log", "max_step", "scheduler_name", "evict_after", *_OF_LOG
+_OF_SCHEDULER = "log", "max_step", "scheduler_name", *_OF_LOG
 _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
@@ -67,6 +68,7 @@ def add_serve_command(commands: Any) -> None:
         help="the scheduler of a cluster's YAML, or the to_bytes() of one",
     )
     add_binding(parser.add_argument_group("binding of pods").add_mutually_exclusive_group())
+    add_evicting(parser.add_argument_group("victims"))
     add_listening(parser.add_argument_group("listening"))
     add_hived(parser.add_argument_group("of HiveD"))
     add_scheduler(parser.add_argument_group("of --scheduler"))
@@ -124,7 +126,9 @@ def _check(arguments: argparse.Namespace) -> None:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --scheduler")
     if arguments.gpushare is not None:
-        _refuse(arguments, [name for name in _OF_HIVED if name != "lease"], "gpushare")
+        _refuse(
+            arguments, ["evict_after", *(name for name in _OF_HIVED if name != "lease")], "gpushare"
+        )
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
         ways = "--kubeconfig FILE, --in-cluster, --binder URL or --no-bind"
         raise ValueError(f"binding of pods: give one of {ways}; see --help")
@@ -179,6 +183,7 @@ def _hived(arguments: argparse.Namespace, listening: Any) -> int:
         lease=arguments.lease,
         foreign={None: "nvidia.com/gpu", "none": None}.get(arguments.foreign, arguments.foreign),
         advertise=not arguments.no_advertise,
+        **_evicting(arguments),
     )
     return _run(serving)
 
@@ -220,6 +225,10 @@ def _binding(arguments: argparse.Namespace) -> Any:
     return Binding(_api(arguments), binder, arguments.no_bind)
 
 
+def _evicting(arguments: argparse.Namespace) -> dict[str, float]:
+    return {} if arguments.evict_after is None else {"evict_after": arguments.evict_after}
+
+
 def _gpushare(arguments: argparse.Namespace, listening: Any) -> int:
     from hivecore.interop.gpushare.link import GpushareLink
     from hivecore.interop.gpushare.service import GpushareService
@@ -241,9 +250,13 @@ def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
         for name in _OF_LOG:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} needs --log")
-    given = {name: getattr(arguments, name) for name in ("max_step", "evict_after", *_OF_LOG)}
+    given = {name: getattr(arguments, name) for name in ("max_step", *_OF_LOG)}
     given["scheduler_names"] = arguments.scheduler_name
     limits = {name: value for name, value in given.items() if value is not None}
     binding = _binding(arguments)
     with opened(arguments.scheduler, arguments.log) as (scheduler, actions):
-        return _run(serve_scheduler(scheduler, listening, actions, binding, **limits))
+        return _run(
+            serve_scheduler(
+                scheduler, listening, actions, binding, **_evicting(arguments), **limits
+            )
+        )

@@ -14,6 +14,7 @@ __all__ = [
     "MAX_EVENTS",
     "SCHEDULER_PORT",
     "add_binding",
+    "add_evicting",
     "add_hived",
     "add_listening",
     "add_scheduler",
@@ -87,6 +88,18 @@ def add_binding(group: Any) -> None:
     )
 
 
+def add_evicting(group: Any) -> None:
+    """When victims are evicted."""
+    group.add_argument(
+        "--evict-after",
+        type=_seconds_or_never,
+        metavar="SECONDS",
+        help="evict pods that have to stop for others if they still run then: kube-scheduler "
+        "leaves victims running that are of no lower class, or that have device claims; needs "
+        "--kubeconfig or --in-cluster; never: leave them to others (default 5)",
+    )
+
+
 def add_listening(group: Any) -> None:
     """Where to listen, for which clients, and how much is read."""
     group.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1)")
@@ -155,14 +168,6 @@ def add_scheduler(group: Any) -> None:
         metavar="NAME",
         help="a profile of kube-scheduler that asks this service, may be said several times: pods "
         "with another spec.schedulerName only use up devices (default default-scheduler)",
-    )
-    group.add_argument(
-        "--evict-after",
-        type=_seconds_or_never,
-        metavar="SECONDS",
-        help="evict the pods of a job that has to stop for another one if they still run then: "
-        "kube-scheduler leaves victims with device claims, or of its preemptor's priority class, "
-        "running; needs --kubeconfig or --in-cluster; never: do not evict (default 5)",
     )
     group.add_argument(
         "--max-step",

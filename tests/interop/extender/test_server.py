@@ -379,7 +379,7 @@ def test_what_may_not_be_written_keeps_no_pod_waiting_and_is_said_once(tmp_path)
         until(lambda: sum(path.endswith("/events") for _, path in api.requests) == 2)
         api.delete_pod("first")
         until(lambda: {"g0", "g1"} <= set(bound(api)))
-        assert server.said().count("events: what becomes of gangs is not written") == 1
+        assert server.said().count("events: why gangs wait is not written") == 1
 
 
 # --- device claims

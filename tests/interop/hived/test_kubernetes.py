@@ -80,8 +80,11 @@ def cluster(folder, *options, nodes=4, owned=None, page=500):
             yield api, extender.listening()
 
 
-def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, **more):
-    """A pod as a user would write it."""
+def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, priority=None, **more):
+    """A pod as a user would write it.
+
+    :param priority: of its class; `None`: HiveD's.
+    """
     spec = {"virtualCluster": vc, "leafCellNumber": number, "priority": hived}
     if group:
         members = [{"podNumber": size, "leafCellNumber": number}]
@@ -89,7 +92,9 @@ def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, **more):
     resources = {"requests": {LEAF_CELL: str(number)}}
     containers = [{"name": "c", "resources": resources}]
     annotations = {SPEC: json.dumps(spec)}
-    return api.add_pod(name, annotations, spec={"containers": containers}, priority=hived, **more)
+    priority = hived if priority is None else priority
+    spec = {"containers": containers}
+    return api.add_pod(name, annotations, spec=spec, priority=priority, **more)
 
 
 def gpus_of_bound_pods(api):
@@ -290,6 +295,52 @@ def test_a_gang_preempts_over_four_nodes_in_the_time_of_one(tmp_path):
         assert set(bound(api).values()) == {"n0", "n1", "n2", "n3"}
         assert not any("forced" in str(line) for line in extender.logged())
         assert_no_gpu_is_given_twice(api)
+
+
+def test_victims_of_no_lower_class_are_evicted_with_their_groups(tmp_path):
+    options = "--evict-after", "0.5"
+    with (
+        cluster(tmp_path, *options) as (api, extender),
+        FakeKubeScheduler(api, lambda: extender.url) as scheduler,
+    ):
+        for i in range(4):
+            add_pod(api, f"low{i}", group=f"low{i // 2}", size=2, hived=-1, priority=9)
+        until(lambda: len(bound(api)) == 4)
+        api.protected = {"low0", "low2"}
+        add_pod(api, "g", hived=5, priority=9)
+        until(lambda: len(api.evicted) == 1)
+        assert len(bound(api)) == 3
+        api.protected = set()
+        until(lambda: "g" in bound(api))
+        assert sorted(api.evicted) in (["low0", "low1"], ["low2", "low3"])
+        assert scheduler.preempted == []
+        events = [event for event in api.all("events") if event["reason"] == "Evicted"]
+        assert {event["message"] for event in events} == {"it has to stop for the group 'x/g'"}
+        assert_no_gpu_is_given_twice(api)
+
+
+def test_only_the_leader_evicts_and_the_next_one_goes_on(tmp_path):
+    (tmp_path / "second").mkdir()
+    lease = "--lease", "hivecore/hivecore"
+    with cluster(tmp_path, *lease, "--evict-after", "never", nodes=1, owned={"A": 1}) as (
+        api,
+        first,
+    ):
+        with Extender(
+            api, tmp_path / "second", *lease, "--evict-after", "0.2", nodes=1, owned={"A": 1}
+        ) as second:
+            second.listening()
+            pod = add_pod(api, "low", hived=-1)
+            assert first.bind(pod, first.filter(pod, ["n0"])["NodeNames"][0]) == ""
+            pod = add_pod(api, "high")
+            assert first.filter(pod, ["n0"])["NodeNames"] is None
+            time.sleep(2.0)
+            assert api.evicted == []
+            first.end(signal.SIGTERM)
+            until(lambda: second.get("/readyz").status_code == 200)
+            assert second.filter(pod, ["n0"])["NodeNames"] is None
+            until(lambda: api.evicted == ["low"])
+        first.start()
 
 
 def test_nodes_advertise_their_leaf_cells(tmp_path):

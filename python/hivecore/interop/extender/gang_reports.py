@@ -5,13 +5,14 @@ reason, on its first pod. A failure to write is logged once, and nothing waits f
 """
 
 import time
-from datetime import UTC, datetime
+from collections.abc import Awaitable
 from typing import Any, NamedTuple
 
 from hivecore.interop.extender.gang_objects import GANG_KINDS
 from hivecore.interop.extender.gangs import Gang
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.client.api_server import MERGE, STRATEGIC, ApiError, ApiServer
+from hivecore.interop.kubernetes.client.pod_events import now, write_event
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.logs import LOG
 
@@ -19,8 +20,6 @@ __all__ = ["GangReports"]
 
 _LEAST = 5.0  # seconds between two reports of a gang
 _MOST = 20  # gangs in one turn
-_LONGEST = 1000  # characters of an event's message
-_LONGEST_NAME = 230  # characters of a pod's name in that of an event
 _FINAL = (403, 404, 409, 422)  # not retried
 _REASONS = {"wait": "GangWaits", "preempt": "GangWaitsForVictims", "error": "GangRefused"}
 
@@ -55,8 +54,9 @@ class GangReports:
         for report in await self._service.look(self._due):
             is_done = True
             if report.reason:
-                why, is_warning = _REASONS[report.outcome], report.outcome == "error"
-                is_done = await self.write_event(report.pod, why, is_warning, report.reason)
+                is_warning = report.outcome == "error"
+                event = report.pod, _REASONS[report.outcome], report.reason, is_warning
+                is_done = await self._tried("events", write_event(self._api, *event))
             for kind, name in report.objects:
                 is_done &= await self._write_status(kind, name, report)
             if is_done:
@@ -66,15 +66,15 @@ class GangReports:
                 self._jobs.answered[report.gang.name] = None
 
     def _due(self) -> list[_Report]:
-        now = time.monotonic()
-        self._written = {job: at for job, at in self._written.items() if at > now - _LEAST}
+        moment = time.monotonic()
+        self._written = {job: at for job, at in self._written.items() if at > moment - _LEAST}
         reports: list[_Report] = []
         for job in [job for job in self._jobs.answered if job not in self._written]:
             del self._jobs.answered[job]
             gang = self._jobs.gang(job)
             report = None if gang is None or not gang.members else self._report_of(gang)
             if report is not None and (report.reason or report.objects):
-                self._written[job] = now
+                self._written[job] = moment
                 reports.append(report)
             if len(reports) == _MOST:
                 break
@@ -91,25 +91,6 @@ class GangReports:
             gang, gang.first.pod, outcome, "" if is_known else reason, condition, objects
         )
 
-    async def write_event(self, pod: PodId, reason: str, is_warning: bool, message: str) -> bool:
-        """Write an event of a pod; return ``False`` if a later attempt may succeed."""
-        at = _now()
-        name = f"{pod.name[:_LONGEST_NAME]}.{time.time_ns():x}"
-        about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace}
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "involvedObject": {**about, "uid": pod.uid},
-            "reason": reason,
-            "message": message[:_LONGEST],
-            "type": "Warning" if is_warning else "Normal",
-            "source": {"component": "hivecore"},
-            **{"firstTimestamp": at, "lastTimestamp": at, "count": 1},
-        }
-        path = f"/api/v1/namespaces/{pod.namespace}/events"
-        return await self._send("POST", path, event, "events")
-
     async def _write_status(self, kind: str, name: str, report: _Report) -> bool:
         """Write into a gang's object whether the gang is scheduled."""
         given, (is_scheduled, reason) = GANG_KINDS[kind], report.condition
@@ -117,8 +98,7 @@ class GangReports:
         path = f"{given.path(namespace)}/{local}"
         if not given.is_of_kubernetes:
             phase = {"phase": "Scheduled" if is_scheduled else "Pending"}
-            # Koordinator's objects have no status subresource.
-            return await self._send("PATCH", f"{path}/status", {"status": phase}, kind, MERGE, path)
+            return await self._tried(kind, self._patch_phase(path, {"status": phase}))
         if not given.condition:
             return True  # a Workload has no status
         condition: dict[str, Any] = {
@@ -129,34 +109,27 @@ class GangReports:
         }
         before = report.gang.condition
         if before is None or before[0] != is_scheduled:
-            condition["lastTransitionTime"] = _now()
+            condition["lastTransitionTime"] = now()
         status = {"status": {"conditions": [condition]}}
-        return await self._send("PATCH", f"{path}/status", status, kind, STRATEGIC)
+        patch = self._api.request("PATCH", f"{path}/status", status, content_type=STRATEGIC)
+        return await self._tried(kind, patch)
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any],
-        what: str,
-        content_type: str = "application/json",
-        instead: str = "",
-    ) -> bool:
-        """Write; return ``False`` if a later attempt may succeed.
-
-        :param instead: the path to use if the first does not exist.
-        """
+    async def _patch_phase(self, path: str, status: dict[str, Any]) -> None:
         try:
-            await self._api.request(method, path, body, content_type=content_type)
+            await self._api.request("PATCH", f"{path}/status", status, content_type=MERGE)
         except ApiError as error:
-            if error.status == 404 and instead:
-                return await self._send(method, instead, body, what, content_type)
+            if error.status != 404:
+                raise
+            # Koordinator's objects have no status subresource.
+            await self._api.request("PATCH", path, status, content_type=MERGE)
+
+    async def _tried(self, what: str, work: Awaitable[object]) -> bool:
+        """Write; return ``False`` if a later attempt may succeed."""
+        try:
+            await work
+        except ApiError as error:
             if (what, error.status) not in self._complained:
                 self._complained.add((what, error.status))
-                LOG.warning("%s: what becomes of gangs is not written (said once): %s", what, error)
+                LOG.warning("%s: why gangs wait is not written (said once): %s", what, error)
             return error.status in _FINAL
         return True
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

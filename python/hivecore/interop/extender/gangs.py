@@ -37,8 +37,6 @@ class Member:
     """Its place according to its annotations."""
     is_beside: bool = False
     """Whether it runs but cannot be counted."""
-    is_leaving: bool = False
-    """Whether it is being deleted, at the end of its grace period."""
 
     @property
     def pod(self) -> PodId:

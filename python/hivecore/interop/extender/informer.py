@@ -66,7 +66,6 @@ class JobInformer(ClusterInformer):
             self._jobs.lose(identity)
             return
         member = self._jobs.add(identity, known.name, request)
-        member.is_leaving = bool(mapping_in(pod, "metadata").get("deletionTimestamp"))
         node = node_of(Field(pod))
         if not node:
             return

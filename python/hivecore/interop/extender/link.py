@@ -2,16 +2,12 @@
 
 When a job starts or has victims, it touches those pods of the job that it refused before, so that
 kube-scheduler retries them. kube-scheduler asks about the others by itself.
-
-kube-scheduler evicts victims only for a resource that it counts itself, and only those of a lower
-priority class; the others are evicted here, a while after their job had to stop.
 """
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from functools import partial
-from math import inf
 from typing import Any
 
 from hivecore.interop.extender.claims import KINDS
@@ -20,25 +16,20 @@ from hivecore.interop.extender.gang_reports import GangReports
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
+from hivecore.interop.kubernetes.client.evictor import EVICT_AFTER
 from hivecore.interop.kubernetes.client.link import ClusterLink
-from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.serving.logs import LOG
 
-__all__ = ["EVICT_AFTER", "PodLink"]
-
-EVICT_AFTER = 5.0
-"""Seconds from when a job has to stop until its pods are evicted."""
+__all__ = ["PodLink"]
 
 _AFTER_CHANGES = 0.005  # seconds: changes come in bursts
-_LEAST = 1.0  # seconds between two touches of a pod, or two attempts to evict it
-_LONGEST = 60.0
-_AT_ONCE = 16
+_LEAST = 1.0  # seconds between two touches of a pod
 
 
 class PodLink(ClusterLink):
     """Follows nodes, pods and definitions of gangs for a service, touches pods and evicts victims.
 
-    :param evict_after: seconds from when a job has to stop until its pods are evicted; inf: never.
+    :param evict_after: see `ClusterLink`.
     """
 
     _service: PodService
@@ -50,11 +41,9 @@ class PodLink(ClusterLink):
         groups = {name: kind.path() for name, kind in GANG_KINDS.items()}
         paths = {"Node": "/api/v1/nodes", **groups, **kinds, "Pod": "/api/v1/pods"}
         rules = (kind for kind in kinds if "." in kind)
-        super().__init__(service, api, paths, (*groups, *rules))
+        super().__init__(service, api, paths, (*groups, *rules), evict_after=evict_after)
         service.touches = True
         self._touched: dict[str, float] = {}
-        self._evict_after = evict_after
-        self._evictions: dict[str, tuple[float, float]] = {}  # victim -> when, and the pause after
         self._reports = GangReports(api, service)
 
     async def _touch(self) -> None:
@@ -73,7 +62,7 @@ class PodLink(ClusterLink):
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
         more = () if self._service.extender.jobs.claims is None else (self._clear(),)
-        return (*more, self._report(), self._evict())
+        return (*more, self._report())
 
     async def _report(self) -> None:
         while True:
@@ -85,40 +74,8 @@ class PodLink(ClusterLink):
             await asyncio.sleep(_LEAST)
             await self.clear_claims()
 
-    async def _evict(self) -> None:
-        while True:
-            await asyncio.sleep(_LEAST)
-            while await self.evict_victims(time.monotonic()):
-                pass
-
-    async def evict_victims(self, now: float) -> bool:
-        """Evict some of the victims that are due; return whether there were any.
-
-        :param now: seconds of a clock that does not go back.
-        """
-        leaving = await self._service.look(self._service.extender.jobs.leaving)
-        first = now + self._evict_after, _LEAST
-        self._evictions = {pod: self._evictions.get(pod, first) for pod in leaving}
-        due = [pod for pod, (at, _) in self._evictions.items() if at <= now][:_AT_ONCE]
-        await asyncio.gather(*(self._evict_one(*leaving[pod], now) for pod in due))
-        return bool(due)
-
-    async def _evict_one(self, victim: Member, job: str, now: float) -> None:
-        pod, (_, pause) = victim.pod, self._evictions[victim.identity]
-        self._evictions[victim.identity] = now + pause, min(2 * pause, _LONGEST)
-        try:
-            await self._api.evict(pod)
-        except ApiError as error:
-            if error.status == 404:
-                self._evictions[victim.identity] = inf, pause
-            elif pause == _LEAST:
-                LOG.warning("pod %s is not evicted yet, for %s: %s", pod.full, job, error)
-            return
-        self._evictions[victim.identity] = inf, pause
-        self._service.metrics.happened("evicted_pod")
-        message = f"its job {show(victim.job)} has to stop for {show(job)}"
-        LOG.info("pod %s is evicted: %s", pod.full, message)
-        await self._reports.write_event(pod, "Evicted", False, message)
+    async def _victims(self) -> Mapping[str, str]:
+        return await self._service.look(self._service.extender.jobs.leaving)
 
     async def clear_claims(self) -> None:
         """Remove the devices from claims whose pods all wait for other devices."""

@@ -513,7 +513,7 @@ class PodJobs(RunningPods):
                 return Standing("wait", "all places of its job are taken, or not there yet")
         return Standing("bind", place=places[member.slot])
 
-    def leaving(self) -> dict[str, tuple[Member, str]]:
+    def leaving(self) -> dict[str, str]:
         """Return the pods to evict, as `Victims.leaving`; none before all pods are known."""
         return self.victims.leaving() if self.is_listed else {}
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.extender.claim_writer import ClaimWriter
-from hivecore.interop.extender.link import EVICT_AFTER, PodLink
+from hivecore.interop.extender.link import PodLink
 from hivecore.interop.extender.service import PodService
+from hivecore.interop.kubernetes.client.evictor import EVICT_AFTER
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.process import Binding, serve
 from hivecore.interop.kubernetes.serving.server import Listening

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import PREFIX
+from hivecore.interop.kubernetes.messages import show
 from hivecore.scheduler import Action, Preempt, Scheduler, Start
 
 __all__ = ["Victims"]
@@ -44,8 +45,8 @@ class Victims:
             pods.setdefault(pod.node, []).append(pod.identity)
         return {node: sorted(pods[node]) for node in sorted(pods)}
 
-    def leaving(self) -> dict[str, tuple[Member, str]]:
-        """Return the pods to evict, by identity, each with the job for which its own has to stop.
+    def leaving(self) -> dict[str, str]:
+        """Return the pods to evict, by identity, each with the reason.
 
         A victim whose preemptor is gone stays, unless another job can start or preempt without it.
         """
@@ -54,8 +55,10 @@ class Victims:
             self._heirs = self._find_heirs([job for job, winner in stopping.items() if not winner])
         stopping |= self._heirs
         jobs = [job for job, winner in stopping.items() if winner]
-        pods = (pod for pod in self._running(jobs) if not pod.is_leaving)
-        return {pod.identity: (pod, stopping[pod.job]) for pod in pods}
+        return {
+            pod.identity: f"its job {show(pod.job)} has to stop for {show(stopping[pod.job])}"
+            for pod in self._running(jobs)
+        }
 
     def _running(self, jobs: Iterable[str]) -> Iterable[Member]:
         gangs = (self._gangs[job] for job in jobs if job in self._gangs)

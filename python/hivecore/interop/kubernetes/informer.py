@@ -13,7 +13,7 @@ from typing import Any
 
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import identify, owner_name
+from hivecore.interop.kubernetes.pods import PodId, identify, owner_name
 
 __all__ = ["ClusterInformer", "KnownPod", "mapping_in", "version_of"]
 
@@ -31,6 +31,15 @@ class KnownPod:
     """Of the object; 0: unknown."""
     recovered: int | None = None
     """The hash of the record that the scheduler has taken up."""
+    is_asked: bool = False
+    """Whether kube-scheduler has asked about it."""
+    is_leaving: bool = False
+    """Whether it is being deleted, at the end of its grace period."""
+
+    def pod_id(self, identity: str) -> PodId:
+        """Its names."""
+        namespace, _, name = self.name.partition("/")
+        return PodId(name, namespace, "" if identity == self.name else identity)
 
 
 @dataclass(slots=True)
@@ -242,6 +251,8 @@ class ClusterInformer(ABC):
             known.version = version or known.version
         elif self.is_ours(pod):
             known = self.pods[identity] = KnownPod(name, version)
+        if known is not None:
+            known.is_leaving = bool(meta.get("deletionTimestamp"))
         self._see_pod(identity, pod, known)
 
 

@@ -12,6 +12,8 @@ no victims then.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -37,7 +39,7 @@ from hivecore.interop.kubernetes.calls import (
 )
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import PodId, binding_of
+from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
 from hivecore.interop.kubernetes.serving.replies import Reply
@@ -49,6 +51,7 @@ _GROUPS = "/v1/inspect/affinitygroups"
 _STATUS = "/v1/inspect/clusterstatus"
 _MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
+_MOST_UNASKED = 1000  # pods that are decided on although kube-scheduler does not ask
 
 
 class Extender(HttpExtender):
@@ -150,7 +153,7 @@ class Extender(HttpExtender):
                 self.informer.see_node(node)  # as kube-scheduler knows it; the watch may be behind
             if self.informer.is_missing(asking.pod.identity):
                 return _missing(asking.pod, FilterReply)
-            self.informer.note(asking.pod.identity, asking.pod.full)
+            self.informer.note_question(asking.pod)
             decision = self._decide(asking, suggested)
             if decision.hopeless:
                 self.waiting.forget(asking.pod.identity)
@@ -246,6 +249,28 @@ class Extender(HttpExtender):
             group = PodRequest.read(asking.spec, asking.pod.full).gang
             node = self._evictions.node(group, asking.pod.identity, victims)
         return Reply(200, PreemptReply.of(node, victims), decision.outcome, asking.pod)
+
+    def victims(self) -> dict[str, str]:
+        """The running pods that have to go for pods that wait, by identity, each with the reason.
+
+        Their cells are reserved, as by the preempt verb. kube-scheduler does not use that where no
+        pod is of a lower class, and asks nothing at all about a pod that fits no node.
+        """
+        reasons: dict[str, str] = {}
+        with self._lock:
+            for pod, text in islice(self.informer.unasked.values(), _MOST_UNASKED):
+                with suppress(RequestError):
+                    spec = read_spec(text)
+                    if self.scheduler.schedule(pod, spec).outcome == "preempt":
+                        reasons |= self._reserve(pod, spec)
+            for waiting in self.waiting.preempting():
+                reasons |= self._reserve(waiting.pod, waiting.spec)
+        return reasons
+
+    def _reserve(self, pod: PodId, spec: Mapping[str, Any]) -> dict[str, str]:
+        decision = self.scheduler.schedule(pod, spec, "Preempting")
+        group = PodRequest.read(spec, pod.full).gang
+        return dict.fromkeys(decision.victims, f"it has to stop for the group {show(group)}")
 
     # --- inspection
 

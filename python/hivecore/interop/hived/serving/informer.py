@@ -16,7 +16,7 @@ from hivecore.interop.kubernetes.informer import (
     mapping_in,
     version_of,
 )
-from hivecore.interop.kubernetes.pods import requested
+from hivecore.interop.kubernetes.pods import PodId, requested
 
 __all__ = ["Informer"]
 
@@ -41,6 +41,8 @@ class Informer(ClusterInformer):
         self._scheduler = scheduler
         self._settled = tuple(settled)
         self._foreign = foreign
+        self.unasked: dict[str, tuple[PodId, str]] = {}
+        """The pods that are not bound and were never asked about, with their annotation."""
         self._strangers: dict[str, tuple[str, int]] = {}
         self._crowds: dict[str, int] = {}
 
@@ -50,11 +52,12 @@ class Informer(ClusterInformer):
 
     def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:
         node = mapping_in(pod, "spec").get("nodeName")
-        if not isinstance(node, str) or not node:
-            return
-        for tell in self._settled:
-            tell(identity)
         spec, info = (_annotations(pod).get(name) for name in (SPEC, BIND_INFO))
+        if not isinstance(node, str) or not node:
+            if known is not None and isinstance(spec, str) and not known.is_asked:
+                self.unasked[identity] = PodId.read(pod), spec
+            return
+        self._settle(identity)
         if known is None or not isinstance(spec, str) or not isinstance(info, str):
             self._visit(identity, node, pod)
         elif known.recovered != hash(info):
@@ -63,9 +66,19 @@ class Informer(ClusterInformer):
 
     def _lose_pod(self, identity: str) -> None:
         self._leave(identity)
+        self._settle(identity)
+        self._scheduler.delete(identity)
+
+    def note_question(self, pod: PodId) -> None:
+        """Kube-scheduler has asked about a pod."""
+        self.note(pod.identity, pod.full)
+        self.pods[pod.identity].is_asked = True
+        self.unasked.pop(pod.identity, None)
+
+    def _settle(self, identity: str) -> None:
+        self.unasked.pop(identity, None)
         for tell in self._settled:
             tell(identity)
-        self._scheduler.delete(identity)
 
     def _other_pods(self) -> Mapping[str, int]:
         strangers = {pod: version for pod, (_, version) in self._strangers.items()}

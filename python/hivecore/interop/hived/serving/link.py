@@ -15,6 +15,7 @@ from typing import Any
 
 from hivecore.interop.hived.serving.service import HivedService
 from hivecore.interop.kubernetes.client.api_server import MERGE, ApiError, ApiServer
+from hivecore.interop.kubernetes.client.evictor import EVICT_AFTER
 from hivecore.interop.kubernetes.client.link import ClusterLink
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -33,16 +34,27 @@ class HivedLink(ClusterLink):
     """Follows pods and nodes of a cluster for a service, and acts on them.
 
     :param advertise: whether nodes are to advertise their leaf cells.
+    :param evict_after: see `ClusterLink`.
     """
 
     _service: HivedService
 
-    def __init__(self, service: HivedService, api: ApiServer, advertise: bool = True) -> None:
-        super().__init__(service, api, {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"})
+    def __init__(
+        self,
+        service: HivedService,
+        api: ApiServer,
+        advertise: bool = True,
+        evict_after: float = EVICT_AFTER,
+    ) -> None:
+        paths = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
+        super().__init__(service, api, paths, evict_after=evict_after)
         service.extender.touches = True
         self._advertise = advertise
         self._cells = self._configured()
         self._patches: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+
+    async def _victims(self) -> Mapping[str, str]:
+        return self._service.extender.victims()
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [self._patch_nodes() for _ in range(_PATCHES)]

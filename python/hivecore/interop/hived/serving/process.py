@@ -9,6 +9,7 @@ from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.extender import Extender
 from hivecore.interop.hived.serving.link import HivedLink
 from hivecore.interop.hived.serving.service import HivedService
+from hivecore.interop.kubernetes.client.evictor import EVICT_AFTER
 from hivecore.interop.kubernetes.problems import ConfigError
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.process import Binding, lease_of, serve
@@ -28,6 +29,7 @@ async def serve_hived(
     lease: tuple[str, str] | None = None,
     foreign: str | None = None,
     advertise: bool = True,
+    evict_after: float = EVICT_AFTER,
 ) -> None:
     """Serve until it is cancelled.
 
@@ -35,12 +37,13 @@ async def serve_hived(
     :param lease: namespace and name of the lease of the leader; ``None``: there is one process.
     :param foreign: see `Extender`.
     :param advertise: see `HivedLink`.
+    :param evict_after: see `HivedLink`.
     :raises OSError: the address cannot be listened on.
     :raises LeaseLost: another process leads.
     """
     async with binding.connected() as (api, binds):
         service = HivedService(Extender(scheduler, foreign=foreign), **binds)
-        link = None if api is None else HivedLink(service, api, advertise)
+        link = None if api is None else HivedLink(service, api, advertise, evict_after)
         moved = (lambda: None) if link is None else link.advertise_again
         beside = [_follow(path, service, moved)]
         await serve(service, listening, link, lease_of(api, lease), beside)

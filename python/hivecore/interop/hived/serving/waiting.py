@@ -35,6 +35,8 @@ class WaitingPod:
     request: PodRequest
     outcome: Outcome
     """What it was answered last."""
+    outlook: Outcome = "wait"
+    """What it would have got since."""
     touched: float = -inf
     """When it was touched last."""
     due: float = inf
@@ -69,6 +71,7 @@ class WaitingPods:
             self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
         else:
             known.outcome, known.due, known.pause, known.ignored = outcome, inf, _SHORTEST, 0
+            known.outlook = "wait"
 
     def try_again(self, pod: PodId, spec: Mapping[str, Any], now: float) -> None:
         """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
@@ -78,6 +81,10 @@ class WaitingPods:
     def forget(self, identity: str) -> None:
         """The pod is gone."""
         self._pods.pop(identity, None)
+
+    def preempting(self) -> list[WaitingPod]:
+        """The pods that wait for victims to go, or would if they were asked about."""
+        return [pod for pod in self._pods.values() if "preempt" in (pod.outcome, pod.outlook)]
 
     def look_again(self, now: float) -> None:
         """Something may have become free: every pod is due, a second after its last touch."""
@@ -120,7 +127,7 @@ class WaitingPods:
                 if outcome != "bind" and not live:
                     refused[shape] = outcome
             if _WORTH[outcome] > _WORTH[pod.outcome]:
-                pod.touched = now
+                pod.touched, pod.outlook = now, outcome
                 pod.ignored += 1
                 yield pod
 

@@ -11,9 +11,11 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from math import inf
 from typing import Any
 
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
+from hivecore.interop.kubernetes.client.evictor import Evictor
 from hivecore.interop.kubernetes.client.reflector import Reflector
 from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.pods import PodId
@@ -25,6 +27,7 @@ __all__ = ["RETRY", "ClusterLink"]
 RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
 _AT_ONCE = 16
+_EVICTIONS = 1.0  # seconds between two looks at victims
 _UNASKED_AFTER = 0.0, 1.0, 2.0, 4.0, 8.0  # seconds between touches
 _MOST_UNASKED = 1000  # pods that are touched then
 _LATE = 1.0  # seconds by which the watch may be behind kube-scheduler
@@ -38,6 +41,7 @@ class ClusterLink:
     :param paths: of the lists, by the kind of their objects; what comes last, the pods, is listed
         when all the others are known.
     :param optional: the kinds that the cluster need not have.
+    :param evict_after: seconds from when a pod becomes a victim until it is evicted; inf: never.
     """
 
     def __init__(
@@ -46,11 +50,16 @@ class ClusterLink:
         api: ApiServer,
         paths: Mapping[str, str],
         optional: Iterable[str] = (),
+        evict_after: float = inf,
     ) -> None:
         self._service, self._api = service, api
         self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._touching = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[object]] = set()
+        self._evictor: Evictor | None = None
+        if evict_after < inf:
+            pods, metrics = service.extender.informer.pods, service.metrics
+            self._evictor = Evictor(api, pods, metrics, evict_after)
         put = self._news.put_nowait
         self.reflectors = [
             Reflector(api, path, kind, put, LOG.warning, is_optional=kind in optional)
@@ -85,7 +94,10 @@ class ClusterLink:
                 for reflector in self.reflectors[:-1]:
                     group.create_task(reflector.run())
                 group.create_task(self._follow_last())
-                for work in (self._follow(), self._touch(), self._touch_unasked(), *self._more()):
+                works = [self._follow(), self._touch(), self._touch_unasked(), *self._more()]
+                if self._evictor is not None:
+                    works.append(self._evict())
+                for work in works:
                     group.create_task(work)
         finally:
             # Touches that are under way need the connection, which is closed next.
@@ -134,6 +146,23 @@ class ClusterLink:
     async def _touch(self) -> None:
         """Have pods tried again for which there may be something, for ever."""
         raise NotImplementedError
+
+    async def _evict(self) -> None:
+        await self.listed()
+        while True:
+            await asyncio.sleep(_EVICTIONS)
+            while await self.evict_victims(time.monotonic()):
+                pass
+
+    async def evict_victims(self, now: float) -> bool:
+        """Evict some of the victims that are due; see `Evictor.evict`."""
+        if self._evictor is None:
+            return False
+        return await self._evictor.evict(await self._victims(), now)
+
+    async def _victims(self) -> Mapping[str, str]:
+        """The running pods that have to stop for others, by identity, each with the reason."""
+        return {}
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What else is to run beside."""
