@@ -45,7 +45,7 @@ def served(make_service, max_body=20_000, **options):
         thread.join()
 
 
-def until(holds, seconds=20):
+def until(holds, seconds=60):
     """Wait for something that comes about by itself."""
     end = time.monotonic() + seconds
     while not holds():

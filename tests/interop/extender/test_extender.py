@@ -694,6 +694,17 @@ def test_a_pod_that_does_not_exist_gets_nothing(worlds):
     assert world.states() == {}
 
 
+def test_a_list_that_is_older_than_a_pod_does_not_forget_it(worlds):
+    world = worlds("cells", watches=False)
+    (pod,) = hived_gang("new", 1)
+    pod["metadata"]["resourceVersion"] = "150"
+    world.cluster.run(pod)
+    for version, states in (("120", {"pods:new": "running"}), ("151", {})):
+        page = {"kind": "PodList", "metadata": {"resourceVersion": version}, "items": []}
+        assert world.ask("/v1/watch", page) == (200, {})
+        assert world.states() == states
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
     world = worlds("cells")

@@ -127,7 +127,7 @@ class PodExtender:
             missing = f"pod {show(pod.full)} ({identity}) does not exist, or is not known yet"
             raise _MissingPod(missing)
         member = self.jobs.add(identity, pod.full, request)
-        self.informer.note(identity, pod.full)
+        self.informer.note(identity, pod.full, given)
         self.jobs.settle()
         return member
 

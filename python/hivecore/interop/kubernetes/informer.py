@@ -114,10 +114,11 @@ class ClusterInformer(ABC):
         """Whether there is no such pod, as far as lists and events say."""
         return identity in self._gone or (self.listed and identity not in self.pods)
 
-    def note(self, identity: str, name: str) -> None:
-        """Remember a pod that was tried."""
+    def note(self, identity: str, name: str, pod: Mapping[str, Any]) -> None:
+        """Remember a pod that was tried, or seen at its end; a list may be older than the pod."""
         if identity not in self.pods:
-            self.pods[identity] = KnownPod(name, 0)
+            version = mapping_in(pod, "metadata").get("resourceVersion")
+            self.pods[identity] = KnownPod(name, version_of(version))
 
     def forget(self, identity: str) -> None:
         """The pod is gone, or has ended; what it had is free."""
@@ -241,7 +242,7 @@ class ClusterInformer(ABC):
         known = self.pods.get(identity)
         if type_ == "DELETED" or mapping_in(pod, "status").get("phase") in ("Succeeded", "Failed"):
             if self.is_ours(pod):
-                self.note(identity, name)
+                self.note(identity, name, pod)
             self.forget(identity)
             return
         version = version_of(meta.get("resourceVersion"))

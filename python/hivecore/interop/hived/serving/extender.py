@@ -153,7 +153,7 @@ class Extender(HttpExtender):
                 self.informer.see_node(node)  # as kube-scheduler knows it; the watch may be behind
             if self.informer.is_missing(asking.pod.identity):
                 return _missing(asking.pod, FilterReply)
-            self.informer.note_question(asking.pod)
+            self.informer.note_question(asking.pod, arguments.pod)
             decision = self._decide(asking, suggested)
             if decision.hopeless:
                 self.waiting.forget(asking.pod.identity)

@@ -69,9 +69,9 @@ class Informer(ClusterInformer):
         self._settle(identity)
         self._scheduler.delete(identity)
 
-    def note_question(self, pod: PodId) -> None:
-        """Kube-scheduler has asked about a pod."""
-        self.note(pod.identity, pod.full)
+    def note_question(self, pod: PodId, given: Mapping[str, Any]) -> None:
+        """Kube-scheduler has asked about a pod, as it is given."""
+        self.note(pod.identity, pod.full, given)
         self.pods[pod.identity].is_asked = True
         self.unasked.pop(pod.identity, None)
 
