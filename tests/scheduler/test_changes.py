@@ -419,19 +419,6 @@ def test_a_job_that_requests_what_no_longer_exists_is_rejected():
     assert scheduler.cells.groups() == ()
 
 
-def test_a_job_on_idle_cells_stays_there_when_its_tenant_is_gone():
-    scheduler = Scheduler(cells=cells(), lending=True)
-    decided(scheduler, Job("one", "b", 4), Job("two", "b", 4))
-    assert scheduler.state("two") == "lent"
-    scheduler.reconfigure(SPECS["b is gone"], 1.0)
-    assert scheduler.decide(1.0) == [] and scheduler.state("two") == "lent"
-    scheduler.finish("one", 2.0)
-    assert scheduler.decide(2.0) == [] and scheduler.state("two") == "lent"
-    scheduler.reconfigure(SPECS["as before"], 3.0)
-    assert summary(scheduler.decide(3.0)) == [("promote", "two")]
-    scheduler.check()
-
-
 def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later():
     scheduler = Scheduler(cells=cells(), devices=devices())
     decided(scheduler, *(Job(f"j{i}", "a", 4, guaranteed=False) for i in range(4)))

@@ -116,26 +116,6 @@ def test_resources_on_a_lost_node_are_released(parts, by_touch):
     scheduler.check()
 
 
-def test_resources_on_other_nodes_stay_held():
-    scheduler = reserved(("topology",))
-    pods = scheduler.status("train").pods
-    [other, *_] = set(NODES) - {pod.node for pod in pods}
-    scheduler.set_node(other, False, 2.0)
-    assert scheduler.status("train").pods == pods
-
-
-@pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
-def test_a_more_important_job_takes_nothing_of_it_before_it_runs(parts):
-    scheduler = reserved(parts)
-    scheduler.submit(Job("urgent", "a", TWO, priority=5), 2.0)
-    assert summary(scheduler.decide(2.0)) == [("wait", "urgent")]
-    scheduler.stopped("weak", 3.0)
-    actions = scheduler.decide(3.0)
-    assert summary(actions)[0] == ("start", "train")
-    assert Preempt("train", "urgent", "priority") in actions
-    scheduler.check()
-
-
 def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
     chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))

@@ -111,17 +111,6 @@ def test_an_equal_job_may_get_the_cells_meanwhile():
     ]
 
 
-def test_quotas_count_it_once_and_go_on_to_count_it():
-    quotas = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
-    scheduler = lending(quotas=quotas)
-    running(scheduler, Job("first", "a", 4), Job("second", "a", 4))
-    assert dict(quotas.status("a").used) == {"gpu": 8}
-    scheduler.finish("first", 1.0)
-    assert said(scheduler.decide(1.0))[0][:2] == ("Promote", "second")
-    assert dict(quotas.status("a").used) == {"gpu": 4}
-    scheduler.check()
-
-
 def test_what_a_quota_forbids_does_not_run_on_idle_cells_either():
     quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 8})], total={"gpu": 8})
     scheduler = lending(quotas=quotas)

@@ -303,16 +303,6 @@ def test_no_job_joins_on_an_unhealthy_node():
         assert node
 
 
-def test_a_waiting_job_joins_as_soon_as_there_is_a_job_to_join():
-    scheduler = small(min_gain=0.5)
-    assert started(scheduler, Job("same", "a", 4, stages=(4.0, 0.0, 0.0))) is None
-    assert started(scheduler, Job("late", "a", 4, stages=COMPUTES)) is not None
-    scheduler.finish("host", now=1.0)
-    assert [(action.job, action.shares_with) for action in scheduler.decide(1.0)] == [
-        ("same", ("late",))
-    ]
-
-
 def test_jobs_with_other_numbers_of_stages_are_rejected_at_once():
     scheduler = small()
     assert decided(scheduler, Job("odd", "a", 4, stages=(1.0, 2.0))) == [

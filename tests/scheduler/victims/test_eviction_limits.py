@@ -51,20 +51,6 @@ def test_a_job_that_has_run_too_short_leaves_as_soon_as_it_has_run_for_long_enou
     assert sorted(decide(scheduler, 60.0)) == [("Preempt", "b3"), ("Start", "mine")]
 
 
-def test_a_limit_holds_against_guarantees_and_only_for_its_quota():
-    scheduler = make_scheduler(EvictionLimit("a", min_run_time=60))
-    fill(scheduler)
-    scheduler.submit(Job("mine", "a", 2), 1.0)
-    assert ("Start", "mine") in decide(scheduler, 1.0)
-    for limit in (EvictionLimit("b", min_run_time=60), EvictionLimit(min_run_time=60)):
-        scheduler = make_scheduler(limit)
-        scheduler.submit(Job("theirs", "b", 4), 0.0)
-        decide(scheduler, 0.0)
-        scheduler.submit(Job("mine", "a", 2), 1.0)
-        assert decide(scheduler, 1.0) == []
-        assert ("Start", "mine") in decide(scheduler, 60.0)
-
-
 def test_pods_above_the_least_are_not_protected_by_their_run_time():
     scheduler = make_scheduler(EvictionLimit("b", min_run_time=60))
     scheduler.submit(Job("theirs", "b", [Role("w", 1, gpus=1, max_pods=4)]), 0.0)
