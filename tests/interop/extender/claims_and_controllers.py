@@ -7,6 +7,7 @@ nothing but the API server.
 import asyncio
 import json
 
+from interop.extender.pods_and_kubelets import KubeScheduler
 from interop.kubernetes.fake_api_server import KINDS, PROTECTION, FakeApiServer
 
 from hivecore.dra import DraCluster, KubernetesFeatures
@@ -32,13 +33,13 @@ def dra():
     return DraCluster(KubernetesFeatures.of("1.36", {"DRADeviceTaintRules": True}))
 
 
-class ClaimCluster:
+class ClaimCluster(KubeScheduler):
     """Nodes and pods, the service, and what kube-scheduler and the controller of claims do."""
 
     def __init__(self, folder, nodes=("n0", "n1"), devices=2, scheduler=None):
         self.api = FakeApiServer().__enter__()
         self.templates = {"new-gpu": {"gpu": 1}, "new-pair": {"gpu": 2}}
-        self.nodes, self.reasons = nodes, {}
+        super().__init__(self._answer, nodes)
         self.seconds, self.evict_after = 0.0, 5.0
         self.path = self.api.write_kubeconfig(folder / "kubeconfig")
         self.runner = asyncio.Runner()
@@ -101,11 +102,9 @@ class ClaimCluster:
             item = {**event["object"], "kind": self._kind(event["object"]["kind"])}
             self.run(self.service.apply({**event, "object": item}))
 
-    def ask(self, verb, body):
-        data = json.dumps(body).encode()
-        status, text = self.run(self.service.answer(f"/v1/extender/{verb}", data, {}))
-        assert status == 200, text
-        return json.loads(text)
+    def _answer(self, path, body):
+        status, text = self.run(self.service.answer(path, json.dumps(body).encode(), {}))
+        return status, json.loads(text)
 
     # --- what happens in the cluster
 
@@ -114,6 +113,12 @@ class ClaimCluster:
         spec = {"priority": priority, "containers": list(containers)}
         spec["resourceClaims"] = claimed(**claims)
         self.api._put("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
+
+    def add_claimed(self, *pods, devices=1):
+        """A claim and pods that share it."""
+        self.api.add_claim("c", {"gpu": devices})
+        for name in pods:
+            self.add_pod(name, gpus="c")
 
     def settle(self, rounds=6):
         """Everybody does what there is to be done."""
@@ -135,17 +140,11 @@ class ClaimCluster:
                 pass
 
     def try_pod(self, name):
-        """kube-scheduler tries a pod; whether it is bound."""
-        pod = self.api.pod(name)
-        answer = self.ask("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
-        nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
-        self.reasons[name] = answer["Error"] or next(iter(failed.values()), "")
-        if not nodes:
-            return False  # kube-scheduler does not preempt for claims
-        meta = pod["metadata"]
-        named = {"PodName": name, "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        self.reasons[name] = self.ask("bind", {**named, "Node": nodes[0]})["Error"]
-        return not self.reasons[name]
+        """kube-scheduler tries a pod, and does not preempt for claims; whether it is bound."""
+        _, bound = self.place(self.api.pod(name))
+        if bound is not None:
+            self.reasons[name] = bound["Error"]
+        return bound is not None and not bound["Error"]
 
     def add_gang(self, name, size, priority=0, quota=None, **more):
         """Pods that start together."""

@@ -13,7 +13,16 @@ from scheduler.lives import NODES
 
 from hivecore.interop.extender.service import PodService
 
-__all__ = ["GANG", "HIVED", "Cluster", "World", "hived_gang", "hived_pod", "koordinator_pod"]
+__all__ = [
+    "GANG",
+    "HIVED",
+    "Cluster",
+    "KubeScheduler",
+    "World",
+    "hived_gang",
+    "hived_pod",
+    "koordinator_pod",
+]
 
 HIVED = "hivedscheduler.microsoft.com"
 GANG = "pod-group.scheduling.sigs.k8s.io"
@@ -62,16 +71,49 @@ def _pod(name, annotations, labels, limits):
     }
 
 
-class Cluster:
-    """Pods and nodes, and a scheduler that asks.
+class KubeScheduler:
+    """Asks about pods.
 
     :param ask: (path, body) -> (status, answer).
+    :ivar reasons: pod -> why it was not placed when it was tried last.
     """
 
+    def __init__(self, ask, nodes):
+        self.ask, self.nodes, self.reasons = ask, nodes, {}
+
+    def verb(self, verb, body):
+        status, answer = self.ask(f"/v1/extender/{verb}", body)
+        assert status == 200, answer
+        return answer
+
+    def filter(self, pod, nodes=None, times=1):
+        """What the last one of so many questions about these nodes is answered."""
+        names = list(self.nodes if nodes is None else nodes)
+        for _ in range(times):
+            answer = self.verb("filter", {"Pod": pod, "NodeNames": names})
+        return answer
+
+    def place(self, pod):
+        """Try a pod: the answer to filter, and that to bind if a node is left."""
+        answer = self.filter(pod)
+        nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
+        reason = answer["Error"] or next(iter(failed.values()), "")
+        self.reasons[pod["metadata"]["name"]] = reason
+        assert set(nodes) <= set(self.nodes)
+        return answer, self.bind(pod, nodes[0]) if nodes else None
+
+    def bind(self, pod, node):
+        meta = pod["metadata"]
+        named = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
+        return self.verb("bind", {**named, "Node": node})
+
+
+class Cluster(KubeScheduler):
+    """Pods and nodes, and a scheduler that asks."""
+
     def __init__(self, ask, nodes, watches=True):
-        self.ask, self.nodes, self.watches = ask, nodes, watches
-        self.pods = {}
-        self.reasons, self.evicted = {}, []
+        super().__init__(ask, nodes)
+        self.watches, self.pods, self.evicted = watches, {}, []
 
     # --- what happens
 
@@ -104,6 +146,11 @@ class Cluster:
         if self.watches:
             status, answer = self.ask("/v1/watch", {"type": type_, "object": item})
             assert status == 200, answer
+
+    def appear(self, *pods):
+        """Pods that were there before the service, as one list."""
+        self.pods = {pod["metadata"]["uid"]: pod for pod in pods}
+        assert self.listed() == (200, {})
 
     def listed(self):
         """All pods as one list."""
@@ -150,26 +197,18 @@ class Cluster:
         raise AssertionError("there is no end to it")
 
     def _try(self, pod, grace):
-        name = pod["metadata"]["name"]
-        answer = self.verb("filter", {"Pod": pod, "NodeNames": list(self.nodes)})
-        nodes, failed = answer["NodeNames"] or [], answer["FailedNodes"] or {}
-        self.reasons[name] = answer["Error"] or next(iter(failed.values()), "")
-        if not nodes:
-            if not answer["Error"]:
-                self._preempt(pod, grace)
-            return
-        assert set(nodes) <= set(self.nodes)
-        self.bind(pod, nodes[0])
+        answer, bound = self.place(pod)
+        if bound is None and not answer["Error"]:
+            self._preempt(pod, grace)
 
     def bind(self, pod, node):
-        meta = pod["metadata"]
-        named = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        answer = self.verb("bind", {**named, "Node": node})
+        answer = super().bind(pod, node)
         assert answer["Error"] == "", answer
         target = answer["Binding"]
         pod["spec"]["nodeName"] = target["target"]["name"]
-        meta["annotations"].update(target["metadata"]["annotations"])
+        pod["metadata"]["annotations"].update(target["metadata"]["annotations"])
         self.watch("MODIFIED", pod)
+        return answer
 
     def _preempt(self, pod, grace):
         victims = {node: {"Pods": []} for node in self.nodes}
@@ -184,11 +223,6 @@ class Cluster:
                     self.evicted.append(entry["UID"])
                 if not grace:
                     self.delete(victim["metadata"]["name"])
-
-    def verb(self, verb, body):
-        status, answer = self.ask(f"/v1/extender/{verb}", body)
-        assert status == 200, answer
-        return answer
 
 
 class World:

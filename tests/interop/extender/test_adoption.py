@@ -4,16 +4,7 @@ import pytest
 from interop.extender.pods_and_kubelets import GANG, hived_gang, koordinator_pod
 from scheduler.lives import NODES
 
-from hivecore.scheduler import Scheduler
-
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
-
-
-def again(worlds, world, parts, **options):
-    """Another process that knows nothing but what the cluster has."""
-    after = worlds(parts, **options)
-    after.cluster.pods = world.cluster.pods
-    return after
 
 
 def running(pod, node, held=None):
@@ -50,7 +41,7 @@ def test_a_lost_log_gives_no_gpu_twice(worlds, parts, kind):
     world.cluster.run(*kind("one", 2), *kind("two", 1, vc="b") if kind is hived_gang else ())
     before, bound = places(world), world.cluster.bound()
     assert len(bound) == 3 - (kind is koordinator_gang)
-    after = again(worlds, world, parts)
+    after = worlds(parts, after=world)
     assert after.cluster.listed() == (200, {})
     after.cluster.run(*kind("new", 2))
     assert {job: after.states()[job] for job in before} == dict.fromkeys(before, "running")
@@ -64,11 +55,8 @@ def test_a_lost_log_gives_no_gpu_twice(worlds, parts, kind):
 @pytest.mark.parametrize("parts", PARTS)
 def test_pods_without_annotations_are_counted_where_they_are(worlds, parts):
     world = worlds(parts)
-    world.cluster.pods = {
-        pod["metadata"]["uid"]: running(pod, node)
-        for pod, node in zip(koordinator_gang("old", 2, least=1), NODES, strict=False)
-    }
-    assert world.cluster.listed() == (200, {})
+    old = koordinator_gang("old", 2, least=1)
+    world.cluster.appear(*map(running, old, NODES))
     assert world.states() == {"pods:x/old": "running"}
     nodes = {node for node, _ in places(world)["pods:x/old"].values()}
     assert nodes == ({""} if parts == "queues" else {"n0", "n1"})
@@ -82,8 +70,7 @@ def test_devices_that_are_named_are_not_chosen_for_others(worlds):
     world = worlds("devices")
     pods = [running(koordinator_pod("any", "a", 2), "n0"), koordinator_pod("named", "a", 2)]
     running(pods[1], "n0", [0, 1])
-    world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
-    assert world.cluster.listed() == (200, {})
+    world.cluster.appear(*pods)
     assert places(world) == {
         "pods:x/any": {("pod", 0): ("n0", (2, 3))},
         "pods:x/named": {("pod", 0): ("n0", (0, 1))},
@@ -94,8 +81,7 @@ def test_a_node_that_is_not_ready_keeps_its_pods(worlds):
     world = worlds("topology")
     world.cluster.set_ready("n0", False)
     pod = running(koordinator_pod("old", "a", 4), "n0")
-    world.cluster.pods = {pod["metadata"]["uid"]: pod}
-    assert world.cluster.listed() == (200, {})
+    world.cluster.appear(pod)
     assert world.states() == {"pods:x/old": "running"}
     assert world.scheduler.summary().unhealthy == ("n0",)
 
@@ -109,8 +95,7 @@ def test_what_breaks_the_rules_of_its_job_is_counted_all_the_same(worlds, tenant
         running(pod, node)["metadata"]["annotations"].update(
             {"gang.scheduling.koordinator.sh/network-topology-spec": rules}
         )
-    world.cluster.pods = {pod["metadata"]["uid"]: pod for pod in pods}
-    assert world.cluster.listed() == (200, {})
+    world.cluster.appear(*pods)
     assert {node for node, _ in places(world)["pods:x/old"].values()} == {"n0", "n3"}
 
 
@@ -158,12 +143,12 @@ def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
     world.cluster.watch("MODIFIED", running(others[0], "n0"))
     assert world.states() == {"pods:lone:x/other-0": "running"}
     assert world.scheduler.job("pods:lone:x/other-0").tenant == "hivecore-others"
-    answer = world.cluster.verb("filter", {"Pod": others[1], "NodeNames": list(NODES)})
+    answer = world.cluster.filter(others[1])
     assert "its spec.schedulerName is 'another': see --scheduler-name" in answer["Error"]
     world.cluster.delete("other-1")
     world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4) for i in range(4)])
     assert set(world.cluster.bound()) == {"other-0", "p0", "p1", "p2"}
-    after = again(worlds, world, "", scheduler=Scheduler.from_bytes(world.scheduler.to_bytes()))
+    after = worlds(after=world)
     assert after.cluster.listed() == (200, {})
     assert after.states() == world.states()
     after.cluster.delete("other-0")
@@ -256,7 +241,7 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
             world.cluster.run(pods[number])
     world.cluster.pump()
     assert len(world.cluster.bound()) == 4
-    after = again(worlds, world, parts)
+    after = worlds(parts, after=world)
     assert after.cluster.listed() == (200, {})
     assert after.states() == {"pods:x/g": "running"}
 

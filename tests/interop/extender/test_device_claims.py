@@ -4,7 +4,7 @@ import copy
 import random
 
 import pytest
-from interop.extender.claims_and_controllers import ClaimCluster, dra
+from interop.extender.claims_and_controllers import dra
 from interop.kubernetes.fake_api_server import PROTECTION
 from profiles import seeds
 
@@ -16,29 +16,6 @@ from hivecore.topology import NetworkTopology
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/x/resourceclaims/c"
 BINDING = "/api/v1/namespaces/x/pods/p/binding"
 OWN = "/pods:x/p/pod/0/gpus"
-
-
-@pytest.fixture
-def clusters(tmp_path):
-    items = []
-
-    def make(**options):
-        folder = tmp_path / str(len(items))
-        folder.mkdir()
-        items.append(ClaimCluster(folder, **options))
-        return items[-1]
-
-    yield make
-    for entry in items:
-        try:
-            entry.check()
-        finally:
-            entry.close()
-
-
-@pytest.fixture
-def cluster(clusters):
-    return clusters()
 
 
 def allocation(node, *devices):
@@ -89,8 +66,7 @@ def network():
 
 
 def test_a_pod_is_bound_when_its_claim_says_so(cluster):
-    cluster.api.add_claim("c", {"gpu": 2})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p", devices=2)
     cluster.settle(1)
     assert cluster.node_of("p") == "n0"
     claim, uid = cluster.api.claim("c"), cluster.api.pod("p")["metadata"]["uid"]
@@ -201,9 +177,7 @@ def test_objects_that_a_list_leaves_out_are_gone(cluster):
 
 
 def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    for name in ("p", "q"):
-        cluster.add_pod(name, gpus="c")
+    cluster.add_claimed("p", "q")
     cluster.hear()
     assert not cluster.try_pod("q")
     assert cluster.reasons["q"] == "the claim 'x/c' gets its devices with the pod 'x/p' first"
@@ -220,9 +194,7 @@ def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
 
 
 def test_another_pod_allocates_if_the_first_one_is_gone(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    for name in ("p", "q"):
-        cluster.add_pod(name, gpus="c")
+    cluster.add_claimed("p", "q")
     cluster.hear()
     cluster.api.delete_pod("p")
     cluster.settle(2)
@@ -287,15 +259,6 @@ def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
     assert cluster.node_of("g-0") == cluster.node_of("g-1") == "n1"
 
 
-def test_victims_leave_their_devices_when_these_are_off_their_claims(cluster):
-    for name in ("p", "q"):
-        cluster.add_pod(name, gpus="new-pair")
-    cluster.settle(2)
-    cluster.add_pod("urgent", priority=9000, gpus="new-pair")
-    cluster.settle(4)
-    assert cluster.node_of("urgent")
-
-
 # --- writes that fail
 
 
@@ -304,8 +267,7 @@ def test_victims_leave_their_devices_when_these_are_off_their_claims(cluster):
 )
 @pytest.mark.parametrize("with_log", [None, True, False])
 def test_after_a_write_that_failed_the_same_devices_are_written(cluster, at, with_log):
-    cluster.api.add_claim("c", {"gpu": 2})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p", devices=2)
     failing(cluster, at)
     cluster.hear()
     assert not cluster.try_pod("p")
@@ -319,8 +281,7 @@ def test_after_a_write_that_failed_the_same_devices_are_written(cluster, at, wit
 
 
 def test_a_conflict_is_tried_again_once(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     failing(cluster, ("PUT", f"{CLAIM}/status"), 409)
     cluster.hear()
     assert cluster.try_pod("p")
@@ -333,8 +294,7 @@ def test_a_conflict_is_tried_again_once(cluster):
 
 
 def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     given = allocation("n1", "d1")
     failing(cluster, ("PUT", CLAIM), 409, before=lambda: allocate(cluster, "c", given))
     cluster.hear()
@@ -347,9 +307,8 @@ def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
 
 
 def test_devices_that_another_claim_has_got_are_given_up(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
     cluster.api.add_claim("other", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     cluster.hear()
     assert cluster.booked() == {"n0/d0": [OWN]}
     allocate(cluster, "other", allocation("n0", "d0"))
@@ -362,8 +321,7 @@ def test_devices_that_another_claim_has_got_are_given_up(cluster):
 
 
 def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     failing(cluster, ("POST", BINDING))
     cluster.hear()
     assert not cluster.try_pod("p")
@@ -376,8 +334,7 @@ def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster
 
 
 def test_a_claim_whose_devices_are_used_is_not_cleared(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     cluster.settle(1)
     jobs = cluster.service.extender.jobs
     jobs.claims.stale["x/c"] = None
@@ -446,17 +403,14 @@ def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(c
 def test_a_scheduler_without_claims_leaves_them_to_kube_scheduler(clusters):
     cluster = clusters(scheduler=Scheduler())
     assert cluster.scheduler.claims is None
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     cluster.hear()
-    answer = cluster.ask("filter", {"Pod": cluster.api.pod("p"), "NodeNames": ["n0", "n1"]})
-    assert answer["NodeNames"] == ["n0", "n1"]
+    assert cluster.filter(cluster.api.pod("p"))["NodeNames"] == ["n0", "n1"]
 
 
 def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(cluster):
     cluster.jobs.claims.is_written = False
-    cluster.api.add_claim("c", {"gpu": 1})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p")
     assert not cluster.try_pod("p")
     assert "device claims need a server that writes them itself" in cluster.reasons["p"]
 

@@ -4,22 +4,15 @@ import copy
 from math import inf
 
 import pytest
-from interop.extender.claims_and_controllers import ClaimCluster, dra
+from interop.extender.claims_and_controllers import dra
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Scheduler
 
 BOTH = ["g-0", "g-1"]
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    result = ClaimCluster(tmp_path)
-    try:
-        yield result
-        result.check()
-    finally:
-        result.close()
+OF_CLAIMS = "gpu.deviceclass.resource.k8s.io/devices"
+OF_B = {"quota.scheduling.koordinator.sh/name": "b"}
+OF_A = dict.fromkeys(OF_B, "a")
 
 
 @pytest.fixture
@@ -37,13 +30,11 @@ def preempted(cluster):
     return cluster
 
 
-def quotas():
-    tree = [Quota("all", max={"gpu.deviceclass.resource.k8s.io/devices": 4})]
-    for name in ("a", "b"):
-        amounts = {"gpu.deviceclass.resource.k8s.io/devices": 4}
-        least = {"gpu.deviceclass.resource.k8s.io/devices": 2}
-        tree.append(Quota(name, max=amounts, min=least, parent="all"))
-    return QuotaTree(tree, total={"gpu.deviceclass.resource.k8s.io/devices": 4}, limit="runtime")
+def quotas(resource, total=4):
+    amounts = {resource: total}
+    half = {resource: total // 2}
+    lent = [Quota(name, max=amounts, min=half, parent="all") for name in ("a", "b")]
+    return QuotaTree([Quota("all", max=amounts), *lent], total=amounts, limit="runtime")
 
 
 def evictions(cluster):
@@ -79,7 +70,7 @@ def test_an_event_of_the_victim_says_for_which_job_it_is_evicted(preempted):
 
 
 def test_a_quota_takes_back_what_it_lent_to_pods_of_the_same_priority(cluster):
-    cluster.start(Scheduler(claims=dra(), quotas=quotas()))
+    cluster.start(Scheduler(claims=dra(), quotas=quotas(OF_CLAIMS)))
     for name in ("g", "f"):
         cluster.add_gang(name, 1, quota="a", gpus="new-pair")
     cluster.settle(2)
@@ -90,16 +81,7 @@ def test_a_quota_takes_back_what_it_lent_to_pods_of_the_same_priority(cluster):
 
 
 def test_without_claims_victims_of_the_same_priority_are_evicted_as_well(cluster):
-    tree = QuotaTree(
-        [
-            Quota("all", max={"gpu": 4}),
-            Quota("a", max={"gpu": 4}, min={"gpu": 2}, parent="all"),
-            Quota("b", max={"gpu": 4}, min={"gpu": 2}, parent="all"),
-        ],
-        total={"gpu": 4},
-        limit="runtime",
-    )
-    cluster.start(Scheduler(quotas=tree))
+    cluster.start(Scheduler(quotas=quotas("gpu")))
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 4}}}
     cluster.add_gang("g", 1, quota="a", containers=[container])
     cluster.settle(2)
@@ -272,24 +254,22 @@ def test_pods_that_come_in_the_place_of_victims_wait(preempted, is_same):
 
 
 def test_pods_in_the_place_of_victims_of_a_quota_wait(cluster):
-    cluster.start(Scheduler(claims=dra(), quotas=quotas()))
+    cluster.start(Scheduler(claims=dra(), quotas=quotas(OF_CLAIMS)))
     for name in ("g", "f"):
-        cluster.add_pod(name, {"quota.scheduling.koordinator.sh/name": "a"}, gpus="new-pair")
+        cluster.add_pod(name, OF_A, gpus="new-pair")
     cluster.settle(2)
-    cluster.add_pod("h", {"quota.scheduling.koordinator.sh/name": "b"}, gpus="new-pair")
+    cluster.add_pod("h", OF_B, gpus="new-pair")
     for number in range(6):
         gone = len(cluster.api.evicted)
         cluster.settle(1)
         for _ in cluster.api.evicted[gone:]:
-            own = {"quota.scheduling.koordinator.sh/name": "a"}
-            cluster.add_pod(f"again{number}", own, gpus="new-pair")
+            cluster.add_pod(f"again{number}", OF_A, gpus="new-pair")
     assert cluster.node_of("h")
     assert len(cluster.api.evicted) == 1
 
 
 def test_a_claim_that_others_use_as_well_frees_nothing_and_evicts_once(cluster):
-    cluster.api.add_claim("c", {"gpu": 2})
-    cluster.add_pod("p", gpus="c")
+    cluster.add_claimed("p", devices=2)
     cluster.settle(1)
     cluster.add_pod("q", gpus="c")
     cluster.add_pod("r", gpus="new-pair")

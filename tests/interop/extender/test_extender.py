@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from interop.extender.pods_and_kubelets import HIVED, hived_gang, hived_pod, koordinator_pod
+from interop.extender.pods_and_kubelets import GANG, HIVED, hived_gang, hived_pod, koordinator_pod
 from scheduler.lives import NODES
 
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -27,7 +27,7 @@ def pod_group(name, least, api="scheduling.sigs.k8s.io", **notes):
 
 def of_group(name, group, gpus=2, label="pod-group.scheduling.sigs.k8s.io"):
     """A pod whose label names a PodGroup."""
-    return koordinator_pod(name, "a", gpus, **{label: group})
+    return koordinator_pod(name, "a", gpus, **({label: group} if label else {}))
 
 
 # --- gangs
@@ -70,17 +70,10 @@ def test_a_waiting_gang_gets_the_reason_on_every_node(worlds):
     world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
     assert set(world.cluster.bound()) == {"a1-0", "a1-1"}
     pod = world.cluster.pod("a2-0")
-    answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
+    answer = world.cluster.filter(pod)
     reason = world.scheduler.status("pods:a2").refusal.reason
     assert answer["FailedNodes"] == dict.fromkeys(NODES, reason)
     assert reason
-
-
-def asked_about(world, pod, nodes, times=1):
-    """What the last one of so many questions about these nodes is answered."""
-    for _ in range(times):
-        answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(nodes)})
-    return answer
 
 
 @pytest.mark.parametrize("parts", ["cells", "topology", "devices", "cells and devices"])
@@ -88,14 +81,14 @@ def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
     world = worlds(parts)
     first, second = hived_gang("bert", 2, gpus=2)
     world.cluster.create(first, second)
-    (node,) = asked_about(world, first, NODES)["NodeNames"]
+    (node,) = world.cluster.filter(first)["NodeNames"]
     others = [name for name in NODES if name != node]
     nominated = {**first, "status": {"nominatedNodeName": others[0]}}
-    answer = asked_about(world, nominated, others[:1])  # it is asked about alone
+    answer = world.cluster.filter(nominated, others[:1])  # it is asked about alone
     assert answer["FailedNodes"] == {others[0]: f"the pod goes to {node}, which is not offered"}
-    (other,) = asked_about(world, first, others)["NodeNames"]
+    (other,) = world.cluster.filter(first, others)["NodeNames"]
     assert other in others
-    assert asked_about(world, second, others)["NodeNames"]
+    assert world.cluster.filter(second, others)["NodeNames"]
     world.cluster.nodes = others
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"bert-0", "bert-1"}
@@ -107,13 +100,13 @@ def test_a_pod_takes_the_place_on_the_node_that_it_is_nominated_for(worlds, part
     world = worlds(parts)
     first, second = hived_gang("bert", 2)
     world.cluster.create(first, second)
-    (entry,) = asked_about(world, first, NODES)["NodeNames"]
-    (two,) = asked_about(world, second, NODES)["NodeNames"]
+    (entry,) = world.cluster.filter(first)["NodeNames"]
+    (two,) = world.cluster.filter(second)["NodeNames"]
     assert entry != two
     # The victims of the other's node were named for it, and kube-scheduler keeps that node for it.
     nominated = {**first, "status": {"nominatedNodeName": two}}
-    assert asked_about(world, nominated, [two])["NodeNames"] == [two]
-    assert asked_about(world, second, NODES)["NodeNames"] == [entry]
+    assert world.cluster.filter(nominated, [two])["NodeNames"] == [two]
+    assert world.cluster.filter(second)["NodeNames"] == [entry]
     world.cluster.bind(first, two)
     world.cluster.bind(second, entry)
     assert world.cluster.bound() == {"bert-0": two, "bert-1": entry}
@@ -126,9 +119,9 @@ def test_a_gang_goes_to_the_nodes_that_are_offered_to_all_of_its_pods(worlds):
     world = worlds("", Scheduler(devices=DeviceCluster(dict.fromkeys(nodes, machine))))
     pods = [koordinator_pod(f"p{i}", "a", 8, "g", 2) for i in range(2)]
     world.cluster.create(*pods)
-    answer = asked_about(world, pods[0], nodes[5:9])
+    answer = world.cluster.filter(pods[0], nodes[5:9])
     assert answer["NodeNames"][0] in nodes[5:9]
-    answer = asked_about(world, pods[1], nodes[7:11])
+    answer = world.cluster.filter(pods[1], nodes[7:11])
     assert answer["NodeNames"][0] in nodes[7:9]
     world.cluster.nodes = nodes[5:9]
     world.cluster.pump()
@@ -144,18 +137,18 @@ def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
     world.cluster.end("alone-0")
     (next_one,) = hived_gang("next", 1)
     world.cluster.create(next_one)
-    (node,) = asked_about(world, next_one, NODES)["NodeNames"]
+    (node,) = world.cluster.filter(next_one)["NodeNames"]
     others = [name for name in NODES if name != node]
-    assert "not offered" in str(asked_about(world, next_one, others, times=30)["FailedNodes"])
+    assert "not offered" in str(world.cluster.filter(next_one, others, times=30)["FailedNodes"])
     assert world.states() == {"pods:full": "running", "pods:next": "running"}
     world.cluster.delete("full-0", "full-1", "full-2")
     two = hived_gang("two", 2, gpus=1)
     world.cluster.create(*two)
-    (node,) = asked_about(world, two[0], NODES)["NodeNames"]
+    (node,) = world.cluster.filter(two[0])["NodeNames"]
     world.cluster.bind(two[0], node)
-    (present,) = asked_about(world, two[1], NODES)["NodeNames"]
+    (present,) = world.cluster.filter(two[1])["NodeNames"]
     others = [name for name in NODES if name != present]
-    assert "not offered" in str(asked_about(world, two[1], others, times=30)["FailedNodes"])
+    assert "not offered" in str(world.cluster.filter(two[1], others, times=30)["FailedNodes"])
 
 
 def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
@@ -230,7 +223,7 @@ def test_a_pod_that_is_not_bound_yet_stops_at_once(worlds):
     world = worlds("cells")
     spare = hived_gang("spare", 4, priority=-1)
     world.cluster.create(*spare)
-    answer = world.cluster.verb("filter", {"Pod": spare[0], "NodeNames": list(NODES)})
+    answer = world.cluster.filter(spare[0])
     assert len(answer["NodeNames"]) == 1
     world.cluster.create(*hived_gang("train", 2))
     assert world.states() == {"pods:spare": "pending", "pods:train": "running"}
@@ -318,15 +311,6 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
     assert [entry["minor"] for entry in json.loads(allocated)["gpu"]] == [0, 1, 2, 3]
     world.cluster.delete("g0", "g1")
     assert world.states() == {}
-
-
-def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
-    world = worlds("quotas, topology and devices")
-    world.cluster.run(of_group("g0", "bert"), of_group("g1", "bert"))
-    assert world.cluster.reasons["g0"].startswith("the PodGroup 'x/bert' is not known, and the pod")
-    world.cluster.watch("ADDED", pod_group("bert", 2))
-    world.cluster.pump()
-    assert set(world.cluster.bound()) == {"g0", "g1"}
 
 
 # --- groups of gangs, and places in the network
@@ -449,43 +433,35 @@ def test_a_layer_that_the_network_does_not_have_is_named(worlds):
     assert world.cluster.reasons["w0"] == expected
 
 
-@pytest.mark.parametrize(
-    ("api", "label"),
-    [
-        ("scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io"),
-        ("scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group"),
-    ],
-)
-def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api, label):
-    world = worlds("topology")
-    world.cluster.create(*(of_group(f"w{i}", "w", label=label) for i in range(2)))
-    world.cluster.watch("ADDED", pod_group("w", 2, api, network_topology_spec=RACK))
-    other = {"kind": "PodGroupList", "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "items": []}
-    if api != "scheduling.sigs.k8s.io":  # a list of one API says nothing of the other's
-        world.ask("/v1/watch", other)
-    world.cluster.pump()
-    assert set(world.cluster.bound()) == {"w0", "w1"}
-    assert world.scheduler.job("pods:x/w").where.must == "rack"
-
-
 def of_kubernetes(kind, version, name, **spec):
     """An object of Kubernetes' own API that defines gangs."""
     api = {"kind": kind, "apiVersion": f"scheduling.k8s.io/{version}"}
     return {**api, "metadata": {"name": name, "namespace": "x"}, "spec": spec}
 
 
-@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3"])
-def test_a_pod_group_of_kubernetes_says_what_its_gang_needs(worlds, version):
-    world = worlds("topology")
-    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
-    for pod in pods:
-        pod["spec"]["schedulingGroup"] = {"podGroupName": "w"}
-    world.cluster.create(*pods)
-    group = of_kubernetes("PodGroup", version, "w", schedulingPolicy={"gang": {"minCount": 2}})
+OF_TWO = {"gang": {"minCount": 2}}
+GROUPS = [
+    (GANG, pod_group("w", 2)),
+    ("scheduling.x-k8s.io/pod-group", pod_group("w", 2, "scheduling.x-k8s.io")),
+    ("", of_kubernetes("PodGroup", "v1alpha2", "w", schedulingPolicy=OF_TWO)),
+    ("", of_kubernetes("PodGroup", "v1alpha3", "w", schedulingPolicy=OF_TWO)),
+]
+
+
+@pytest.mark.parametrize(("label", "group"), GROUPS)
+def test_a_pod_group_of_each_api_says_what_its_gang_needs(worlds, label, group):
+    world = worlds("quotas, topology and devices")
+    for i in range(2):
+        pod = of_group(f"w{i}", "w", label=label)
+        if not label:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": "w"}
+        world.cluster.run(pod)
+    assert world.cluster.reasons["w0"].startswith("the PodGroup 'x/w' is not known, and the pod")
     group["metadata"]["annotations"] = {f"{KEY}/network-topology-spec": RACK}
     world.cluster.watch("ADDED", group)
-    other = {"kind": "PodGroupList", "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "items": []}
-    world.ask("/v1/watch", other)
+    if label != GANG:  # a list of one API says nothing of the others'
+        api = "scheduling.sigs.k8s.io/v1alpha1"
+        world.ask("/v1/watch", {"kind": "PodGroupList", "apiVersion": api, "items": []})
     world.cluster.pump()
     assert set(world.cluster.bound()) == {"w0", "w1"}
     assert world.scheduler.job("pods:x/w").where.must == "rack"
@@ -504,8 +480,7 @@ def test_pods_of_a_basic_group_start_as_they_come(worlds):
 
 def test_each_replica_of_a_group_of_a_workload_is_a_gang(worlds):
     world = worlds("topology")
-    policy = {"gang": {"minCount": 2}}
-    groups = [{"name": "driver", "policy": {"basic": {}}}, {"name": "worker", "policy": policy}]
+    groups = [{"name": "driver", "policy": {"basic": {}}}, {"name": "worker", "policy": OF_TWO}]
     world.cluster.watch("ADDED", of_kubernetes("Workload", "v1alpha1", "w", podGroups=groups))
     for name, group, key in (("d", "driver", ""), ("a0", "worker", "a"), ("b0", "worker", "b")):
         pod = koordinator_pod(name, "a", 1)
@@ -638,8 +613,7 @@ def test_a_bound_pod_is_recovered_whatever_else_it_says(worlds):
     pod = world.cluster.pod("w0")
     pod["metadata"]["annotations"]["scheduling.koordinator.sh/network-topology-selector"] = "s"
     pod["metadata"]["annotations"][f"{KEY}/mode"] = "perhaps"
-    again = worlds("topology", Scheduler.from_bytes(world.scheduler.to_bytes()))
-    again.cluster.pods = world.cluster.pods
+    again = worlds(after=world)
     assert again.cluster.listed() == (200, {})
     assert again.states() == {"pods:x/w": "running"}
 
@@ -687,7 +661,7 @@ def test_a_pod_that_does_not_exist_gets_nothing(worlds):
     world = worlds("cells", watches=False)
     world.cluster.listed()
     (ghost,) = hived_gang("ghost", 1)
-    answer = world.cluster.verb("filter", {"Pod": ghost, "NodeNames": list(NODES)})
+    answer = world.cluster.filter(ghost)
     uid = ghost["metadata"]["uid"]
     expected = f"pod 'x/ghost-0' ({uid}) does not exist, or is not known yet"
     assert answer["Error"] == expected
@@ -721,7 +695,7 @@ def test_a_service_without_a_binder_says_so(worlds):
     world = worlds("cells", others_bind=False)
     (pod,) = hived_gang("a", 1)
     world.cluster.create(pod)
-    (node,) = asked_about(world, pod, NODES)["NodeNames"]
+    (node,) = world.cluster.filter(pod)["NodeNames"]
     named = {"PodName": "a-0", "PodNamespace": "x", "PodUID": pod["metadata"]["uid"]}
     answer = world.cluster.verb("bind", {**named, "Node": node})
     assert "start the server with" in answer["Error"]
@@ -736,9 +710,7 @@ def test_bound_pods_are_recovered_by_the_next_process(worlds):
     before = world.cluster.bound()
     assert set(before) == {"a1-0", "a1-1", "b1-0"}
 
-    saved = Scheduler.from_bytes(world.scheduler.to_bytes())
-    after = worlds("", saved)
-    after.cluster.pods = world.cluster.pods
+    after = worlds(after=world)
     after.cluster.pump()
     assert after.cluster.reasons["a2-0"] == "the pods of the cluster have not been listed yet"
     assert after.states() == world.states()
@@ -757,10 +729,9 @@ def test_a_pod_that_was_not_bound_before_a_restart_gets_the_place_that_is_left(w
     pods = [hived_pod(f"a1-{i}", "a", 2, "a1", [(3, 2)]) for i in range(3)]
     world.cluster.create(*pods)
     for pod in pods[1:]:
-        (node,) = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})["NodeNames"]
+        (node,) = world.cluster.filter(pod)["NodeNames"]
         world.cluster.bind(pod, node)
-    after = worlds("", Scheduler.from_bytes(world.scheduler.to_bytes()))
-    after.cluster.pods = world.cluster.pods
+    after = worlds(after=world)
     after.cluster.listed()
     after.cluster.pump()
     assert len(after.cluster.bound()) == 3
@@ -770,13 +741,9 @@ def test_a_pod_that_was_not_bound_before_a_restart_gets_the_place_that_is_left(w
 def test_jobs_whose_pods_have_gone_meanwhile_end(worlds):
     world = worlds("cells")
     world.cluster.run(*hived_gang("a1", 2), *hived_gang("a2", 2))
-    after = worlds("", Scheduler.from_bytes(world.scheduler.to_bytes()))
-    after.cluster.pods = {
-        uid: pod
-        for uid, pod in world.cluster.pods.items()
-        if not pod["metadata"]["name"].startswith("a1")
-    }
-    after.cluster.listed()
+    after = worlds(after=world)
+    pods = world.cluster.pods.values()
+    after.cluster.appear(*(pod for pod in pods if not pod["metadata"]["name"].startswith("a1")))
     after.cluster.pump()
     assert set(after.cluster.bound()) == {"a2-0", "a2-1"}
     assert after.states() == {"pods:a2": "running"}
@@ -817,7 +784,7 @@ def test_a_number_of_gpus_beside_that_of_the_annotation_is_refused(worlds):
     world = worlds("cells")
     pod = hived_pod("p", "a", 4)
     pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
-    answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
+    answer = world.cluster.filter(pod)
     assert "nvidia.com/gpu=1, and the annotation says leafCellNumber=4" in answer["Error"]
 
 
@@ -877,7 +844,7 @@ def test_a_mistake_of_a_pod_is_an_error_of_its_own_and_takes_nothing(worlds, pod
     world.cluster.run(hived_gang("bert", 2)[0], *hived_gang("runs", 1))
     world.cluster.pods.clear()
     held = world.states()
-    answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
+    answer = world.cluster.filter(pod)
     assert says in answer["Error"]
     assert len(answer["Error"]) < 700
     assert (answer["NodeNames"], answer["FailedNodes"]) == (None, None)

@@ -205,49 +205,32 @@ def test_gangs_grow_with_their_pods_and_count_a_launcher_that_is_bound_past_us(t
         assert server.jobs() == {"pods:x/g": "running", "pods:x/m": "running"}
 
 
-def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
-    pod = koordinator_pod(name, vc, 2)
-    pod["metadata"]["labels"][label] = group
-    pod["metadata"].setdefault("annotations", {})
-    pod.update(status={"phase": "Pending"})
-    api._put("pods", pod)
+IN_GROUPS = {
+    "podgroups": ("labels", {"pod-group.scheduling.sigs.k8s.io": "g"}),
+    "x-podgroups": ("labels", {"scheduling.x-k8s.io/pod-group": "g"}),
+    "k8s-podgroups": ("spec", {"schedulingGroup": {"podGroupName": "g"}}),
+    "k8s-workloads": ("spec", {"workloadRef": {"name": "g", "podGroup": "workers"}}),
+}
 
 
-def test_pod_groups_of_both_apis_are_followed(tmp_path):
+def add_to_group(api, kind, *names):
+    """Pods of a gang of the tenant `b`, which has one node."""
+    place, says = IN_GROUPS[kind]
+    for name in names:
+        pod = koordinator_pod(name, "b", 2)
+        (pod["metadata"]["labels"] if place == "labels" else pod["spec"]).update(says)
+        api._put("pods", pod)
+
+
+@pytest.mark.parametrize("kind", IN_GROUPS)
+def test_groups_of_all_apis_are_followed(tmp_path, kind):
     with served(tmp_path) as (api, server, scheduler):
-        api.add_pod_group("early", 2)
-        add_to_group(api, "e0", "early")
-        add_to_group(api, "e1", "early")
-        until(lambda: {"e0", "e1"} <= set(bound(api)))
-        for name in ("e0", "e1"):
-            api.delete_pod(name)
-        until(lambda: server.jobs() == {})
-        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
-        add_to_group(api, "s0", "older")
-        until(lambda: "is not known" in str(scheduler.failures.get("x0")))
-        api.add_pod_group("newer", 1, kind="x-podgroups")
-        api.add_pod_group("older", 1)
-        until(lambda: {"x0", "s0"} <= set(bound(api)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("k8s-podgroups", {"schedulingGroup": {"podGroupName": "g"}}),
-        ("k8s-workloads", {"workloadRef": {"name": "g", "podGroup": "workers"}}),
-    ],
-)
-def test_the_gangs_of_kubernetes_itself_are_followed(tmp_path, kind, spec):
-    with served(tmp_path) as (api, server, scheduler):
-        for name in ("p0", "p1"):
-            pod = koordinator_pod(name, "b", 2)
-            pod["spec"] |= spec
-            api._put("pods", pod)
+        add_to_group(api, kind, "p0", "p1")
         until(lambda: "is not known" in str(scheduler.failures.get("p0")))
         api.add_pod_group("g", 2, kind=kind)
         until(lambda: {"p0", "p1"} <= set(bound(api)))
         (job,) = server.jobs()
-        assert job == ("pods:x/g" if kind == "k8s-podgroups" else "pods:x/g/workers")
+        assert job == ("pods:x/g/workers" if kind == "k8s-workloads" else "pods:x/g")
 
 
 @pytest.mark.parametrize("minimum", [None, "2"])
@@ -282,7 +265,7 @@ def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
     with served(tmp_path, refuse=refuse) as (api, server, scheduler):
         add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
-        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
+        add_to_group(api, "x-podgroups", "x0")
         until(lambda: "is not known" in str(scheduler.failures.get("x0")))
         assert server.jobs() == {"pods:bert": "running"}
 
@@ -291,7 +274,7 @@ def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
     with served(tmp_path, has_pod_groups=False) as (api, server, scheduler):
         add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
-        add_to_group(api, "g0", "group")
+        add_to_group(api, "podgroups", "g0")
         until(lambda: "is not known" in str(scheduler.failures.get("g0")))
         assert server.jobs() == {"pods:bert": "running"}
 
@@ -302,25 +285,6 @@ def refuse_what_the_manifest_does_not_allow(request):
 
 
 # --- why gangs wait
-
-IN_GROUPS = {
-    "podgroups": {"pod-group.scheduling.sigs.k8s.io": "g"},
-    "x-podgroups": {"scheduling.x-k8s.io/pod-group": "g"},
-    "k8s-podgroups": {},
-    "k8s-workloads": {},
-}
-
-
-def add_group(api, kind, size):
-    """A gang of the tenant `b`, which has one node."""
-    api.add_pod_group("g", size, kind=kind)
-    for i in range(size):
-        pod = koordinator_pod(f"g{i}", "b", 2, **IN_GROUPS[kind])
-        if kind == "k8s-podgroups":
-            pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-        elif kind == "k8s-workloads":
-            pod["spec"]["workloadRef"] = {"name": "g", "podGroup": "workers"}
-        api._put("pods", pod)
 
 
 def status_of(api, kind):
@@ -343,7 +307,8 @@ def test_why_a_gang_waits_is_a_condition_and_one_event(tmp_path, kind):
         api.statuses |= {"x-podgroups", "k8s-podgroups"}
         api._put("pods", koordinator_pod("first", "b", 4))
         until(lambda: "first" in bound(api))
-        add_group(api, kind, 2)
+        api.add_pod_group("g", 2, kind=kind)
+        add_to_group(api, kind, "g0", "g1")
         until(lambda: of_room(api) and (status_of(api, kind) or kind == "k8s-workloads"))
         (event,) = of_room(api)
         assert (event["reason"], event["type"]) == ("GangWaits", "Normal")
@@ -373,7 +338,8 @@ def test_what_may_not_be_written_keeps_no_pod_waiting_and_is_said_once(tmp_path)
     with served(tmp_path, refuse=refuse) as (api, server, _):
         api._put("pods", koordinator_pod("first", "b", 4))
         until(lambda: "first" in bound(api))
-        add_group(api, "k8s-podgroups", 2)
+        api.add_pod_group("g", 2, kind="k8s-podgroups")
+        add_to_group(api, "k8s-podgroups", "g0", "g1")
         for name in ("h0", "h1"):
             api._put("pods", koordinator_pod(name, "b", 2, "h", 3))
         until(lambda: sum(path.endswith("/events") for _, path in api.requests) == 2)

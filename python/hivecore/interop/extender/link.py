@@ -61,18 +61,10 @@ class PodLink(ClusterLink):
                     self._meanwhile(self._touch_when_due(pod))
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
-        more = () if self._service.extender.jobs.claims is None else (self._clear(),)
-        return (*more, self._report())
-
-    async def _report(self) -> None:
-        while True:
-            await asyncio.sleep(_LEAST)
-            await self._reports.write()
-
-    async def _clear(self) -> None:
-        while True:
-            await asyncio.sleep(_LEAST)
-            await self.clear_claims()
+        works = [self._reports.write]
+        if self._service.extender.jobs.claims is not None:
+            works.append(self.clear_claims)
+        return map(self._again_and_again, works)
 
     async def _victims(self) -> Mapping[str, str]:
         return await self._service.look(self._service.extender.jobs.leaving)

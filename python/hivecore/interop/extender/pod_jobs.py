@@ -18,7 +18,6 @@ from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
     PREFIX,
     Request,
-    job_of,
     lacking,
     wishes_of,
 )
@@ -321,12 +320,8 @@ class PodJobs(RunningPods):
         return [SchedulerEvent("submit", None, (("job", job),))]
 
     def _job(self, gang: Gang) -> Job:
-        waiting, network = gang.waiting, self._scheduler.topology
-        layers = None if network is None else network.layers
         wants = [member.wants for member in gang.unbound]
-        templates = [want.templates for want in wants]
-        group = self._group(waiting[0].gang)
-        job = self._counted(job_of(waiting, group, layers, templates, gang.beside))
+        job = self._job_of(gang.waiting, [want.templates for want in wants], gang.beside)
         pinned = [set(want.nodes) for want in wants if want.nodes is not None]
         if not pinned or not self._scheduler.places(job):
             return job  # the pods themselves know where they may go

@@ -1,11 +1,12 @@
 """Pods for which their jobs have no place: extra pods of a gang, and pods that run already."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
 from hivecore.devices import DeviceAllocation
+from hivecore.dra import ResourceClaim
 from hivecore.errors import StaleDecisionError
 from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
@@ -27,7 +28,6 @@ from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.scheduler import (
     Action,
     Job,
-    PlacedPod,
     Preempt,
     Reject,
     Role,
@@ -111,6 +111,15 @@ class RunningPods(ClaimedPods):
             return job
         return job.replace(roles=[role.replace(per_node=None) for role in job.roles])
 
+    def _job_of(
+        self, pods: Sequence[Request], templates: Sequence[tuple[ResourceClaim, ...]], beside: int
+    ) -> Job:
+        """Return the job of a gang's pods, see `job_of`."""
+        network = self._scheduler.topology
+        layers = None if network is None else network.layers
+        group = self._group(pods[0].gang)
+        return self._counted(job_of(pods, group, layers, templates, beside))
+
     # --- pods in the place of those that are gone
 
     def counts(self) -> Mapping[str, int]:
@@ -140,43 +149,35 @@ class RunningPods(ClaimedPods):
     def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
         """Place a pod again near the running pods of its job; return whether that worked.
 
+        The place is where the scheduler would put the pod if it failed.
+
         :param offered: the nodes to use, at once and without victims.
         """
-        scheduler, name = self._scheduler, gang.name
-        status, before = scheduler.status(name), gang.places(scheduler)
-        other = self._other_place(scheduler.job(name), before, slot, offered)
-        if other is None or status.since is None:
+        scheduler, places, name = self._scheduler, gang.places(self._scheduler), gang.name
+        job, since = scheduler.job(name), scheduler.status(name).since
+        nodes = sorted(offered.union(place.node for place in places.values()))
+        try:
+            alone = job.replace(on_failure="pod", where=job.where.replace(nodes=nodes))
+        except ValueError:
+            return False  # its pods cannot be placed one by one
+        with scheduler.what_if() as branch:
+            now = branch.now
+            if since is None or not Adopter(branch).readopt(alone, tuple(places.values()), now):
+                return False
+            branch.set_node(places[slot].node, False, now)
+            branch.fail(name, now, f"{slot[0]}/{slot[1]}")
+            actions = branch.decide(now)
+        if not starts(actions, name):
             return False
-        pods = [other if place is before[slot] else place for place in before.values()]
+        started = [pod for action in actions if isinstance(action, Start) for pod in action.pods]
+        other = next(pod for pod in started if (pod.role, pod.index) == slot)
         with scheduler.what_if() as branch:
             adopter = Adopter(branch)
-            if not adopter.readopt(scheduler.job(name), pods, status.since):
+            if not adopter.readopt(job, tuple({**places, slot: other}.values()), since):
                 return False
         gang.changed()
         self._events += adopter.all_events()
         return True
-
-    def _other_place(
-        self, job: Job, places: Mapping[Slot, PlacedPod], slot: Slot, offered: frozenset[str]
-    ) -> PlacedPod | None:
-        """Return where the scheduler would replace this pod if it failed."""
-        nodes = sorted(offered.union(place.node for place in places.values()))
-        role, number = slot
-        try:
-            alone = job.replace(on_failure="pod", where=job.where.replace(nodes=nodes))
-        except ValueError:
-            return None  # its pods cannot be placed one by one
-        with self._scheduler.what_if() as branch:
-            now = branch.now
-            if not Adopter(branch).readopt(alone, tuple(places.values()), now):
-                return None
-            branch.set_node(places[slot].node, False, now)
-            branch.fail(job.name, now, f"{role}/{number}")
-            actions = branch.decide(now)
-        if not starts(actions, job.name):
-            return None
-        pods = [pod for action in actions if isinstance(action, Start) for pod in action.pods]
-        return next(pod for pod in pods if (pod.role, pod.index) == slot)
 
     # --- pods beyond those that a job has places for
 
@@ -251,7 +252,7 @@ class RunningPods(ClaimedPods):
             pods = gang.waiting
             group = self._group(pods[0].gang)
             pods = completed(pods, group)
-            job = self._counted(job_of(pods, group, None, [()] * len(pods), gang.beside))
+            job = self._job_of(pods, [()] * len(pods), gang.beside)
             with self._scheduler.what_if() as branch:
                 branch.submit(job, branch.now)
                 rejections = [
@@ -384,12 +385,8 @@ class RunningPods(ClaimedPods):
         if is_known:
             adopter.cancel(name)
         try:
-            network = scheduler.topology
-            layers = None if network is None else network.layers
             requests = [member.request for member in gang.members.values()]
-            group = self._group(requests[0].gang)
-            job = self._counted(job_of(requests, group, layers, [()] * len(requests), _ALL))
-            slots = adopter.adopt(job, pods)
+            slots = adopter.adopt(self._job_of(requests, [()] * len(requests), _ALL), pods)
         except ValueError as error:
             for pod in pods:
                 self._give_up(pod, error)

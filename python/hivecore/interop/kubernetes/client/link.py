@@ -9,7 +9,7 @@ asks about one pod after the other it is at its queue, and touches would only ge
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from math import inf
 from typing import Any
@@ -27,7 +27,7 @@ __all__ = ["RETRY", "ClusterLink"]
 RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
 _AT_ONCE = 16
-_EVICTIONS = 1.0  # seconds between two looks at victims
+_PAUSE = 1.0  # seconds between two rounds of what is done again and again
 _UNASKED_AFTER = 0.0, 1.0, 2.0, 4.0, 8.0  # seconds between touches
 _MOST_UNASKED = 1000  # pods that are touched then
 _LATE = 1.0  # seconds by which the watch may be behind kube-scheduler
@@ -96,7 +96,7 @@ class ClusterLink:
                 group.create_task(self._follow_last())
                 works = [self._follow(), self._touch(), self._touch_unasked(), *self._more()]
                 if self._evictor is not None:
-                    works.append(self._evict())
+                    works.append(self._again_and_again(self._evict))
                 for work in works:
                     group.create_task(work)
         finally:
@@ -147,12 +147,15 @@ class ClusterLink:
         """Have pods tried again for which there may be something, for ever."""
         raise NotImplementedError
 
+    async def _again_and_again(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE)
+            await work()
+
     async def _evict(self) -> None:
         await self.listed()
-        while True:
-            await asyncio.sleep(_EVICTIONS)
-            while await self.evict_victims(time.monotonic()):
-                pass
+        while await self.evict_victims(time.monotonic()):
+            pass
 
     async def evict_victims(self, now: float) -> bool:
         """Evict some of the victims that are due; see `Evictor.evict`."""
