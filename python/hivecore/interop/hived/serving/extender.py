@@ -51,7 +51,7 @@ _GROUPS = "/v1/inspect/affinitygroups"
 _STATUS = "/v1/inspect/clusterstatus"
 _MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
-_MOST_UNASKED = 1000  # pods that are decided on although kube-scheduler does not ask
+_MOST_UNASKED = 64  # pods that are decided on at a time though kube-scheduler does not ask
 
 
 class Extender(HttpExtender):
@@ -258,19 +258,25 @@ class Extender(HttpExtender):
         """
         reasons: dict[str, str] = {}
         with self._lock:
-            for pod, text in islice(self.informer.unasked.values(), _MOST_UNASKED):
-                with suppress(RequestError):
-                    spec = read_spec(text)
-                    if self.scheduler.schedule(pod, spec).outcome == "preempt":
-                        reasons |= self._reserve(pod, spec)
-            for waiting in self.waiting.preempting():
-                reasons |= self._reserve(waiting.pod, waiting.spec)
+            self._decide_unasked()
+            groups = {pod.request.gang: pod for pod in self.waiting.preempting()}
+            for group, pod in groups.items():
+                decision = self.scheduler.schedule(pod.pod, pod.spec, "Preempting")
+                reason = f"it has to stop for the group {show(group)}"
+                reasons |= dict.fromkeys(decision.victims, reason)
         return reasons
 
-    def _reserve(self, pod: PodId, spec: Mapping[str, Any]) -> dict[str, str]:
-        decision = self.scheduler.schedule(pod, spec, "Preempting")
-        group = PodRequest.read(spec, pod.full).gang
-        return dict.fromkeys(decision.victims, f"it has to stop for the group {show(group)}")
+    def _decide_unasked(self) -> None:
+        """Find some of the pods about which kube-scheduler does not ask that have victims."""
+        unasked = self.informer.unasked
+        for identity in [*islice(unasked, _MOST_UNASKED)]:
+            pod, text = unasked.pop(identity)
+            with suppress(RequestError):
+                spec = read_spec(text)
+                if self.scheduler.schedule(pod, spec).outcome == "preempt":
+                    self.waiting.note(pod, spec, "preempt")
+                else:
+                    unasked[identity] = pod, text  # the others come before it
 
     # --- inspection
 
