@@ -121,7 +121,7 @@ def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
     word = as_text(value, name)
     if word not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {word!r}")
-    return word
+    return allowed[allowed.index(word)]
 
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:

@@ -5,11 +5,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
-@final
-class Maker:
-    def __new__(cls, record: type, slots: tuple[str, ...]) -> Self: ...
-    def make(self, values: tuple[Any, ...]) -> Any: ...
-
 @disjoint_base
 class KernelObject:
     def check(self) -> None: ...
@@ -128,7 +123,7 @@ class DeviceKernel(KernelObject):
         owners: tuple[Any, ...],
         places: tuple[Any, ...],
         cluster: Any,
-        decisions: Maker,
+        decision: Any,
     ) -> list[Any] | tuple[str, int, Choice, int]: ...
     def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(

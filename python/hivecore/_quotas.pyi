@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, Self, final
+from typing import NoReturn, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,6 @@ def water_rounds(
     weights: npt.ArrayLike,
     lends: npt.ArrayLike,
 ) -> _Rounds: ...
-
-@final
-class Maker:
-    def __new__(cls, record: type, slots: tuple[str, ...]) -> Self: ...
-    def make(self, values: tuple[Any, ...]) -> Any: ...
 
 @disjoint_base
 class KernelObject:

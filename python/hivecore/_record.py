@@ -16,6 +16,7 @@ from typing import (
     ClassVar,
     Literal,
     Self,
+    TypeVar,
     Union,
     get_args,
     get_origin,
@@ -55,6 +56,7 @@ __all__ = [
     "one_of",
     "positive",
     "sorted_names",
+    "with_name",
     "within",
 ]
 
@@ -201,6 +203,9 @@ def _checks_of(kind: "type[Record]") -> tuple[tuple[str, Any, Check], ...]:
     return found
 
 
+_AnyRecord = TypeVar("_AnyRecord", bound="Record")
+
+
 class Record(Struct, frozen=True, gc=False):
     """A frozen value; two of one class with equal fields are equal."""
 
@@ -233,9 +238,16 @@ class Named(Record, frozen=True):
 
     def replace(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""
-        name = changes.get("name")
-        if type(name) is not str or not name or len(changes) > 1:
-            return Record.replace(self, **changes)
-        made: Self = self.__copy__()  # type: ignore[attr-defined]
-        force_setattr(made, "name", name)
-        return made
+        return with_name(self, changes) or Record.replace(self, **changes)
+
+
+def with_name(record: _AnyRecord, changes: dict[str, Any]) -> _AnyRecord | None:
+    """A record on whose ``name`` no other field depends with another name, if no other field
+    changes; otherwise, or if the name has to be checked, ``None``.
+    """
+    name = changes.get("name")
+    if type(name) is not str or not name or len(changes) > 1:
+        return None
+    renamed: _AnyRecord = record.__copy__()  # type: ignore[attr-defined]
+    force_setattr(renamed, "name", name)
+    return renamed

@@ -2,7 +2,6 @@
 """Bindings of the cell kernels: arguments are checked here once, all work is done in cells/*.cpp."""
 
 from collections import namedtuple
-from types import MemberDescriptorType
 
 from hivecore._sealed import unseal
 from hivecore.errors import NoFreeCellError, NotAllocatedError, StaleDecisionError
@@ -10,7 +9,6 @@ from hivecore.errors import NoFreeCellError, NotAllocatedError, StaleDecisionErr
 from libc.stdint cimport INT64_MAX, int32_t, uint32_t
 
 include "kernel_object.pxi"
-include "maker.pxi"
 
 
 cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:

@@ -4,7 +4,6 @@
 Numbers are range-checked here where they index; all work is done in devices/*.cpp.
 """
 
-from types import MemberDescriptorType
 
 from libc.stdint cimport int8_t, int32_t, uint32_t
 from libcpp cimport bool as bool_t
@@ -13,7 +12,6 @@ from libcpp.memory cimport make_unique, unique_ptr
 from hivecore._arguments import as_name, as_tuple
 
 include "kernel_object.pxi"
-include "maker.pxi"
 include "devices/records.pxi"
 include "devices/query.pxi"
 include "devices/cluster.pxi"

@@ -4,12 +4,10 @@
 Numbers are range-checked here where they index; all work is done in quotas/*.cpp.
 """
 
-from types import MemberDescriptorType
 
 from libc.stdint cimport int8_t, int32_t
 from libcpp cimport bool as bool_t
 
 include "kernel_object.pxi"
-include "maker.pxi"
 include "quotas/water_fill.pxi"
 include "quotas/quota_tree.pxi"

@@ -10,7 +10,6 @@ from quotas.examples import request, tree_with_owners
 
 from hivecore.quotas import (
     Quota,
-    QuotaDecision,
     QuotaRequest,
     QuotaTree,
 )
@@ -160,7 +159,6 @@ WRONG = {
         (lambda t: t.explain(["waits"]), "request must be a QuotaRequest"),
         (lambda t: t.runtime_trace("a", None), "dimension must be a string"),
         (lambda t: t.from_bytes("text"), "data must be bytes, not str"),
-        (lambda _: QuotaDecision(), "made by QuotaTree.schedule"),
     ],
     ValueError: [
         (

@@ -1,13 +1,14 @@
 """The decision of a `CellCluster` on a group."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, Self
 
 from hivecore import _cells
+from hivecore._record import Record, force_setattr
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.decisions import Outcome, Refusal
 
-__all__ = ["GroupDecision", "Tried", "made_decision"]
+__all__ = ["GroupDecision", "Tried"]
 
 _STAGE = "cells"
 #: Ordered by how close a chain came to serving the group.
@@ -35,9 +36,17 @@ class Tried(NamedTuple):
     code: str
 
 
-@final
-class GroupDecision:
+class GroupDecision(Record, frozen=True, eq=False):
     """What `CellCluster.schedule` decided about a group; nothing has changed yet.
+
+    :ivar request: the group.
+    :ivar outcome: "bind": commit it. "preempt": the victims have to be released first. "wait":
+        nothing serves it now.
+    :ivar victims: names of the groups to release, in the order in which they were booked: by
+        commits, or by the last reconfiguration.
+    :ivar cancels: names of preempting groups whose reservations the commit cancels: groups of lower
+        priority, and the group itself if its reserved leaves are unusable now.
+    :ivar downgrades: names of the groups that the commit makes opportunistic (lazy preemption).
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
@@ -51,37 +60,16 @@ class GroupDecision:
     ('wait', "chain 'V100': the tenant's cells have too few free leaves")
     """
 
-    __slots__ = {  # noqa: RUF023 - in the order of reading
-        "request": "The group.",
-        "outcome": '"bind": commit it. "preempt": the victims have to be released first. "wait": '
-        "nothing serves it now.",
-        "victims": "Names of the groups to release, in the order in which they were booked: by "
-        "commits, or by the last reconfiguration.",
-        "cancels": "Names of preempting groups whose reservations the commit cancels: groups of "
-        "lower priority, and the group itself if its reserved leaves are unusable now.",
-        "downgrades": "Names of the groups that the commit makes opportunistic (lazy preemption).",
-        "_names": None,
-        "_plan": None,
-        "_core": None,
-        "_tried": None,
-        "_placement": None,
-    }
-
     request: AffinityGroup
     outcome: Outcome
-    victims: tuple[str, ...]
-    cancels: tuple[str, ...]
-    downgrades: tuple[str, ...]
-    if TYPE_CHECKING:
-        _names: Any
-        _plan: Any
-        _core: Any
-        _tried: tuple[Tried, ...]
-        _placement: tuple[PodPlacement, ...] | None
-
-    def __init__(self) -> None:
-        """Not for callers: `CellCluster.schedule` makes decisions."""
-        raise TypeError("a GroupDecision is made by CellCluster.schedule")
+    _names: Any
+    _plan: Any = None
+    _core: Any = None
+    _tried: tuple[Tried, ...] = ()
+    _placement: tuple[PodPlacement, ...] | None = None
+    victims: tuple[str, ...] = ()
+    cancels: tuple[str, ...] = ()
+    downgrades: tuple[str, ...] = ()
 
     @property
     def placement(self) -> tuple[PodPlacement, ...]:
@@ -89,7 +77,7 @@ class GroupDecision:
         if self._placement is None:
             plan = self._plan
             placement = () if plan is None else self._names.pods.of_plan(plan)
-            _set_placement(self, placement)
+            force_setattr(self, "_placement", placement)
             return placement
         return self._placement
 
@@ -139,12 +127,6 @@ class GroupDecision:
             return "no chain is to be searched"
         return "; ".join(f"chain {refusal.part!r}: {refusal.reason}" for refusal in self.refusals)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name}: a GroupDecision does not change")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{name}: a GroupDecision does not change")
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by value: the copy can be committed where its numbers mean the same."""
         plan = self._plan
@@ -153,7 +135,7 @@ class GroupDecision:
             if self._core.holds(plan):
                 touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
             plan = _LoosePlan(plan.reason, plan.pods, plan.virtual, touched)
-        return made_decision, (
+        return GroupDecision, (
             self.request,
             self.outcome,
             _Chains(self._names.chains),
@@ -166,36 +148,12 @@ class GroupDecision:
             self.downgrades,
         )
 
+    def __copy__(self) -> Self:
+        make, fields = self.__reduce__()
+        return make(*fields)  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         return f"GroupDecision({self.outcome!r}, {self.request.name!r}, victims={self.victims})"
-
-
-_set_placement = GroupDecision.__dict__["_placement"].__set__
-_make = _cells.Maker(
-    GroupDecision,
-    (
-        *("request", "outcome", "_names", "_plan", "_core", "_tried", "_placement"),
-        *("victims", "cancels", "downgrades"),
-    ),
-).make
-
-
-def made_decision(
-    request: AffinityGroup,
-    outcome: Outcome,
-    names: Any,
-    plan: Any = None,
-    core: Any = None,
-    tried: tuple[Tried, ...] = (),
-    placement: tuple[PodPlacement, ...] | None = None,
-    victims: tuple[str, ...] = (),
-    cancels: tuple[str, ...] = (),
-    downgrades: tuple[str, ...] = (),
-) -> GroupDecision:
-    """A decision, with what is needed to commit and to explain it."""
-    return _make(  # type: ignore[no-any-return]
-        (request, outcome, names, plan, core, tried, placement, victims, cancels, downgrades)
-    )
 
 
 class _Chains(NamedTuple):

@@ -1,9 +1,10 @@
 """What a `DeviceCluster` answers when it is asked for devices."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import Any, NamedTuple, Self
 
-from hivecore._devices import Maker, Plan
+from hivecore._devices import Plan
+from hivecore._record import Record, force_setattr
 from hivecore.decisions import Outcome, Refusal
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -12,12 +13,19 @@ from hivecore.devices.feasibility import CODES, REASONS
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.proof import check_placement
 
-__all__ = ["DeviceDecision", "made_decision", "maker"]
+__all__ = ["DeviceDecision"]
 
 
-@final
-class DeviceDecision:
+class DeviceDecision(Record, frozen=True, eq=False, gc=True):
     """What a pod would get now: a proposal of `DeviceCluster.schedule`, until it is committed.
+
+    :ivar node: the node that it would be on; "": it waits.
+    :ivar counts: how many nodes cannot serve it for which code, the most hopeful code last; empty
+        when it binds.
+    :ivar victims: the owners that have to be released first; only where ``preemptible`` owners
+        were given.
+    :ivar reservation: the reservation that it would use; "": none.
+    :ivar impossible: whether it waits and no node would serve it idle and healthy.
 
     >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
     >>> cluster = DeviceCluster({"n0": NodeDevices.uniform(gpus=2)})
@@ -28,42 +36,25 @@ class DeviceDecision:
     '1 node: too few devices of a type'
     """
 
-    __slots__ = {  # noqa: RUF023 - the order in which they are read
-        "outcome": '"bind": commit it. "preempt": release the victims, then ask again. "wait": no '
-        "node serves it now.",
-        "node": 'The node that it would be on; "": it waits.',
-        "victims": "The owners that have to be released first; only where it was said who may be.",
-        "reservation": 'The reservation that it would use; "": none.',
-        "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
-        "empty when it binds.",
-        "impossible": "Whether it waits and no node would serve it idle and healthy.",
-        "_request": None,
-        "_plan": None,
-        "_cluster": None,
-        "_inventory": None,
-        "_of_all": None,
-        "_placement": None,
-        "_mark": None,
-    }
-
-    outcome: Outcome
+    _request: DeviceRequest | tuple[DeviceRequest, str]
     node: str
-    victims: tuple[str, ...]
-    reservation: str
     counts: tuple[tuple[str, int], ...]
-    impossible: bool
-    if TYPE_CHECKING:
-        _request: DeviceRequest | tuple[DeviceRequest, str]
-        _plan: Any
-        _cluster: Any
-        _inventory: NodeDevices | None
-        _of_all: bool
-        _placement: tuple[DeviceAllocation, ...] | None
-        _mark: object
+    _plan: Any
+    _cluster: Any = None
+    _inventory: NodeDevices | None = None
+    _placement: tuple[DeviceAllocation, ...] | None = None
+    victims: tuple[str, ...] = ()
+    reservation: str = ""
+    _of_all: bool = True  # see `check_placement`
+    _mark: object = None  # that of its node in the cluster
+    impossible: bool = False
 
-    def __init__(self) -> None:
-        """Not for callers: `DeviceCluster.schedule` makes decisions."""
-        raise TypeError("a DeviceDecision is made by DeviceCluster.schedule")
+    @property
+    def outcome(self) -> Outcome:
+        """What to do: to "bind" is to commit it; to "preempt" is to release the victims, then to
+        ask again; "wait": no node serves it now.
+        """
+        return "wait" if self._plan is None else "preempt" if self.victims else "bind"
 
     @property
     def request(self) -> DeviceRequest:
@@ -71,7 +62,7 @@ class DeviceDecision:
         request = self._request
         if isinstance(request, tuple):  # like that of others, for this owner
             request = request[0].replace(name=request[1])
-            _set_request(self, request)
+            force_setattr(self, "_request", request)
         return request
 
     @property
@@ -81,7 +72,7 @@ class DeviceDecision:
             placement: tuple[DeviceAllocation, ...] = self._cluster._placed(
                 self._plan, self._inventory
             )
-            _set_placement(self, placement)
+            force_setattr(self, "_placement", placement)
             return placement
         return self._placement
 
@@ -135,95 +126,22 @@ class DeviceDecision:
             raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")
         check_placement(self.request, self.placement, inventory, held, of_all=self._of_all)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{name}: a DeviceDecision does not change")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{name}: a DeviceDecision does not change")
-
     def __reduce__(self) -> tuple[Any, ...]:
         """By value, of no cluster: it fits wherever its names mean the same."""
-        idle = self._plan is not None and self._plan.idle
-        return _loose_decision, (
-            self.request,
-            self.node,
-            self.counts,
-            self.placement,
-            idle,
-            self.victims,
-            self.reservation,
-            self._of_all,
-            self.impossible,
-        )
+        plan = None if self._plan is None else _LoosePlan(self._plan.idle)
+        loose = self.request, self.node, self.counts, plan, None, None, self.placement
+        other = self.victims, self.reservation, self._of_all, None, self.impossible
+        return DeviceDecision, loose + other
+
+    def __copy__(self) -> Self:
+        make, fields = self.__reduce__()
+        return make(*fields)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"DeviceDecision({self.outcome!r}, {self.request.name!r}, node={self.node!r})"
 
 
-_set_placement = DeviceDecision.__dict__["_placement"].__set__
-_set_request = DeviceDecision.__dict__["_request"].__set__
-maker = Maker(
-    DeviceDecision,
-    (
-        *("_request", "outcome", "node", "victims", "reservation", "counts", "impossible"),
-        *("_plan", "_cluster", "_inventory", "_of_all", "_placement", "_mark"),
-    ),
-)
-
-
-class _LoosePlan:
+class _LoosePlan(NamedTuple):
     """The plan of a decision of no cluster."""
 
-    __slots__ = ("idle",)
-
-    def __init__(self, idle: bool) -> None:
-        self.idle = idle
-
-
-def _loose_decision(
-    request: DeviceRequest, node: str, counts: Any, placement: Any, idle: bool, *others: Any
-) -> DeviceDecision:
-    victims, reservation, of_all, *impossible = others  # the last is absent from older pickles
-    plan, last = _LoosePlan(idle) if node else None, impossible == [True]
-    fields = request, node, counts, plan, None, None, placement, victims, reservation, of_all
-    return made_decision(*fields, impossible=last)
-
-
-def made_decision(
-    request: DeviceRequest,
-    node: str,
-    counts: tuple[tuple[str, int], ...],
-    plan: Any,
-    cluster: Any,
-    inventory: NodeDevices | None,
-    placement: tuple[DeviceAllocation, ...] | None,
-    victims: tuple[str, ...] = (),
-    reservation: str = "",
-    of_all: bool = True,
-    mark: object = None,
-    impossible: bool = False,
-) -> DeviceDecision:
-    """A decision, with what it takes to commit it, and the inventory that it was made for.
-
-    :param of_all: see `check_placement`.
-    :param mark: that of its node in the cluster.
-    :param impossible: no node could serve it, were all idle and healthy.
-    """
-    outcome = "wait" if plan is None else ("preempt" if victims else "bind")
-    return maker.make(  # type: ignore[no-any-return]
-        (
-            request,
-            outcome,
-            node,
-            victims,
-            reservation,
-            counts,
-            impossible,
-            plan,
-            cluster,
-            inventory,
-            of_all,
-            placement,
-            mark,
-        )
-    )
+    idle: bool

@@ -9,7 +9,7 @@ from msgspec import StructMeta
 
 from hivecore._arguments import as_choice, as_int, as_mapping, as_tuple, tuple_of
 from hivecore._quantities import as_units
-from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, within
+from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, with_name, within
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
@@ -285,11 +285,9 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
 
     def replace(self, **changes: Any) -> Self:
         """The same request with other values of some fields: of those that it has."""
-        name = changes.get("name")
-        if type(name) is not str or not name or len(changes) > 1:
+        other = with_name(self, changes)
+        if other is None:
             return Record.replace(self, **changes)
-        other: Self = self.__copy__()  # type: ignore[attr-defined]
-        force_setattr(other, "name", name)
         query = getattr(self, "_query", None)
         if query is not None:
             _put_query(other, query)

@@ -17,7 +17,7 @@ from hivecore._arguments import (
 from hivecore._trial import Transaction
 from hivecore.devices._owners import Charges, Held
 from hivecore.devices.device_allocation import DeviceAllocation
-from hivecore.devices.device_decision import DeviceDecision, made_decision, maker
+from hivecore.devices.device_decision import DeviceDecision
 from hivecore.devices.device_ledger import POLICIES, DeviceLedger, Policy
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES, Feasibility, count_codes
@@ -213,7 +213,7 @@ class DevicePlacer(DeviceLedger):
     ) -> DeviceDecision:
         name = self._nodes.names[plan.node] or ""
         inventory, mark = self._nodes.inventories[plan.node], self._nodes.marks[plan.node]
-        return made_decision(
+        return DeviceDecision(
             request, name, (), plan, self, inventory, None, (), reservation, of_all, mark
         )
 
@@ -238,7 +238,7 @@ class DevicePlacer(DeviceLedger):
         plan = self._core.examine(query, policy, leavers.node, None, gone)[2]
         name = self._nodes.names[leavers.node] or ""
         inventory = self._nodes.inventories[leavers.node]
-        return made_decision(request, name, (), plan, self, inventory, None, leavers.names)
+        return DeviceDecision(request, name, (), plan, self, inventory, None, leavers.names)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, only: list[int] | None
@@ -252,7 +252,7 @@ class DevicePlacer(DeviceLedger):
     def _waiting(
         self, request: DeviceRequest, counts: tuple[tuple[str, int], ...], impossible: bool = False
     ) -> DeviceDecision:
-        return made_decision(request, "", counts, None, self, None, (), impossible=impossible)
+        return DeviceDecision(request, "", counts, None, self, None, (), impossible=impossible)
 
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.
@@ -437,7 +437,7 @@ class DevicePlacer(DeviceLedger):
         given, all_places = as_tuple(owners, "owners"), as_tuple(places, "places")
         with self._lock:
             how, query = self._policy_number(None), self._nodes.query(request)
-            taken = self._core.take(query, how, request, given, all_places, self, maker)
+            taken = self._core.take(query, how, request, given, all_places, self, DeviceDecision)
             if isinstance(taken, tuple):
                 name, number, choice, code = taken
                 look = self._core.examine(query, how, number, choice, idle=True)

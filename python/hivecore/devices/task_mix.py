@@ -1,7 +1,7 @@
 """Which pods come: classes of equal requests with weights, for the policy "fgd"."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from hivecore._arguments import as_int, as_mapping, tuple_of
 from hivecore._record import Record, any_value, force_setattr, sorted_names, within
@@ -50,8 +50,17 @@ class Task(Record, frozen=True):
         return cls(amounts.get("memory_ratio", 100), True, gpu.count, cpu, request.models)
 
 
-class TaskMix:
-    """Classes and their weights; it does not change.
+def _as_weights(value: Any, name: str) -> tuple[tuple[Task, int], ...]:
+    tasks = []
+    for task, weight in value if type(value) is tuple else as_mapping(value, name).items():
+        if not isinstance(task, Task):
+            raise TypeError(f"{name} must be of Task, not of {type(task).__name__}")
+        tasks.append((task, as_int(weight, f"{name}[{task}]", 1, MOST_WEIGHT)))
+    return tuple(tasks)
+
+
+class TaskMix(Record, frozen=True):
+    """Classes and their weights.
 
     :param weights: class -> weight, an integer from 1 to 2**31 - 1.
     :raises ValueError: a weight is out of range.
@@ -63,17 +72,14 @@ class TaskMix:
     [(1, 2)]
     """
 
-    __slots__ = ("weights",)
+    weights: Annotated[tuple[tuple[Task, int], ...], _as_weights]
 
-    weights: tuple[tuple[Task, int], ...]
+    if TYPE_CHECKING:
 
-    def __init__(self, weights: Mapping[Task, int]) -> None:
-        tasks = []
-        for task, weight in as_mapping(weights, "weights").items():
-            if not isinstance(task, Task):
-                raise TypeError(f"weights must be of Task, not of {type(task).__name__}")
-            tasks.append((task, as_int(weight, f"weights[{task}]", 1, MOST_WEIGHT)))
-        object.__setattr__(self, "weights", tuple(tasks))
+        def __init__(self, weights: Mapping[Task, int]) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._check()
 
     @classmethod
     def of(cls, requests: Iterable[DeviceRequest]) -> Self:
@@ -89,17 +95,8 @@ class TaskMix:
         """The sum of the weights."""
         return sum(weight for _, weight in self.weights)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name}: a TaskMix does not change")
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TaskMix) and dict(self.weights) == dict(other.weights)
 
     def __hash__(self) -> int:
         return hash(frozenset(self.weights))
-
-    def __reduce__(self) -> tuple[type, tuple[dict[Task, int]]]:
-        return type(self), (dict(self.weights),)
-
-    def __repr__(self) -> str:
-        return f"TaskMix({dict(self.weights)!r})"

@@ -9,7 +9,7 @@ from hivecore._trial import Transaction
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST
 from hivecore.quotas._names import FirstFraction
-from hivecore.quotas.quota_decision import QuotaDecision, made_decision
+from hivecore.quotas.quota_decision import QuotaDecision
 from hivecore.quotas.quota_ledger import QuotaLedger
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import CODES, refused
@@ -68,7 +68,7 @@ class QuotaAdmission(QuotaLedger):
                     raise _full(mine)
                 outcome, more, before, borrows, code, part, victims = alone
                 if outcome == 0:
-                    return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
+                    return QuotaDecision(mine, ((mine, more, before),), "bind", (), borrows)
                 answer = outcome, code, borrows, part, victims
                 return self._decided(mine, [(number, more, before)], answer)
             with self._asked(request, members) as (named, asks):
@@ -312,12 +312,12 @@ class QuotaAdmission(QuotaLedger):
         requests = [self._known(number) for number, _, _ in asks]
         kept = tuple((request, ask[1], ask[2]) for request, ask in zip(requests, asks, strict=True))
         if outcome == 0:
-            return made_decision(named, kept, "bind", (), borrows)
+            return QuotaDecision(named, kept, "bind", (), borrows)
         if outcome == 1:
             names = tuple(self._known(number).name for number in victims)
-            return made_decision(named, kept, "preempt", names)
+            return QuotaDecision(named, kept, "preempt", names)
         refusal = refused(self, self._names, CODES[code], self._part(part), kept)
-        return made_decision(named, kept, "wait", (), False, refusal)
+        return QuotaDecision(named, kept, "wait", (), False, refusal)
 
     def _part(self, number: int) -> str:
         """The quota with this number, "" for a root."""

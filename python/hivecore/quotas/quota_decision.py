@@ -1,8 +1,5 @@
 """The decision of a tree of quotas on a request."""
 
-from typing import Any
-
-from hivecore._quotas import Maker
 from hivecore._record import Record
 from hivecore.decisions import Outcome, Refusal
 from hivecore.quotas.proof import check_decision
@@ -10,7 +7,7 @@ from hivecore.quotas.quota_ledger import QuotaLedger
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import Asks
 
-__all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
+__all__ = ["QuotaDecision", "QuotaGrant"]
 
 
 class QuotaGrant(Record, frozen=True):
@@ -26,8 +23,8 @@ class QuotaGrant(Record, frozen=True):
     members: int
 
 
-class QuotaDecision:
-    """What `QuotaTree.schedule` decided; nothing has changed yet. Immutable.
+class QuotaDecision(Record, frozen=True):
+    """What `QuotaTree.schedule` decided; nothing has changed yet.
 
     :ivar request: the request, or all requests that were decided together.
     :ivar outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
@@ -37,23 +34,12 @@ class QuotaDecision:
     :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
     """
 
-    __slots__ = ("_asks", "borrows", "outcome", "refusal", "request", "victims")
-
     request: QuotaRequest | tuple[QuotaRequest, ...]
-    outcome: Outcome
-    victims: tuple[str, ...]
-    borrows: bool
-    refusal: Refusal | None
     _asks: Asks
-
-    def __init__(self) -> None:
-        raise TypeError("a QuotaDecision is made by QuotaTree.schedule")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name!r} cannot be changed")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{name!r} cannot be deleted")
+    outcome: Outcome
+    victims: tuple[str, ...] = ()
+    borrows: bool = False
+    refusal: Refusal | None = None
 
     @property
     def placement(self) -> tuple[QuotaGrant, ...]:
@@ -80,43 +66,6 @@ class QuotaDecision:
         """
         check_decision(self.outcome, self._asks, self.victims, tree.copy())
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, QuotaDecision):
-            return NotImplemented
-        return self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash(self._values())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return made_decision, self._values()
-
     def __repr__(self) -> str:
         names = ", ".join(repr(request.name) for request, _, _ in self._asks)
         return f"QuotaDecision({self.outcome!r}, {names})"
-
-    def _values(self) -> tuple[Any, ...]:
-        return (
-            self.request,
-            self._asks,
-            self.outcome,
-            self.victims,
-            self.borrows,
-            self.refusal,
-        )
-
-
-_make = Maker(QuotaDecision, ("request", "_asks", "outcome", "victims", "borrows", "refusal")).make
-
-
-def made_decision(
-    request: QuotaRequest | tuple[QuotaRequest, ...],
-    asks: Asks,
-    outcome: Outcome,
-    victims: tuple[str, ...] = (),
-    borrows: bool = False,
-    refusal: Refusal | None = None,
-) -> QuotaDecision:
-    """A decision; each of ``asks`` is (request, more members, members before)."""
-    values = request, asks, outcome, victims, borrows, refusal
-    return _make(values)  # type: ignore[no-any-return]

@@ -406,14 +406,14 @@ cdef class DeviceKernel(KernelObject):
 
     def take(
         self, Query query not None, policy, request, tuple owners not None,
-        tuple places not None, cluster, Maker decisions not None
+        tuple places not None, cluster, decision
     ):
         """Choose and charge devices for pods that are alike in turn, for all or for none.
 
         :param owners: the name of each pod.
         :param places: the node and the only GPUs of each.
         :param cluster: has ``_nodes`` and ``_owners``, and books the pods there.
-        :param decisions: makes their decisions.
+        :param decision: their class, `DeviceDecision`.
         :returns: a list of the decisions; or the name, node, choice and code of the first pod that
             gets nothing.
         """
@@ -476,12 +476,9 @@ cdef class DeviceKernel(KernelObject):
                 plan = as_plan(numbers[at], charges, alone)
                 plan.shared = query.shared
                 bound.append(
-                    decisions.make(
-                        (
-                            (request, name), "bind", nodes.names[numbers[at]], (), "", (), False,
-                            plan, cluster, inventories[numbers[at]], False, None,
-                            nodes.marks[numbers[at]],
-                        )
+                    decision(
+                        (request, name), nodes.names[numbers[at]], (), plan, cluster,
+                        inventories[numbers[at]], None, (), "", False, nodes.marks[numbers[at]],
                     )
                 )
                 at += 1

@@ -8,7 +8,7 @@ from quotas.lives import Life
 
 from hivecore.errors import CertificateError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree, proof
-from hivecore.quotas.quota_decision import made_decision
+from hivecore.quotas.quota_decision import QuotaDecision
 
 SETTINGS = [
     {},
@@ -76,7 +76,7 @@ def changed(decision, **changes):
     """The same decision but for some of its parts."""
     parts = ("request", "_asks", "outcome", "victims", "borrows", "refusal")
     values = {name: getattr(decision, name) for name in parts} | changes
-    return made_decision(*values.values())
+    return QuotaDecision(*values.values())
 
 
 def asks(decision, members=None, before=None, **changes):

@@ -9,7 +9,7 @@ from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.changes import Recovery
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.group_decision import GroupDecision, made_decision
+from hivecore.cells.group_decision import GroupDecision
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -104,7 +104,7 @@ class GroupBooks:
 
     def own(self, decision: GroupDecision, plan: Any, cancels: tuple[str, ...]) -> GroupDecision:
         """The decision as one of this core, with another plan and other cancels."""
-        return made_decision(
+        return GroupDecision(
             decision.request,
             decision.outcome,
             self.names,
@@ -174,12 +174,12 @@ class GroupBooks:
             if not self.core.placement_good(live.handle, suggested):
                 return None
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
-        return made_decision(
+        return GroupDecision(
             group,
             outcome,
             self.names,
-            core=self.core,
-            placement=self.placement(live),
+            _core=self.core,
+            _placement=self.placement(live),
             victims=victims,
         )
 

@@ -7,7 +7,7 @@ from hivecore.cells.affinity_group import EVICTIONS, AffinityGroup
 from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
-from hivecore.cells.group_decision import GroupDecision, Tried, made_decision
+from hivecore.cells.group_decision import GroupDecision, Tried
 
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
 
@@ -81,7 +81,7 @@ def find(
         )
         outcome = plan.outcome
         if outcome == "bind" and plan.is_harmless:
-            return made_decision(group, "bind", names, plan, core, tuple(tried))
+            return GroupDecision(group, "bind", names, plan, core, tuple(tried))
         if outcome == "wait":
             tried.append(Tried(chain, plan.reason))
         elif outcome == "bind" or evictions != "least":
@@ -91,7 +91,7 @@ def find(
     if evicting is not None:
         plan, before = evicting
         return _planned(books, group, plan, tried[:before])
-    return made_decision(group, "wait", names, None, core, tuple(tried))
+    return GroupDecision(group, "wait", names, None, core, tuple(tried))
 
 
 def _harm(core: Any, plan: Any) -> tuple[int, int, int]:
@@ -111,7 +111,7 @@ def _planned(
 ) -> GroupDecision:
     """The decision to bind or to preempt that a plan is."""
     victims, cancels, downgrades = plan.victims, plan.cancels, plan.downgrades
-    return made_decision(
+    return GroupDecision(
         group,
         plan.outcome,
         books.names,
