@@ -11,7 +11,7 @@ def racks(count=2, fanouts=(2, 2, 2), **options):
 
 
 def owned(tenants, chain=None, pins=None):
-    """A cluster of one chain "c", by default two racks: {"A": {"node": 2}} says who owns what."""
+    """A cluster of one chain "c", by default two racks; {"A": {"node": 2}} is what A owns."""
     cells = {tenant: {"c": count} for tenant, count in tenants.items()}
     return ClusterSpec({"c": chain or racks()}, cells, pins or {})
 

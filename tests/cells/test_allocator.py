@@ -22,9 +22,9 @@ from hivecore.errors import (
 @pytest.fixture
 def allocator():
     """Two nodes of two pairs; GPU 0 and node 1 are taken."""
-    made = BuddyAllocator([2, 2], roots=2)
-    assert (made.allocate(1), made.allocate(3)) == (0, 1)
-    return made
+    created = BuddyAllocator([2, 2], roots=2)
+    assert (created.allocate(1), created.allocate(3)) == (0, 1)
+    return created
 
 
 @pytest.mark.parametrize(

@@ -432,8 +432,8 @@ def test_a_record_of_a_downgraded_group_has_the_levels_that_it_is_to_have_again(
     cluster.recover(group, record)
     assert cluster.to_bytes() == before
     assert cluster.reconfigure(spec).promoted == ("g",)
-    with pytest.raises(KeyError, match="'nobody'"):
-        cluster.record("nobody")
+    with pytest.raises(KeyError, match="'unknown'"):
+        cluster.record("unknown")
 
 
 # --- state
@@ -501,8 +501,8 @@ def test_every_change_of_an_explanation_admits_the_group():
     start(cluster, "one", members=[(1, 4)], priority=2)
     start(cluster, "two", members=[(1, 2)], priority=2)
     start(cluster, "three", members=[(1, 1)], priority=2)
-    asked = AffinityGroup("asked", "A", [(1, 3)], priority=1)
-    explanation = cluster.explain(asked)
+    request = AffinityGroup("asked", "A", [(1, 3)], priority=1)
+    explanation = cluster.explain(request)
     assert explanation.outcome == "wait"
     assert explanation.reason
     shortage = explanation.shortages[0]
@@ -514,7 +514,7 @@ def test_every_change_of_an_explanation_admits_the_group():
     assert all(admitted_by(cluster, change) for change in explanation.changes)
     relaxed = next(change for change in explanation.changes if change.kind == "relax")
     assert relaxed.relaxed == ("priority",)
-    explanation = cluster.explain(asked.replace(priority=3))
+    explanation = cluster.explain(request.replace(priority=3))
     assert explanation.outcome == "preempt"
     preempt = next(change for change in explanation.changes if change.kind == "preempt")
     assert preempt.owners == ("two",)  # no release is cheaper
@@ -525,8 +525,8 @@ def test_several_groups_to_release_are_irreducible():
     cluster = two_tenants()
     for i in range(8):
         start(cluster, f"g{i}")
-    asked = AffinityGroup("asked", "A", [(1, 4)])
-    change = cluster.explain(asked).cheapest
+    request = AffinityGroup("asked", "A", [(1, 4)])
+    change = cluster.explain(request).cheapest
     assert change.kind == "release"
     assert change.cost == 4
     assert admitted_by(cluster, change)
@@ -535,22 +535,22 @@ def test_several_groups_to_release_are_irreducible():
         for name in change.owners:
             if name != kept:
                 branch.release(name)
-        assert branch.schedule(asked).outcome == "wait"
+        assert branch.schedule(request).outcome == "wait"
 
 
 def test_wishes_that_stand_in_the_way_are_named():
     cluster = two_tenants()
     start(cluster, "one", members=[(1, 3)])
     start(cluster, "two", members=[(1, 3)])
-    asked = AffinityGroup("asked", "A", [(2, 1)], within="pair")
-    explanation = cluster.explain(asked)
+    request = AffinityGroup("asked", "A", [(2, 1)], within="pair")
+    explanation = cluster.explain(request)
     assert explanation.cheapest.relaxed == ("within",)
     assert admitted_by(cluster, explanation.cheapest)
-    asked = AffinityGroup("asked", "B", [(1, 1)])
-    explanation = cluster.explain(asked, suggested_nodes=["elsewhere"])
+    request = AffinityGroup("asked", "B", [(1, 1)])
+    explanation = cluster.explain(request, suggested_nodes=["elsewhere"])
     assert explanation.cheapest.relaxed == ("suggested_nodes",)
     assert all(admitted_by(cluster, c, ["elsewhere"]) for c in explanation.changes)
-    assert cluster.explain(asked).cheapest is None
+    assert cluster.explain(request).cheapest is None
 
 
 # --- what can go wrong around a call
@@ -739,8 +739,8 @@ def reserved(priority=0, **options):
     cluster = CellCluster(owned(cells, Chain(["gpu", "node"], [2], 2), pins))
     start(cluster, "spare", "B", [(2, 2)], priority=-1)
     train = AffinityGroup("train", "A", [(1, 2)], priority=priority, **options)
-    asked = schedule_and_reserve(cluster, train)
-    assert (asked.outcome, asked.placement[0].node) == ("preempt", "c/0")
+    request = schedule_and_reserve(cluster, train)
+    assert (request.outcome, request.placement[0].node) == ("preempt", "c/0")
     cluster.release("spare")
     return cluster, train
 

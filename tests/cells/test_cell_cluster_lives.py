@@ -145,8 +145,8 @@ class Cluster(RuleBasedStateMachine):
 
     def known(self, group):
         levels = {level for chain in self.cluster.spec.chains.values() for level in chain.levels}
-        asked = {group.within} | {member.within for member in group.members}
-        return asked - {None} <= levels
+        request = {group.within} | {member.within for member in group.members}
+        return request - {None} <= levels
 
     @rule(data=st.data(), reserve=st.sampled_from((False, False, True)))
     def ask(self, data, reserve):
@@ -596,13 +596,13 @@ def test_every_proposed_change_admits_the_group_and_the_cheapest_comes_first(see
         group = AffinityGroup("new", rng.choice("AB"), [(rng.randint(1, 2), 4)], **options)
         if cluster.schedule(group).outcome == "bind":
             continue
-        found = cluster.explain(group)
-        assert found.outcome in ("wait", "preempt")
-        assert found.reason
-        assert all(admitted_by(cluster, change) for change in found.changes)
-        costs = [(change.relaxed == ("priority",), change.cost) for change in found.changes]
+        explanation = cluster.explain(group)
+        assert explanation.outcome in ("wait", "preempt")
+        assert explanation.reason
+        assert all(admitted_by(cluster, change) for change in explanation.changes)
+        costs = [(change.relaxed == ("priority",), change.cost) for change in explanation.changes]
         assert costs == sorted(costs)
-        assert found.cheapest == (found.changes[0] if found.changes else None)
+        assert explanation.cheapest == (explanation.changes[0] if explanation.changes else None)
         assert cluster.to_bytes() == before
 
 

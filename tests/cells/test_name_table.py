@@ -41,9 +41,9 @@ class Odd(str):
 @examples(300)
 @given(st.lists(NAMES, unique=True, max_size=40), st.lists(NAMES, max_size=40))
 def test_a_name_is_among_others_if_a_set_has_it(known, others):
-    found = NameTable(tuple(known)).among(tuple(others))
-    assert found.dtype == np.bool_
-    assert found.tolist() == [name in set(others) for name in known]
+    result = NameTable(tuple(known)).among(tuple(others))
+    assert result.dtype == np.bool_
+    assert result.tolist() == [name in set(others) for name in known]
 
 
 def test_many_names_are_distinguished():
@@ -76,13 +76,13 @@ def test_a_table_has_a_name_once():
 
 @examples(200)
 @given(st.lists(NAMES, max_size=6), st.lists(NAMES, max_size=6))
-def test_names_are_the_same_if_lists_of_them_are_equal(one, other):
-    again = ["".join(list(name)) for name in one]  # other objects
+def test_names_are_the_same_if_lists_of_them_are_equal(item, other):
+    again = ["".join(list(name)) for name in item]  # other objects
     for given_ in (list, tuple):
-        assert are_same_names(given_(one), tuple(one))
-        assert are_same_names(given_(again), tuple(one))
-        assert are_same_names(given_(other), tuple(one)) == (other == one)
-    assert are_strings(tuple(one))
+        assert are_same_names(given_(item), tuple(item))
+        assert are_same_names(given_(again), tuple(item))
+        assert are_same_names(given_(other), tuple(item)) == (other == item)
+    assert are_strings(tuple(item))
 
 
 def test_other_things_are_never_the_same():
@@ -109,11 +109,11 @@ def test_names_in_a_text_are_those_of_its_list(known, others):
         table = NameTable(tuple(known))
         assert table.among(text).tolist() == table.among(tuple(others)).tolist()
     if HALF_A_PAIR not in others:
-        read, made = NodeSet.of_json(text), NodeSet(others)
+        read, created = NodeSet.of_json(text), NodeSet(others)
         for name in [*known, *others, ",", ""]:
-            assert (name in read) == (name in made) == (name in set(others))
-        assert read == made
-        assert list(read) == list(made)
+            assert (name in read) == (name in created) == (name in set(others))
+        assert read == created
+        assert list(read) == list(created)
 
 
 @pytest.mark.parametrize(

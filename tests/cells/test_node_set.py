@@ -30,7 +30,7 @@ NAMES = [f"n{i}" for i in range(12)]
 @pytest.mark.parametrize("seed", seeds(60))
 def test_a_prepared_set_decides_as_the_list_of_its_names(seed):
     rng = random.Random(seed)
-    one = cluster(NAMES)
+    first = cluster(NAMES)
     kept = {}
     for step in range(40):
         names = rng.choice([NAMES, [*NAMES, "m0", "m1"], rng.sample(NAMES, 5), ["x"], []])
@@ -42,9 +42,9 @@ def test_a_prepared_set_decides_as_the_list_of_its_names(seed):
             continue
         # A copy and a cluster of another shape use it in between.
         cluster(NAMES[:6]).schedule(group, suggested_nodes=nodes)
-        one.copy().schedule(group, suggested_nodes=nodes)
-        plain = one.schedule(group, suggested_nodes=listed)
-        prepared = one.schedule(group, suggested_nodes=nodes)
+        first.copy().schedule(group, suggested_nodes=nodes)
+        plain = first.schedule(group, suggested_nodes=listed)
+        prepared = first.schedule(group, suggested_nodes=nodes)
         assert (prepared.outcome, prepared.placement, prepared.victims, prepared.reason) == (
             plain.outcome,
             plain.placement,
@@ -53,10 +53,10 @@ def test_a_prepared_set_decides_as_the_list_of_its_names(seed):
         )
         assert {pod.node for pod in prepared.placement} <= set(names)
         if prepared.outcome == "bind":
-            one.commit(prepared)
-        if rng.random() < 0.3 and one.groups():
-            one.release(rng.choice(list(one.groups())))
-    one.check()
+            first.commit(prepared)
+        if rng.random() < 0.3 and first.groups():
+            first.release(rng.choice(list(first.groups())))
+    first.check()
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -77,13 +77,13 @@ def test_its_numbers_are_the_places_of_its_names(seed):
     }
     names = CellCluster(ClusterSpec(chains, {"A": {}}))._books.names
     for _ in range(20):
-        asked = rng.choices([*pool, "elsewhere"], k=rng.randint(0, 30))
-        for found, row in zip(NodeSet(asked).numbers(names), rows, strict=True):
-            expected = [i for i, name in enumerate(row) if name in asked]
-            assert (found is None) == (expected == list(range(len(row))))
-            if found is not None:
-                assert found.dtype == np.int32
-                assert sorted(found.tolist()) == expected
+        request = rng.choices([*pool, "elsewhere"], k=rng.randint(0, 30))
+        for result, row in zip(NodeSet(request).numbers(names), rows, strict=True):
+            expected = [i for i, name in enumerate(row) if name in request]
+            assert (result is None) == (expected == list(range(len(row))))
+            if result is not None:
+                assert result.dtype == np.int32
+                assert sorted(result.tolist()) == expected
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -95,14 +95,14 @@ def test_to_name_all_nodes_is_to_name_none(seed):
     for _ in range(60):
         priority = rng.randint(-1, 2)
         sizes = [rng.choice([1, 2, 4]) for _ in range(rng.randint(1, 3))]
-        asked = {"vc": rng.randrange(2), "priority": priority, "merge": rng.random() < 0.3}
+        request = {"vc": rng.randrange(2), "priority": priority, "merge": rng.random() < 0.3}
         listed = rng.choices(nodes, k=rng.randint(0, 12))
         strided = np.repeat(np.array(listed, np.int32), 2)[::2]
         for some, same in ((nodes, None), (listed, strided)):
-            plans = [schedule(core, sizes, suggested=given, **asked) for given in (some, same)]
+            plans = [schedule(core, sizes, suggested=given, **request) for given in (some, same)]
             seen = [(it.outcome, it.reason, it.pods, it.virtual, it.victims) for it in plans]
             assert seen[0] == seen[1]
-        plan = plans[0] if rng.random() < 0.5 else schedule(core, sizes, **asked)
+        plan = plans[0] if rng.random() < 0.5 else schedule(core, sizes, **request)
         if plan.outcome == "bind":
             handle = core.commit(plan, False)
             lies = {leaf // 4 for pod in plan.pods for leaf in pod}
@@ -116,12 +116,12 @@ def test_to_name_all_nodes_is_to_name_none(seed):
 
 def test_it_keeps_no_cluster():
     nodes = NodeSet(NAMES[1:])
-    one = cluster(NAMES)
-    one.schedule(AffinityGroup("g", "A", [(1, 1)]), suggested_nodes=nodes)
-    there = weakref.ref(one._books.names)
-    del one
+    first = cluster(NAMES)
+    first.schedule(AffinityGroup("g", "A", [(1, 1)]), suggested_nodes=nodes)
+    present = weakref.ref(first._books.names)
+    del first
     gc.collect()
-    assert there() is None
+    assert present() is None
     group = AffinityGroup("g", "B", [(1, 4)], priority=-1)
     assert cluster(NAMES[::-1]).schedule(group, suggested_nodes=nodes).placement[0].node in nodes
 
@@ -156,32 +156,32 @@ def test_what_is_no_name_is_refused(wrong):
 
 
 def test_it_follows_a_reconfiguration():
-    one = cluster(NAMES)
+    first = cluster(NAMES)
     nodes = NodeSet(["n11"])
     group = AffinityGroup("g", "B", [(1, 4)], priority=-1)
-    assert one.schedule(group, suggested_nodes=nodes).placement[0].node == "n11"
-    one.reconfigure(cluster(NAMES[:6]).spec)
-    assert one.schedule(group, suggested_nodes=nodes).outcome == "wait"
-    one.reconfigure(cluster(NAMES[::-1]).spec)
-    assert one.schedule(group, suggested_nodes=nodes).placement[0].node == "n11"
+    assert first.schedule(group, suggested_nodes=nodes).placement[0].node == "n11"
+    first.reconfigure(cluster(NAMES[:6]).spec)
+    assert first.schedule(group, suggested_nodes=nodes).outcome == "wait"
+    first.reconfigure(cluster(NAMES[::-1]).spec)
+    assert first.schedule(group, suggested_nodes=nodes).placement[0].node == "n11"
 
 
 def test_threads_share_it():
     nodes = NodeSet(["n3"])
     clusters = [cluster(NAMES), cluster(NAMES[::-1])]
     group = AffinityGroup("g", "B", [(1, 4)], priority=-1)
-    found = []
+    results = []
 
-    def ask(one):
+    def ask(item):
         for _ in range(200):
-            found.append(one.schedule(group, suggested_nodes=nodes).placement[0].node)
+            results.append(item.schedule(group, suggested_nodes=nodes).placement[0].node)
 
-    threads = [threading.Thread(target=ask, args=(one,)) for one in clusters * 2]
+    threads = [threading.Thread(target=ask, args=(item,)) for item in clusters * 2]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == ["n3"] * 800
+    assert results == ["n3"] * 800
 
 
 @pytest.mark.parametrize(

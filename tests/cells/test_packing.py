@@ -1,4 +1,4 @@
-"""Small pods in cells of several sizes: how many nodes they break into, and who has to wait.
+"""Small pods in cells of several sizes: how many nodes they break into, and which pods wait.
 
 A tenant owns two nodes of 8 GPUs and four quads, beside which the chain has nothing. Every sequence
 of a few pods is tried, against two rules in a few lines each: the one of HiveD, which puts a pod on
@@ -34,8 +34,8 @@ def by_most_used(pods, idle_first=QUAD):
     return served, len(cells) - quads + (quads + 1) // 2
 
 
-def by_us(made, pods):
-    scheduler = made([CHAIN], 1, POOLS, [])
+def by_us(created, pods):
+    scheduler = created([CHAIN], 1, POOLS, [])
     served, nodes = [], set()
     for pod in pods:
         plan = schedule(scheduler, [pod])
@@ -48,8 +48,8 @@ def by_us(made, pods):
 
 
 @each_implementation
-def test_the_smallest_gap_that_takes_a_pod_is_filled(made):
-    scheduler = made([CHAIN], 1, POOLS, [])
+def test_the_smallest_gap_that_takes_a_pod_is_filled(created):
+    scheduler = created([CHAIN], 1, POOLS, [])
     plans = []
     for pod in (3, 6, 1, 2):  # 1 GPU is left in a quad, and 2 in a node
         plans.append(schedule(scheduler, [pod]))
@@ -61,8 +61,8 @@ def test_the_smallest_gap_that_takes_a_pod_is_filled(made):
 
 
 @each_implementation
-def test_of_gaps_of_equal_size_the_one_in_the_largest_cell_is_filled(made):
-    scheduler = made([CHAIN], 1, POOLS, [])
+def test_of_gaps_of_equal_size_the_one_in_the_largest_cell_is_filled(created):
+    scheduler = created([CHAIN], 1, POOLS, [])
     for pod in (3, 7):
         scheduler.commit(schedule(scheduler, [pod]), False)
     assert [pool for pool, _ in schedule(scheduler, [1]).virtual[0]] == [1]

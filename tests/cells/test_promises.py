@@ -37,7 +37,7 @@ CHAINS = [  # fan-outs, roots, node level
 class History:
     """Groups that come and go on one cluster."""
 
-    def __init__(self, made, seed):
+    def __init__(self, created, seed):
         self.chance = chance = random.Random(seed)
         self.chain = chance.choice(CHAINS)
         fanouts, roots, self.node = self.chain
@@ -56,16 +56,16 @@ class History:
                 for fanout in fanouts[level:]:
                     cells *= fanout
                 self.pins = [(chance.randint(0, 1), 0, level, chance.randrange(cells))]
-            if self.is_feasible(made) and (self.pools or self.pins):
+            if self.is_feasible(created) and (self.pools or self.pins):
                 break
 
-    def is_feasible(self, made):
+    def is_feasible(self, created):
         """An assignment is taken exactly when disjoint cells for all that is owned can be had."""
-        new = made([self.chain], 2, [], [])
+        new = created([self.chain], 2, [], [])
         empty = Cluster(new, self.chain, self.pools, self.pins)
         feasible = empty.can_serve(empty.free(), empty.owed())
         try:
-            self.scheduler = made([self.chain], 2, self.pools, self.pins)
+            self.scheduler = created([self.chain], 2, self.pools, self.pins)
         except ValueError:
             assert not feasible
             return False
@@ -142,8 +142,8 @@ def judge_plan(history, request, plan):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(20))
-def test_no_leaf_has_two_owners_and_what_is_owed_can_be_served_whatever_happens(made, seed):
-    history = History(made, seed)
+def test_no_leaf_has_two_owners_and_what_is_owed_can_be_served_whatever_happens(created, seed):
+    history = History(created, seed)
     for _ in range(60):
         history.step(judge_plan)
         cluster = history.cluster()
@@ -171,8 +171,8 @@ def judge_outcome(history, request, plan):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(50))
-def test_a_guaranteed_group_waits_exactly_if_it_fits_into_no_cells_of_its_tenant(made, seed):
-    history = History(made, seed)
+def test_a_guaranteed_group_waits_exactly_if_it_fits_into_no_cells_of_its_tenant(created, seed):
+    history = History(created, seed)
     for _ in range(60):
         history.step(judge_outcome)
 
@@ -196,9 +196,9 @@ def whole(history, vc, level):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(12))
-def test_a_tenant_that_uses_nothing_gets_any_mix_of_its_cells(made, seed):
+def test_a_tenant_that_uses_nothing_gets_any_mix_of_its_cells(created, seed):
     """Whatever others do; only opportunistic groups have to leave."""
-    history = History(made, seed)
+    history = History(created, seed)
     for number in range(60):
         history.step(lambda *_: None)
         if number % 5:

@@ -108,9 +108,9 @@ def without_places(random, devices):
     """The same devices where the NUMA node or socket of some switches and NUMA nodes is unknown."""
     forgotten = {
         place: random.choice(({}, {"numa": None}, {"socket": None}, {"numa": None, "socket": None}))
-        for place in sorted({(one.numa, one.socket) for one in devices}, key=str)
+        for place in sorted({(device.numa, device.socket) for device in devices}, key=str)
     }
-    return [one.replace(**forgotten[one.numa, one.socket]) for one in devices]
+    return [device.replace(**forgotten[device.numa, device.socket]) for device in devices]
 
 
 def partitions(random, gpus):
@@ -142,16 +142,16 @@ def flapped(random, inventory):
 
 def request(random, inventory, name="new"):
     """A request for GPUs, NICs, both, or something else, mostly of what the inventory has."""
-    there = {type: len(inventory.of_type(type)) for type in ("gpu", "rdma", "fpga", "host")}
+    present = {type: len(inventory.of_type(type)) for type in ("gpu", "rdma", "fpga", "host")}
     if random.random() < 0.05:
-        there = dict.fromkeys(there, 1)
+        present = dict.fromkeys(present, 1)
     wishes = {
         "selector": selector(random) if random.random() < 0.3 else {},
         "exclusive": random.choice((None,) * 8 + ("device", "pcie")),
         "scope": random.choice((None,) * 5 + ("device", "pcie", "numa", "socket", "node")),
         "preferred_scope": random.choice((None, None, None, "pcie", "numa")),
     }
-    gpus = min(random.choice((0, 1, 1, 1, 2, 2, 3, 4, 4, 5, 8)), there["gpu"])
+    gpus = min(random.choice((0, 1, 1, 1, 2, 2, 3, 4, 4, 5, 8)), present["gpu"])
     share = {}
     if gpus and random.random() < 0.4:
         share = random.choice(
@@ -166,7 +166,7 @@ def request(random, inventory, name="new"):
         gpus = random.choice((gpus, gpus + 1, 2 * gpus))
         share["memory"] = random.randint(1, MEMORY)
         wishes = {"selector": wishes["selector"], "repeat": True}
-    nics = random.choice((0, 0, 1, 1, 2, 3, "all")) if there["rdma"] else 0
+    nics = random.choice((0, 0, 1, 1, 2, 3, "all")) if present["rdma"] else 0
     nic_wishes = {"vf_selector": random.choice((None,) * 6 + ({}, selector(random)))}
     if random.random() < 0.15:
         nic_wishes["selector"] = selector(random)
@@ -177,7 +177,7 @@ def request(random, inventory, name="new"):
         ((), ("gpu", "rdma"), ("gpu", "rdma"), ("rdma", "gpu"), ("gpu", "fpga", "rdma"))
     )
     needs = []
-    if there["host"] and random.random() < 0.3:
+    if present["host"] and random.random() < 0.3:
         needs.append(DeviceNeed("host", 1, {"cpu": random.randint(1, 40_000), "memory": 1000}))
     whole = gpus and (not share or share == {"memory_percent": 100})
     return DeviceRequest(
@@ -186,7 +186,7 @@ def request(random, inventory, name="new"):
         **share,
         nics=nics,
         nic_percent=random.choice((100, 100, 50, 1)),
-        fpgas=random.choice((0, 0, 1)) if there["fpga"] else 0,
+        fpgas=random.choice((0, 0, 1)) if present["fpga"] else 0,
         gpu_wishes=wishes if gpus else {},
         nic_wishes=nic_wishes,
         needs=needs,

@@ -14,35 +14,35 @@ from hivecore.errors import StaleDecisionError
 SEEDS = st.integers(0, 2**32)
 
 
-def answers(cluster, asked):
+def answers(cluster, wish):
     """What a cluster says to a request."""
-    decision, found = cluster.schedule(asked), cluster.filter(asked)
-    explanation = cluster.explain(asked)
+    decision, feasibility = cluster.schedule(wish), cluster.filter(wish)
+    explanation = cluster.explain(wish)
     fields = ("outcome", "node", "placement", "reason", "impossible")
-    columns = (found.codes, found.resolvable, found.scores)
+    columns = (feasibility.codes, feasibility.resolvable, feasibility.scores)
     return (
         [getattr(decision, field) for field in fields],
-        found.nodes,
+        feasibility.nodes,
         [column.tolist() for column in columns],
         explanation,
     )
 
 
-def committed(cluster, asked, node, most):
+def committed(cluster, wish, node, most):
     """How many of so many pods a node takes one after the other, and has then."""
     for pod in range(most):
-        mine = asked.replace(name=f"{asked.name}/{pod}")
+        mine = wish.replace(name=f"{wish.name}/{pod}")
         if cluster.allocate(mine, node).outcome != "bind":
             return pod
     return most
 
 
-def capacity(cluster, asked, node, most, other, many):
+def capacity(cluster, wish, node, most, other, many):
     """The same after so many other pods, -1: they do not fit; nothing has changed."""
     with cluster.trial():
         if committed(cluster, other, node, many) < many:
             return -1
-        return committed(cluster, asked, node, most)
+        return committed(cluster, wish, node, most)
 
 
 class TriedCluster(RuleBasedStateMachine):
@@ -63,8 +63,8 @@ class TriedCluster(RuleBasedStateMachine):
 
     def decision(self, seed):
         """One to bind, or None."""
-        for asked in self.probes(seed):
-            decision = self.cluster.schedule(asked)
+        for wish in self.probes(seed):
+            decision = self.cluster.schedule(wish)
             if decision.outcome == "bind":
                 return decision
         return None
@@ -72,11 +72,10 @@ class TriedCluster(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "cluster"))
     @rule(seed=SEEDS, most=st.integers(0, 5), many=st.sampled_from((0, 0, 1, 2)))
     def capacity_is_how_many_are_committed_in_turn(self, seed, most, many):
-        for asked, other in pairwise(self.probes(seed)):
-            found = self.cluster.capacity(asked, most, after=(other, many)).tolist()
-            assert found == [
-                capacity(self.cluster, asked, node, most, other, many)
-                for node in self.cluster.nodes
+        for wish, other in pairwise(self.probes(seed)):
+            capacities = self.cluster.capacity(wish, most, after=(other, many)).tolist()
+            assert capacities == [
+                capacity(self.cluster, wish, node, most, other, many) for node in self.cluster.nodes
             ]
 
     @precondition(lambda self: hasattr(self, "cluster") and len(self.trials) < 3)
@@ -97,8 +96,8 @@ class TriedCluster(RuleBasedStateMachine):
         assert not trial.__exit__(type(error), error, None)
         assert self.cluster.to_bytes() == before.to_bytes()
         vars(self).update(known)
-        for asked in self.probes(seed):
-            assert answers(self.cluster, asked) == answers(before, asked)
+        for wish in self.probes(seed):
+            assert answers(self.cluster, wish) == answers(before, wish)
         with self.cluster.trial():
             if early is not None:
                 self.cluster.commit(early)
@@ -115,7 +114,7 @@ class TriedCluster(RuleBasedStateMachine):
                 return
             self.cluster.check()
             owners = before.owners(decision.node)
-            held = [one for owner in owners for one in before.allocations(owner)]
+            held = [allocation for owner in owners for allocation in before.allocations(owner)]
             decision.verify(before.inventory(decision.node), held)
 
     def teardown(self):

@@ -5,18 +5,18 @@ import numpy as np
 from hivecore.reference.devices.shared_cluster import SharedCluster
 
 
-def follow(found, nodes, pods, every=1):
+def follow(result, nodes, pods, every=1):
     """Let the twin place every so many-th pod of a replay, and demand that it does the same.
 
     The pods between are put on their nodes as the replay says; the twin must have room for them,
     and for those that were turned away it must have none. Returns how fragmented the twin was after
     each of the pods that it placed.
     """
-    twin = SharedCluster.of(nodes.select(found.order), pods, found.policy, found.seed)
-    position = np.argsort(found.order)
-    places = np.where(found.node >= 0, position[found.node], -1)
+    twin = SharedCluster.of(nodes.select(result.order), pods, result.policy, result.seed)
+    position = np.argsort(result.order)
+    places = np.where(result.node >= 0, position[result.node], -1)
     fragmented = {}
-    for arrival, (row, place) in enumerate(zip(found.rows.tolist(), places.tolist(), strict=True)):
+    for arrival, (row, place) in enumerate(zip(result.rows.tolist(), places.tolist(), strict=True)):
         if arrival % every == 0:
             assert twin.place(arrival, row) == place
             fragmented[arrival] = twin.fragmented_milli()

@@ -25,9 +25,11 @@ def test_nics_are_chosen_beside_the_gpus():
 @pytest.mark.parametrize("seed", seeds(60))
 def test_it_is_served_whenever_it_would_be_if_the_other_gpus_were_broken(seed):
     rng = random.Random(seed)
-    made = cluster()
+    devices = cluster()
     for i in range(rng.randint(0, 4)):
-        made.allocate(DeviceRequest(f"o{i}", gpus=rng.randint(0, 2), nics=rng.randint(1, 2)), "n0")
+        devices.allocate(
+            DeviceRequest(f"o{i}", gpus=rng.randint(0, 2), nics=rng.randint(1, 2)), "n0"
+        )
     gpus = rng.sample(range(8), rng.randint(1, 8))
     request = DeviceRequest(
         "pod",
@@ -35,20 +37,24 @@ def test_it_is_served_whenever_it_would_be_if_the_other_gpus_were_broken(seed):
         nics=rng.choice([0, 0, 1, 2]),
         joint=("gpu", "rdma") if rng.random() < 0.5 else (),
     )
-    other = made.copy()
+    other = devices.copy()
     for minor in set(range(8)) - set(gpus):
         other.set_health("n0", False, type="gpu", minor=minor)
-    before = made.to_bytes()
-    decision = made.schedule(request, nodes=("n0",), gpus=gpus)
+    before = devices.to_bytes()
+    decision = devices.schedule(request, nodes=("n0",), gpus=gpus)
     expected = other.schedule(request, nodes=("n0",))
-    assert made.to_bytes() == before
+    assert devices.to_bytes() == before
     assert decision.outcome == expected.outcome
     if decision.outcome == "bind":
         assert set(dict(decision.minors)["gpu"]) <= set(gpus)
-        held = [one for owner in made.owners("n0") for one in made.allocations(owner)]
+        held = [
+            allocation
+            for owner in devices.owners("n0")
+            for allocation in devices.allocations(owner)
+        ]
         decision.verify(INVENTORY, held)
-        made.commit(decision)
-        made.check()
+        devices.commit(decision)
+        devices.check()
 
 
 def test_minors_are_those_of_the_placement_copied_or_not():
@@ -58,8 +64,8 @@ def test_minors_are_those_of_the_placement_copied_or_not():
         cluster().schedule(DeviceRequest("pod", gpus=9)),
     ):
         by_type = {}
-        for one in decision.placement:
-            by_type.setdefault(one.type, []).append(one.minor)
+        for allocation in decision.placement:
+            by_type.setdefault(allocation.type, []).append(allocation.minor)
         expected = tuple((type, tuple(sorted(minors))) for type, minors in by_type.items())
         assert decision.minors == expected
         assert pickle.loads(pickle.dumps(decision)).minors == expected
@@ -80,10 +86,10 @@ def test_minors_are_those_of_the_placement_copied_or_not():
     ],
 )
 def test_bad_choices_are_named(arguments, error, message):
-    made = cluster()
-    made.allocate(DeviceRequest("x", gpus=1), "n0")
+    devices = cluster()
+    devices.allocate(DeviceRequest("x", gpus=1), "n0")
     with pytest.raises(error, match=message):
-        made.schedule(DeviceRequest("pod", gpus=1), **arguments)
+        devices.schedule(DeviceRequest("pod", gpus=1), **arguments)
 
 
 def random_wish(rng):
@@ -102,34 +108,38 @@ def random_wish(rng):
 @pytest.mark.parametrize("seed", seeds(30))
 def test_pods_that_are_alike_get_what_each_would_get_in_turn(seed, policy):
     rng = random.Random(seed)
-    made = DeviceCluster(dict.fromkeys(("n0", "n1"), INVENTORY), policy=policy)
+    devices = DeviceCluster(dict.fromkeys(("n0", "n1"), INVENTORY), policy=policy)
     for turn in range(12):
         request, places = random_wish(rng)
         owners = [f"{turn}/{i}" for i in range(4)]
-        expected, one_by_one = [], made.copy()
+        expected, one_by_one = [], devices.copy()
         for owner, (node, gpus) in zip(owners, places, strict=True):
             pod = request.replace(name=owner)
             expected.append(one_by_one.schedule(pod, nodes=(node,), gpus=gpus))
             if expected[-1].outcome != "bind":
                 break
             one_by_one.commit(expected[-1])
-        before = made.to_bytes()
-        decisions = made.allocate_many(request, owners, places)
-        made.check()
-        told = [(one.request, one.node, one.minors, one.reason, one.impossible) for one in expected]
+        before = devices.to_bytes()
+        decisions = devices.allocate_many(request, owners, places)
+        devices.check()
+        answers = [
+            (decision.request, decision.node, decision.minors, decision.reason, decision.impossible)
+            for decision in expected
+        ]
         if expected[-1].outcome != "bind":
-            told = told[-1:]
-            assert made.to_bytes() == before
+            answers = answers[-1:]
+            assert devices.to_bytes() == before
         elif policy != "fgd":  # which learns from one pod after the other
-            assert made.to_bytes() == one_by_one.to_bytes()
-        assert told == [
-            (one.request, one.node, one.minors, one.reason, one.impossible) for one in decisions
+            assert devices.to_bytes() == one_by_one.to_bytes()
+        assert answers == [
+            (decision.request, decision.node, decision.minors, decision.reason, decision.impossible)
+            for decision in decisions
         ]
         for owner in owners:
-            if owner in made and rng.random() < 0.7:
-                made.release(owner)
+            if owner in devices and rng.random() < 0.7:
+                devices.release(owner)
         if rng.random() < 0.3:  # what was chosen before does not hold any more
-            made.set_health(rng.choice(["n0", "n1"]), rng.random() < 0.6, type="gpu", minor=1)
+            devices.set_health(rng.choice(["n0", "n1"]), rng.random() < 0.6, type="gpu", minor=1)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +161,12 @@ def test_pods_that_are_alike_get_what_each_would_get_in_turn(seed, policy):
 def test_pods_that_are_alike_are_refused_as_a_whole_where_an_argument_is_wrong(
     owners, places, error, message
 ):
-    made = cluster()
-    made.allocate(DeviceRequest("old", gpus=1), "n1")
-    before = made.to_bytes()
+    devices = cluster()
+    devices.allocate(DeviceRequest("old", gpus=1), "n1")
+    before = devices.to_bytes()
     with pytest.raises(error, match=message):
-        made.allocate_many(DeviceRequest("any", gpus=1), owners, places)
-    assert made.to_bytes() == before
+        devices.allocate_many(DeviceRequest("any", gpus=1), owners, places)
+    assert devices.to_bytes() == before
 
 
 def test_several_owners_are_released_together_or_not_at_all():

@@ -46,10 +46,10 @@ def bound(cluster, name, *arguments, **options):
 
 
 def minors(placement):
-    found = {}
-    for one in placement:
-        found.setdefault(one.type, []).append(one.minor)
-    return found
+    results = {}
+    for allocation in placement:
+        results.setdefault(allocation.type, []).append(allocation.minor)
+    return results
 
 
 def code(cluster, *arguments, **options):
@@ -71,8 +71,8 @@ def test_bytes_and_percents_never_promise_more_than_a_card_has():
         cluster.allocate(DeviceRequest(f"o{i}", 1, **share), "n")
     used = {0: 0, 1: 0}
     for owner in cluster.owners("n"):
-        for one in cluster.allocations(owner):
-            used[one.minor] += dict(one.amounts)["memory"]
+        for allocation in cluster.allocations(owner):
+            used[allocation.minor] += dict(allocation.amounts)["memory"]
     assert all(10**9 * 0.9 < amount <= 10**9 + 7 for amount in used.values())
 
 
@@ -138,7 +138,7 @@ def test_the_host_gives_processors_and_memory():
     assert bound(cluster, "y", 1, cpu_milli=1000, host_memory=90) == {"gpu": [0], "host": [0]}
 
 
-def test_who_needs_nothing_is_bound_and_holds_nothing():
+def test_a_pod_that_needs_nothing_is_bound_and_holds_nothing():
     cluster = one_node(NodeDevices(()))
     assert bound(cluster, "x") == {}
     assert (cluster.node_of("x"), cluster.allocations("x")) == ("n", ())
@@ -159,14 +159,14 @@ def nics(*groups, share=100):
 
 def test_there_is_a_nic_for_every_switch_of_the_gpus_and_never_fewer_than_asked():
     cluster = one_node(EIGHT)
-    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
-    assert found["rdma"] == [0, 1, 2, 3]
-    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=1, **JOINT)).placement)
-    assert found["rdma"] == [0]
-    found = minors(cluster.schedule(DeviceRequest("x", 2, nics=3, **JOINT)).placement)
-    assert len(found["rdma"]) == 3
-    found = minors(cluster.schedule(DeviceRequest("x", 8, nics=1)).placement)
-    assert len(found["rdma"]) == 1  # nothing joins them
+    decision = minors(cluster.schedule(DeviceRequest("x", 8, nics=1, **JOINT)).placement)
+    assert decision["rdma"] == [0, 1, 2, 3]
+    decision = minors(cluster.schedule(DeviceRequest("x", 2, nics=1, **JOINT)).placement)
+    assert decision["rdma"] == [0]
+    decision = minors(cluster.schedule(DeviceRequest("x", 2, nics=3, **JOINT)).placement)
+    assert len(decision["rdma"]) == 3
+    decision = minors(cluster.schedule(DeviceRequest("x", 8, nics=1)).placement)
+    assert len(decision["rdma"]) == 1  # nothing joins them
 
 
 # --- partitions
@@ -219,7 +219,7 @@ def test_a_bandwidth_that_is_asked_for_is_there():
 # --- selectors, all of a type, isolation, models
 
 
-def test_nodes_with_a_bad_device_are_told():
+def test_nodes_with_a_bad_device_are_listed():
     machine = NodeDevices.uniform(gpus=2, nics=1, sockets=1, switches=1)
     cluster = DeviceCluster(dict.fromkeys(("a", "b", "c"), machine))
     assert cluster.unhealthy_nodes() == ()
@@ -240,9 +240,9 @@ def test_shared_gpus_need_the_isolation_that_is_asked_for():
             ),
         }
     )
-    asked = DeviceRequest("x", 1, memory=1, isolation_provider="HAMi-core")
-    assert cluster.schedule(asked).node == "hami"
-    assert cluster.filter(asked).reason("bare") == "another isolation provider"
+    request = DeviceRequest("x", 1, memory=1, isolation_provider="HAMi-core")
+    assert cluster.schedule(request).node == "hami"
+    assert cluster.filter(request).reason("bare") == "another isolation provider"
     whole = DeviceRequest("x", 1, isolation_provider="HAMi-core")
     assert cluster.schedule(whole).node == "bare"
 
@@ -280,30 +280,30 @@ def test_bin_pack_takes_the_fullest_node_and_spread_the_emptiest():
     cluster = DeviceCluster({"a": node, "b": node, "c": node})
     cluster.allocate(DeviceRequest("x", 1), "b")
     cluster.allocate(DeviceRequest("y", 2), "c")
-    asked = DeviceRequest("z", 1)
-    assert cluster.schedule(asked).node == "c"
-    assert cluster.schedule(asked, policy="spread").node == "a"
-    scores = cluster.filter(asked).scores
+    request = DeviceRequest("z", 1)
+    assert cluster.schedule(request).node == "c"
+    assert cluster.schedule(request, policy="spread").node == "a"
+    scores = cluster.filter(request).scores
     assert list(scores) == [2500, 5000, 7500]
-    assert list(cluster.filter(asked, policy="spread").scores) == [7500, 5000, 2500]
+    assert list(cluster.filter(request, policy="spread").scores) == [7500, 5000, 2500]
 
 
 def test_only_the_nodes_that_are_named_are_looked_at_in_their_order():
     cluster = DeviceCluster({"a": EIGHT, "b": NodeDevices(()), "c": EIGHT})
-    asked = DeviceRequest("x", 1)
-    found = cluster.filter(asked, nodes=iter(["c", "b"]))
-    assert found.nodes == ("c", "b")
-    assert list(found.fits) == [True, False]
-    assert found.fitting == ("c",)
-    assert found.counts == (("no devices", 1),)
-    assert (found.reason("c"), found.reason("b")) == ("", "no devices of a type")
-    assert list(found.resolvable) == [True, False]
-    assert found.scores[1] == 0
+    request = DeviceRequest("x", 1)
+    feasibility = cluster.filter(request, nodes=iter(["c", "b"]))
+    assert feasibility.nodes == ("c", "b")
+    assert list(feasibility.fits) == [True, False]
+    assert feasibility.fitting == ("c",)
+    assert feasibility.counts == (("no devices", 1),)
+    assert (feasibility.reason("c"), feasibility.reason("b")) == ("", "no devices of a type")
+    assert list(feasibility.resolvable) == [True, False]
+    assert feasibility.scores[1] == 0
     with pytest.raises(KeyError, match="'a'"):
-        found.reason("a")
-    assert cluster.filter(asked).nodes == ("a", "b", "c")
+        feasibility.reason("a")
+    assert cluster.filter(request).nodes == ("a", "b", "c")
     cluster.remove_node("a")
-    assert cluster.filter(asked).nodes == ("b", "c")
+    assert cluster.filter(request).nodes == ("b", "c")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -341,7 +341,7 @@ def test_an_inventory_changes_under_owners_that_stay():
     cluster = one_node(NodeDevices.uniform(gpus=2, gpu_memory=100))
     bound(cluster, "x", 1, memory=60)
     cluster.set_inventory("n", NodeDevices(()))
-    assert [one.minor for one in cluster.allocations("x")] == [0]
+    assert [allocation.minor for allocation in cluster.allocations("x")] == [0]
     assert code(cluster, 1) == "no devices"
     cluster.set_inventory("n", NodeDevices.uniform(gpus=1, gpu_memory=50))
     assert code(cluster, 1, memory=1) == "capacity"  # over-committed: nothing is free
@@ -432,12 +432,12 @@ def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
     assert code(cluster, 1, memory=712) == "capacity"
     assert code(cluster, 1, memory=711) is None
     before = cluster.to_bytes()
-    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # told again
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # as before
     assert DeviceCluster.from_bytes(before).to_bytes() == cluster.to_bytes() == before
     cluster.check()
 
 
-def test_who_is_recovered_elsewhere_or_with_other_devices_is_refused():
+def test_an_owner_that_is_recovered_elsewhere_or_with_other_devices_is_refused():
     cluster = DeviceCluster({"a": EIGHT, "b": EIGHT})
     held = [DeviceAllocation("gpu", 0, {"core": 100})]
     cluster.recover("x", "a", held)
@@ -576,9 +576,9 @@ def test_a_decision_is_stale_when_its_node_is_no_longer_as_asked(arguments, befo
     loose = pickle.loads(pickle.dumps(decision))
     cluster.set_inventory("n", NodeDevices(**{"devices": placed()} | after))
     state = cluster.to_bytes()
-    for one in (decision, loose):
+    for first in (decision, loose):
         with pytest.raises(StaleDecisionError, match="'n'"):
-            cluster.commit(one)
+            cluster.commit(first)
     assert cluster.to_bytes() == state
 
 
@@ -607,9 +607,9 @@ def test_a_decision_outlives_changes_of_its_node_that_do_not_concern_it():
 def test_a_decision_is_stale_when_another_has_overtaken_it(first, second):
     node = NodeDevices.uniform(gpus=2, nics=1, functions=1, model="H100")
     cluster = one_node(node)
-    one = cluster.schedule(DeviceRequest("one", **first))
+    decision = cluster.schedule(DeviceRequest("one", **first))
     other = cluster.schedule(DeviceRequest("other", **second))
-    cluster.commit(one)
+    cluster.commit(decision)
     before = cluster.to_bytes()
     with pytest.raises(StaleDecisionError, match="taken"):
         cluster.commit(other)
@@ -624,7 +624,7 @@ def test_a_gang_is_decided_one_after_the_other_and_changes_nothing():
     before = cluster.to_bytes()
     gang = [DeviceRequest(f"x{i}", 4) for i in range(5)]
     decisions = cluster.schedule_many(gang)
-    assert [one.node for one in decisions] == ["a", "a", "b", "b", ""]
+    assert [decision.node for decision in decisions] == ["a", "a", "b", "b", ""]
     assert decisions[4].refusal.code == "capacity"
     assert cluster.to_bytes() == before
     cluster.commit_many(decisions[:4])
@@ -706,12 +706,12 @@ def test_a_learned_mix_that_grows_too_heavy_is_halved():
 
 def test_questions_and_saving_leave_what_was_learned_as_it_was():
     node = NodeDevices.uniform(gpus=8, gpu_memory=1000)
-    asked = [DeviceRequest(f"x{i}", 1, memory=10 + 7 * i) for i in range(60)]
-    one = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    wish = [DeviceRequest(f"x{i}", 1, memory=10 + 7 * i) for i in range(60)]
+    item = DeviceCluster({"a": node, "b": node}, policy="fgd")
     decisions = []
-    for request in asked:
-        decisions.append(pickle.loads(pickle.dumps(one.schedule(request))))
-        one.commit(decisions[-1])
+    for request in wish:
+        decisions.append(pickle.loads(pickle.dumps(item.schedule(request))))
+        item.commit(decisions[-1])
     silent = DeviceCluster({"a": node, "b": node}, policy="fgd")
     silent.commit_many(decisions)
     curious = DeviceCluster({"a": node, "b": node}, policy="fgd")
@@ -720,19 +720,19 @@ def test_questions_and_saving_leave_what_was_learned_as_it_was():
         curious.fragmentation()
         curious.commit(decision)
         curious = DeviceCluster.from_bytes(curious.to_bytes())
-    assert one.to_bytes() == silent.to_bytes() == curious.to_bytes()
-    assert one.fragmentation() == silent.fragmentation() == curious.fragmentation() > 0
+    assert item.to_bytes() == silent.to_bytes() == curious.to_bytes()
+    assert item.fragmentation() == silent.fragmentation() == curious.fragmentation() > 0
 
 
 def test_of_ever_new_classes_the_common_ones_are_remembered():
     cluster = one_node(NodeDevices.uniform(gpus=8, gpu_memory=10**6), policy="fgd")
     for i in range(3000):
-        for asked in (
+        for request in (
             DeviceRequest("common", 1, memory=5 * 10**5),
             DeviceRequest("rare", 1, memory=10**5 + i),
         ):
-            cluster.commit(cluster.schedule(asked, policy="bin-pack"))
-            cluster.release(asked.name)
+            cluster.commit(cluster.schedule(request, policy="bin-pack"))
+            cluster.release(request.name)
     # A card with less free than the common class needs is of no use to at least half of the pods.
     cluster.recover("o", "n", [DeviceAllocation("gpu", 0, {"memory": 6 * 10**5})])
     assert cluster.fragmentation() > 4 * 10**5 * 0.5
@@ -789,14 +789,18 @@ def test_all_of_a_cluster_is_saved(policy):
             assert other.owners(node) == cluster.owners(node)
             for owner in cluster.owners(node):
                 assert other.allocations(owner) == cluster.allocations(owner)
-        for asked in (
+        for request in (
             DeviceRequest("a", 1),
             DeviceRequest("b", 1, memory=1),
             DeviceRequest("c", cpu_milli=10),
             DeviceRequest("d", 1, nics=1, **JOINT),
         ):
-            one, same = cluster.schedule(asked), other.schedule(asked)
-            assert (one.node, one.placement, one.reason) == (same.node, same.placement, same.reason)
+            decision, same = cluster.schedule(request), other.schedule(request)
+            assert (decision.node, decision.placement, decision.reason) == (
+                same.node,
+                same.placement,
+                same.reason,
+            )
         other.add_node("new", EIGHT)
         assert other.nodes.index("new") == 1  # the place of the one that left
         other.release("vf")
@@ -897,9 +901,9 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(error, match, call):
     cluster = one_node(EIGHT)
     cluster.allocate(DeviceRequest("o", 1), "n")
     before = cluster.to_bytes()
-    with pytest.raises(error, match=match) as found:
+    with pytest.raises(error, match=match) as raised:
         call(cluster)
-    assert found.type is error
+    assert raised.type is error
     assert cluster.to_bytes() == before
     cluster.check()
 
@@ -916,10 +920,10 @@ def test_what_was_removed_does_not_count_after_a_restart_either():
         {"big": node(10**6, 100), "a": node(4000, 50), "b": node(1000, 100)}, policy="best-fit"
     )
     cluster.remove_node("big")
-    asked = DeviceRequest("x", 1, memory=10, cpu_milli=10)
+    request = DeviceRequest("x", 1, memory=10, cpu_milli=10)
     assert (
-        cluster.schedule(asked).node
-        == DeviceCluster.from_bytes(cluster.to_bytes()).schedule(asked).node
+        cluster.schedule(request).node
+        == DeviceCluster.from_bytes(cluster.to_bytes()).schedule(request).node
     )
 
 
@@ -932,12 +936,12 @@ def test_what_is_over_committed_beyond_an_int64_is_not_free():
 
 def test_a_virtual_function_that_is_on_another_nic_now_stays_its_owner_s():
     group = VirtualFunctionGroup(["v"])
-    one, other = (Device("rdma", i, {"share": 100}) for i in range(2))
-    cluster = DeviceCluster({"n": NodeDevices((one.replace(vf_groups=(group,)), other))})
-    asked = DeviceRequest("x", nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
-    cluster.commit(cluster.schedule(asked))
-    cluster.set_inventory("n", NodeDevices((one, other.replace(vf_groups=(group,)))))
-    assert not cluster.fits(asked.replace(name="y"))
+    first, other = (Device("rdma", i, {"share": 100}) for i in range(2))
+    cluster = DeviceCluster({"n": NodeDevices((first.replace(vf_groups=(group,)), other))})
+    request = DeviceRequest("x", nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
+    cluster.commit(cluster.schedule(request))
+    cluster.set_inventory("n", NodeDevices((first, other.replace(vf_groups=(group,)))))
+    assert not cluster.fits(request.replace(name="y"))
 
 
 def test_inventories_that_are_gone_take_no_memory():
@@ -952,6 +956,6 @@ def test_inventories_that_are_gone_take_no_memory():
 def test_every_policy_takes_a_node_that_has_no_gpus(policy):
     host = Device("host", 0, {"cpu": 1000, "memory": 1000})
     cluster = DeviceCluster({"bare": NodeDevices(()), "host": NodeDevices((host,))}, policy=policy)
-    asked = DeviceNeed("host", 1, {"cpu": 10, "memory": 10})
-    decision = cluster.schedule(DeviceRequest("p", needs=[asked]))
+    request = DeviceNeed("host", 1, {"cpu": 10, "memory": 10})
+    decision = cluster.schedule(DeviceRequest("p", needs=[request]))
     assert (decision.node, cluster.fragmentation()) == ("host", 0)

@@ -38,32 +38,32 @@ class ClusterAndTwins(LivingCluster):
 
     def held(self, node, but=None):
         return [
-            one
+            allocation
             for owner in self.cluster.owners(node)
             if owner != but
-            for one in self.cluster.allocations(owner)
+            for allocation in self.cluster.allocations(owner)
         ]
 
-    def best(self, asked, policy):
+    def best(self, wish, policy):
         """The twins' answer: (node, choice) or None."""
-        found = []
+        results = []
         for i, name in enumerate(self.order):
-            choice = name and choose(self.twins[name], asked, policy)
+            choice = name and choose(self.twins[name], wish, policy)
             if isinstance(choice, Choice):
-                score = node_score(View(self.twins[name]), asked, policy)
-                found.append(((-preferred(choice, asked), -score, i), name, choice))
-        return min(found, default=(None, None, None), key=lambda one: one[0])[1:]
+                score = node_score(View(self.twins[name]), wish, policy)
+                results.append(((-preferred(choice, wish), -score, i), name, choice))
+        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
 
     @rule(seed=SEEDS, policy=POLICIES, many=st.integers(1, 3))
     def schedule(self, seed, policy, many):
         rng = random.Random(seed)
         inventory = rng.choice([twin.inventory for twin in self.twins.values()] or [machine(rng)])
-        asked = request(rng, inventory, f"owner{self.count}")
+        wish = request(rng, inventory, f"owner{self.count}")
         for _ in range(many):
-            asked = asked.replace(name=f"owner{self.count}")
+            wish = wish.replace(name=f"owner{self.count}")
             self.count += 1
-            node, choice = self.best(asked, policy)
-            decision = self.cluster.schedule(asked, policy=policy)
+            node, choice = self.best(wish, policy)
+            decision = self.cluster.schedule(wish, policy=policy)
             assert decision.node == (node or "")
             if node is None:
                 assert decision.outcome == "wait"
@@ -71,16 +71,16 @@ class ClusterAndTwins(LivingCluster):
             assert as_charges(decision.placement) == choice.charges
             decision.verify(self.cluster.inventory(node), self.held(node))
             self.cluster.commit(decision)
-            self.twins[node].charge(asked.name, choice.charges)
+            self.twins[node].charge(wish.name, choice.charges)
             with pytest.raises(StaleDecisionError):
                 self.cluster.commit(decision)
 
     @rule(seed=SEEDS, policy=POLICIES, most=st.integers(0, 4))
     def capacity_is_that_of_the_twins(self, seed, policy, most):
-        for asked in self.probes(seed):
-            found = self.cluster.capacity(asked, most, policy=policy, nodes=sorted(self.twins))
-            ours = [capacity(self.twins[name], asked, most, policy) for name in sorted(self.twins)]
-            assert found.tolist() == ours
+        for wish in self.probes(seed):
+            capacities = self.cluster.capacity(wish, most, policy=policy, nodes=sorted(self.twins))
+            ours = [capacity(self.twins[name], wish, most, policy) for name in sorted(self.twins)]
+            assert capacities.tolist() == ours
 
     @rule(seed=SEEDS, policy=POLICIES)
     def schedule_many_is_one_after_another(self, seed, policy):
@@ -88,13 +88,13 @@ class ClusterAndTwins(LivingCluster):
         if not self.twins:
             return
         inventory = rng.choice([twin.inventory for twin in self.twins.values()])
-        asked = [request(rng, inventory, f"gang{self.count}.{i}") for i in range(3)]
+        wish = [request(rng, inventory, f"gang{self.count}.{i}") for i in range(3)]
         before = self.cluster.to_bytes()
-        together = self.cluster.schedule_many(asked, policy=policy)
+        together = self.cluster.schedule_many(wish, policy=policy)
         assert self.cluster.to_bytes() == before
         branch = self.cluster.copy()
-        for one, decision in zip(asked, together, strict=True):
-            alone = branch.schedule(one, policy=policy)
+        for item, decision in zip(wish, together, strict=True):
+            alone = branch.schedule(item, policy=policy)
             assert (alone.node, alone.placement) == (decision.node, decision.placement)
             if alone.outcome == "bind":
                 branch.commit(alone)
@@ -109,16 +109,16 @@ class ClusterAndTwins(LivingCluster):
         if not self.twins:
             return
         inventory = rng.choice([twin.inventory for twin in self.twins.values()])
-        asked = request(rng, inventory)
-        found = self.cluster.filter(asked, policy=policy)
-        for i, name in enumerate(found.nodes):
-            choice = choose(self.twins[name], asked, policy)
+        wish = request(rng, inventory)
+        feasibility = self.cluster.filter(wish, policy=policy)
+        for i, name in enumerate(feasibility.nodes):
+            choice = choose(self.twins[name], wish, policy)
             if isinstance(choice, Choice):
-                assert found.fits[i]
-                assert found.scores[i] == node_score(View(self.twins[name]), asked, policy)
+                assert feasibility.fits[i]
+                assert feasibility.scores[i] == node_score(View(self.twins[name]), wish, policy)
             else:
-                assert CODES[found.codes[i]] == choice.code
-                assert found.resolvable[i] == choice.resolvable
+                assert CODES[feasibility.codes[i]] == choice.code
+                assert feasibility.resolvable[i] == choice.resolvable
 
     @rule(seed=SEEDS)
     def flap(self, seed):

@@ -39,16 +39,16 @@ def nics(*minors):
 def theirs(inventory, held, request, strategy=None):
     state = NodeState(inventory)
     charges = []
-    for one in held:
-        amounts = dict(one.amounts)
-        if one.type == "gpu":
+    for allocation in held:
+        amounts = dict(allocation.amounts)
+        if allocation.type == "gpu":
             amounts["memory_ratio"] = amounts["memory"] * 100 // SIZE
-        charges.append(Charge(one.type, one.minor, amounts))
+        charges.append(Charge(allocation.type, allocation.minor, amounts))
     state.charge("others", tuple(charges))
     charges = place(state, request, strategy)
     if isinstance(charges, Refusal):
         return None
-    return [f"{one.type} {one.minor}" for one in charges]
+    return [f"{charge.type} {charge.minor}" for charge in charges]
 
 
 def ours(inventory, held, request):
@@ -58,7 +58,7 @@ def ours(inventory, held, request):
     if decision.outcome == "wait":
         return None
     decision.verify(inventory, held)
-    return [f"{one.type} {one.minor}" for one in decision.placement]
+    return [f"{allocation.type} {allocation.minor}" for allocation in decision.placement]
 
 
 def in_numa_nodes_of_two():
@@ -160,7 +160,7 @@ def test_the_table_of_the_page_has_the_choices_of_both():
     rows = [
         (
             case,
-            words([f"{one.type} {one.minor}" for one in held]) or "nothing",
+            words([f"{allocation.type} {allocation.minor}" for allocation in held]) or "nothing",
             "waits" if koordinator is None else words(koordinator),
             "waits" if hivecore is None else words(hivecore),
         )
@@ -180,8 +180,8 @@ def test_a_share_goes_to_the_fullest_gpu_in_use():
 def test_the_score_of_a_node_counts_the_whole_request():
     request = DeviceRequest("p", gpus=8)
     assert node_score(NodeState(MACHINE), request, "least_allocated") == 93
-    found = DeviceCluster({"n": MACHINE}, policy="spread").filter(request)
-    assert found.scores.tolist() == [0]
+    feasibility = DeviceCluster({"n": MACHINE}, policy="spread").filter(request)
+    assert feasibility.scores.tolist() == [0]
 
 
 def test_a_card_that_is_full_of_bytes_takes_no_half():
@@ -228,14 +228,14 @@ def test_a_node_without_devices_takes_none_that_needs_some():
 
 
 @pytest.mark.parametrize("joint", [(), JOINT, ("rdma", "gpu")])
-def test_of_several_types_that_are_short_the_hopeless_one_is_told(joint):
+def test_of_several_types_that_are_short_the_hopeless_one_is_named(joint):
     for left, used in (("gpu", gpus(0)), ("rdma", nics(0))):
         inventory = NodeDevices(MACHINE.of_type(left)[:1])
         cluster = DeviceCluster({"n": inventory})
         cluster.recover("others", "n", used)
-        found = cluster.filter(DeviceRequest("p", gpus=1, nics=1, joint=joint))
-        assert found.reason("n") == "no devices of a type"
-        assert not found.resolvable[0]
+        feasibility = cluster.filter(DeviceRequest("p", gpus=1, nics=1, joint=joint))
+        assert feasibility.reason("n") == "no devices of a type"
+        assert not feasibility.resolvable[0]
 
 
 def test_a_device_that_does_not_say_where_it_is_serves_on_chosen_numa_nodes():
@@ -248,8 +248,8 @@ def test_a_device_that_does_not_say_where_it_is_serves_on_chosen_numa_nodes():
 def test_numa_nodes_of_a_pod_without_gpus_are_scored_by_its_nics():
     request = DeviceRequest("pod", nics=1)
     upstream = numa_hints(NodeState(MACHINE), request)
-    assert [one.score for one in upstream] == [500, 500, 500]
+    assert [item.score for item in upstream] == [500, 500, 500]
     here = DeviceCluster({"n": MACHINE}).numa_hints(request, "n")
-    assert [(one.nodes, one.score) for one in here] == [((0,), 500), ((1,), 0), ((0, 1), 500)]
+    assert [(item.nodes, item.score) for item in here] == [((0,), 500), ((1,), 0), ((0, 1), 500)]
     gpu = DeviceRequest("pod", 1)
-    assert [one.score for one in numa_hints(NodeState(MACHINE), gpu)] == [500, 0, 500]
+    assert [hint.score for hint in numa_hints(NodeState(MACHINE), gpu)] == [500, 0, 500]

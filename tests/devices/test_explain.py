@@ -1,4 +1,4 @@
-"""What a cluster says of a request that waits: counts, what is missing, who would have to go."""
+"""What a cluster says of a request that waits: counts, what is missing, and victims."""
 
 import itertools
 import pickle
@@ -37,17 +37,17 @@ def occupied(cluster, node, owners):
 
 
 def test_what_binds_needs_no_explanation():
-    found = DeviceCluster({"n": EIGHT}).explain(DeviceRequest("x", gpus=8))
-    assert found.outcome == "bind"
-    assert found.reason == ""
-    assert found.cheapest is None
-    assert (found.counts, found.shortages, found.refusals) == ((), (), ())
+    explanation = DeviceCluster({"n": EIGHT}).explain(DeviceRequest("x", gpus=8))
+    assert explanation.outcome == "bind"
+    assert explanation.reason == ""
+    assert explanation.cheapest is None
+    assert (explanation.counts, explanation.shortages, explanation.refusals) == ((), (), ())
 
 
 def test_without_nodes_there_is_nothing_to_explain_but_that():
-    found = DeviceCluster().explain(DeviceRequest("x", gpus=8))
-    assert (found.outcome, found.reason) == ("wait", "there are no nodes")
-    assert (found.counts, found.shortages, found.changes) == ((), (), ())
+    explanation = DeviceCluster().explain(DeviceRequest("x", gpus=8))
+    assert (explanation.outcome, explanation.reason) == ("wait", "there are no nodes")
+    assert (explanation.counts, explanation.shortages, explanation.changes) == ((), (), ())
 
 
 def test_nodes_are_counted_by_reason_and_those_that_come_nearest_are_described():
@@ -62,16 +62,18 @@ def test_nodes_are_counted_by_reason_and_those_that_come_nearest_are_described()
     )
     occupied(cluster, "full", {"a": (range(8), 100, 0)})
     occupied(cluster, "torn", {"b": ((0, 2, 4, 6), 100, 0)})
-    found = cluster.explain(DeviceRequest("x", gpus=2, gpu_wishes={"scope": "pcie"}))
-    assert found.counts == (("no devices", 2), ("too few", 1), ("capacity", 1), ("scope", 1))
-    assert found.reason == cluster.schedule(found.cheapest.request).reason
-    assert [(one.node, one.code, one.type) for one in found.shortages] == [
+    explanation = cluster.explain(DeviceRequest("x", gpus=2, gpu_wishes={"scope": "pcie"}))
+    assert explanation.counts == (("no devices", 2), ("too few", 1), ("capacity", 1), ("scope", 1))
+    assert explanation.reason == cluster.schedule(explanation.cheapest.request).reason
+    assert [
+        (shortage.node, shortage.code, shortage.type) for shortage in explanation.shortages
+    ] == [
         ("torn", "scope", "gpu"),
         ("full", "capacity", "gpu"),
         ("small", "too few", "gpu"),
     ]
-    assert [one.part for one in found.refusals] == ["torn", "full", "small"]
-    assert all(one.stage == "devices" for one in found.refusals)
+    assert [refusal.part for refusal in explanation.refusals] == ["torn", "full", "small"]
+    assert all(refusal.stage == "devices" for refusal in explanation.refusals)
 
 
 SLICED = {"scope": "numa"}
@@ -143,9 +145,11 @@ SLICED = {"scope": "numa"}
 def test_a_node_says_what_it_lacks(inventory, owners, arguments, code, detail):
     cluster = DeviceCluster({"n": inventory})
     occupied(cluster, "n", owners)
-    found = cluster.explain(DeviceRequest("x", **arguments))
-    assert [(one.code, one.detail) for one in found.shortages] == [(code, detail)]
-    assert found.refusals[0].reason.endswith(detail)
+    explanation = cluster.explain(DeviceRequest("x", **arguments))
+    assert [(shortage.code, shortage.detail) for shortage in explanation.shortages] == [
+        (code, detail)
+    ]
+    assert explanation.refusals[0].reason.endswith(detail)
 
 
 def explained(devices, holder, waiting):
@@ -196,16 +200,16 @@ def test_devices_that_are_not_together_are_described_by_their_switches():
     cluster = DeviceCluster({"n": EIGHT})
     occupied(cluster, "n", {"a": (range(6), 100, 0)})
     cluster.recover("b", "n", [DeviceAllocation("rdma", 3, {"share": 100})])
-    asked = DeviceRequest("x", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
-    found = cluster.explain(asked)
-    assert found.shortages[0].code == "joint"
-    assert found.shortages[0].detail == (
+    wish = DeviceRequest("x", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    explanation = cluster.explain(wish)
+    assert explanation.shortages[0].code == "joint"
+    assert explanation.shortages[0].detail == (
         "2 gpu wanted, 2 idle on switches ['3']; the others are idle on switches ['0', '1', '2']"
     )
-    assert found.cheapest.owners == ("b",)
+    assert explanation.cheapest.owners == ("b",)
 
 
-def test_who_has_devices_already_is_refused_and_nothing_changes():
+def test_an_owner_that_has_devices_already_is_refused_and_nothing_changes():
     cluster = DeviceCluster({"n": EIGHT})
     cluster.allocate(DeviceRequest("x", gpus=1), "n")
     before = cluster.to_bytes()
@@ -219,10 +223,10 @@ def test_who_has_devices_already_is_refused_and_nothing_changes():
     assert cluster.to_bytes() == before
 
 
-# --- who would have to go
+# --- victims
 
 
-def test_nobody_is_named_where_nobodys_end_would_help():
+def test_no_victim_is_named_where_no_end_would_help():
     cluster = DeviceCluster({"n": EIGHT})
     occupied(cluster, "n", {"a": (range(8), 100, 0)})
     assert cluster.explain(DeviceRequest("x", gpus=9)).changes == ()
@@ -265,14 +269,17 @@ def test_each_cause_of_a_refusal_has_its_own_code_reason_and_change():
         ),
     ]
     reasons = set()
-    for cluster, asked, code, change in causes:
-        decision = cluster.schedule(asked)
+    for cluster, wish, code, change in causes:
+        decision = cluster.schedule(wish)
         assert decision.refusal.code == code
         assert decision.impossible == (code != "unhealthy")
-        found = cluster.explain(asked)
-        assert (found.impossible, found.reason) == (decision.impossible, decision.reason)
-        assert change_named(cluster, asked) == change
-        reasons |= {decision.reason, found.refusals[0].reason}
+        explanation = cluster.explain(wish)
+        assert (explanation.impossible, explanation.reason) == (
+            decision.impossible,
+            decision.reason,
+        )
+        assert change_named(cluster, wish) == change
+        reasons |= {decision.reason, explanation.refusals[0].reason}
     assert len(reasons) == 2 * len(causes)
 
 
@@ -343,11 +350,11 @@ def test_of_equal_sets_that_on_the_first_node_is_named():
 def test_a_search_that_is_cut_short_names_owners_that_will_do(monkeypatch):
     cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=2, gpu_memory=100)})
     occupied(cluster, "n", {"a": ((0,), 30, 0), "b": ((0,), 35, 0), "c": ((1,), 60, 0)})
-    asked = DeviceRequest("x", gpus=1)
+    wish = DeviceRequest("x", gpus=1)
     monkeypatch.setattr(preemption, "_QUESTIONS", 0)
-    assert cluster.explain(asked).cheapest.owners == ("a", "b")
+    assert cluster.explain(wish).cheapest.owners == ("a", "b")
     monkeypatch.setattr(preemption, "_QUESTIONS", 100)
-    assert cluster.explain(asked).cheapest.owners == ("c",)
+    assert cluster.explain(wish).cheapest.owners == ("c",)
 
 
 def crowded(rng):
@@ -376,7 +383,7 @@ def crowded(rng):
         cluster.allocate(owner.replace(priority=rng.randint(0, 2)), node, policy=policy)
     wishes = {"scope": rng.choice((None, "pcie", "numa"))}
     gpus = rng.randint(1, 6)
-    asked = rng.choice(
+    wish = rng.choice(
         (
             lambda: DeviceRequest("x", gpus=gpus, gpu_wishes=wishes),
             lambda: DeviceRequest("x", gpus=gpus, memory_percent=rng.randint(30, 90)),
@@ -385,50 +392,50 @@ def crowded(rng):
             lambda: request(rng, kinds[0], "x"),
         )
     )()
-    return cluster, asked
+    return cluster, wish
 
 
 def held_by(cluster, owner):
     """In hundredths of devices: the core of a GPU if it is known, the share of a NIC, or all."""
     return sum(
-        dict(one.amounts).get("core", 0) or dict(one.amounts).get("share", 0) or 100
-        for one in cluster.allocations(owner)
-        if one.type != "host"
+        dict(allocation.amounts).get("core", 0) or dict(allocation.amounts).get("share", 0) or 100
+        for allocation in cluster.allocations(owner)
+        if allocation.type != "host"
     )
 
 
-def fits_without(cluster, asked, gone):
+def fits_without(cluster, wish, gone):
     branch = cluster.copy()
     for owner in gone:
         branch.release(owner)
-    return branch.fits(asked)
+    return branch.fits(wish)
 
 
-def check_other_changes(cluster, asked, found):
+def check_other_changes(cluster, wish, result):
     """What is to be healthy, or given up, lets the request start."""
-    for change in found.changes:
+    for change in result.changes:
         branch = cluster.copy()
         assert change.owners == ()
         if change.kind == "health":
-            assert change.request == asked
+            assert change.request == wish
             branch.set_health(change.nodes[0], True)
         else:
-            assert change.kind == "relax" and change.request != asked
+            assert change.kind == "relax" and change.request != wish
         assert branch.fits(change.request)
 
 
 @examples(300)
 @given(SEEDS)
 def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
-    cluster, asked = crowded(random.Random(seed))
-    found = cluster.explain(asked)
-    if found.outcome == "bind":
+    cluster, wish = crowded(random.Random(seed))
+    explanation = cluster.explain(wish)
+    if explanation.outcome == "bind":
         return
     priorities = dict(cluster._owners.priorities)
     best = None
     for node in cluster.nodes:
         owners = cluster.owners(node)
-        if not fits_without(cluster, asked, owners):
+        if not fits_without(cluster, wish, owners):
             continue
         for size in range(1, len(owners) + 1):
             for gone in itertools.combinations(owners, size):
@@ -436,16 +443,16 @@ def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
                     max(priorities.get(owner, 0) for owner in gone),
                     sum(held_by(cluster, owner) for owner in gone),
                 )
-                if (best is None or cost < best) and fits_without(cluster, asked, gone):
+                if (best is None or cost < best) and fits_without(cluster, wish, gone):
                     best = cost
-    change = found.cheapest
+    change = explanation.cheapest
     if change is None or change.kind != "release":
         assert best is None
-        check_other_changes(cluster, asked, found)
+        check_other_changes(cluster, wish, explanation)
         return
-    assert change.request == asked
-    assert fits_without(cluster, asked, change.owners)
+    assert change.request == wish
+    assert fits_without(cluster, wish, change.owners)
     for owner in change.owners:
-        assert not fits_without(cluster, asked, set(change.owners) - {owner})
+        assert not fits_without(cluster, wish, set(change.owners) - {owner})
     assert change.cost == sum(held_by(cluster, owner) for owner in change.owners)
     assert (max(priorities.get(owner, 0) for owner in change.owners), change.cost) == best

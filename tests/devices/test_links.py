@@ -44,11 +44,11 @@ def some_links(rng, gpus):
 
 
 def linked_request(rng, inventory, name="new"):
-    asked = request(rng, inventory, name)
-    need = asked.need("gpu")
+    wish = request(rng, inventory, name)
+    need = wish.need("gpu")
     if need is None or need.shared or need.every:
-        return asked
-    return asked.replace(links=rng.choice((None, "island", "all")), bandwidth=None)
+        return wish
+    return wish.replace(links=rng.choice((None, "island", "all")), bandwidth=None)
 
 
 @examples(300)
@@ -126,7 +126,7 @@ def test_of_up_to_16_gpus_that_set_is_taken_that_is_the_best_of_all(seed, gpus, 
     assert (decision.outcome == "bind") == bool(able)
     if able:
         decision.verify(node, held)
-        taken = tuple(one.minor for one in decision.placement)
+        taken = tuple(allocation.minor for allocation in decision.placement)
         assert total(links.counts, taken) == max(total(links.counts, some) for some in able)
         kept = {some: whole(links.counts, free - set(some), count) for some in able}
         best = [some for some in able if total(links.counts, some) == total(links.counts, taken)]
@@ -187,9 +187,9 @@ def test_states_and_logs_keep_links():
     again = DeviceCluster.from_bytes(cluster.to_bytes())
     assert again.inventory("n").links == BRIDGES.links
     assert again.inventory("m").links is None
-    asked = DeviceRequest("pair", gpus=2, links="all")
-    assert again.filter(asked).fitting == ("n",)
-    job = Job("a", "team", [Role("worker", devices=asked)])
+    wish = DeviceRequest("pair", gpus=2, links="all")
+    assert again.filter(wish).fitting == ("n",)
+    job = Job("a", "team", [Role("worker", devices=wish)])
     assert record_of_plain(Job, plain_record(job)).roles[0].devices.links == "all"
     assert record_of_plain(NodeDevices, plain_record(BRIDGES)) == BRIDGES
 

@@ -21,11 +21,11 @@ ANY, REFUSED = NumaMerge(None, True), NumaMerge(None, False)
 
 def hints(*sets, preferred=1, score=0):
     """Hints of one resource, of which those of so many NUMA nodes are preferred."""
-    return [NumaHint(one, len(one) == preferred, score) for one in sets]
+    return [NumaHint(item, len(item) == preferred, score) for item in sets]
 
 
 def merge(policy, *resources, nodes=BOTH, kinds=None):
-    named = {f"resource {i}": one for i, one in enumerate(resources)}
+    named = {f"resource {i}": resource for i, resource in enumerate(resources)}
     return merge_numa_hints(nodes, named, policy, kinds=kinds)
 
 
@@ -47,21 +47,21 @@ def test_a_pod_goes_where_all_of_its_resources_prefer(policy):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_koordinator_takes_a_later_set_that_is_lower_before_one_of_a_higher_score(policy):
     scored = [NumaHint(RIGHT, True, 500), NumaHint(LEFT, True, 0)]
-    told = [Hint(one.nodes, one.preferred, one.score) for one in scored]
-    assert merge_hints(BOTH, [told], policy) == (LEFT, True)
-    assert merge_hints(BOTH, [told[::-1]], policy) == (RIGHT, True)
+    given = [Hint(item.nodes, item.preferred, item.score) for item in scored]
+    assert merge_hints(BOTH, [given], policy) == (LEFT, True)
+    assert merge_hints(BOTH, [given[::-1]], policy) == (RIGHT, True)
     assert merge(policy, scored) == merge(policy, scored[::-1]) == NumaMerge(RIGHT, True)
 
 
 def test_the_order_of_resources_decides_in_koordinator():
     first = [NumaHint((2,), False, 5), NumaHint((0, 1), False)]
     second = [NumaHint((0,), False), NumaHint((2,), False)]
-    told = [[Hint(h.nodes, h.preferred, h.score) for h in one] for one in (first, second)]
+    given = [[Hint(h.nodes, h.preferred, h.score) for h in entry] for entry in (first, second)]
     nodes = (0, 1, 2)
-    assert merge_hints(nodes, told, "best-effort") == (nodes, True)
-    assert merge_hints(nodes, told[::-1], "best-effort") == ((2,), True)
-    for one in ((first, second), (second, first)):
-        assert merge("best-effort", *one, nodes=nodes) == NumaMerge((2,), True)
+    assert merge_hints(nodes, given, "best-effort") == (nodes, True)
+    assert merge_hints(nodes, given[::-1], "best-effort") == ((2,), True)
+    for item in ((first, second), (second, first)):
+        assert merge("best-effort", *item, nodes=nodes) == NumaMerge((2,), True)
 
 
 def test_a_machine_of_one_numa_node_gives_any():
@@ -73,7 +73,7 @@ def test_many_resources_of_many_hints_are_merged():
     sets = [tuple(i for i in range(12) if bits >> i & 1) for bits in range(1, 1 << 12)]
     resources = [hints(*sets, preferred=0)] * 20
     assert merge("restricted", *resources, nodes=range(12)) == NumaMerge((0,), False)
-    few = [hints(*([i] for i in range(12) if i != one)) for one in range(11)]
+    few = [hints(*([i] for i in range(12) if i != item)) for item in range(11)]
     assert merge("restricted", *few, nodes=range(12)) == NumaMerge((11,), True)
 
 
@@ -136,15 +136,15 @@ def test_arguments_are_checked(change, error, words):
 def test_a_hint_has_a_score_if_it_has_the_best_devices():
     cluster = DeviceCluster({"n": NodeDevices.uniform(8, sockets=2, switches=4)})
     cluster.allocate(DeviceRequest("other", gpus=1), "n", numa=[1])
-    one = DeviceRequest("one", gpus=1)  # best beside the other one
-    assert cluster.numa_hints(one, "n") == (
+    item = DeviceRequest("one", gpus=1)  # best beside the other one
+    assert cluster.numa_hints(item, "n") == (
         NumaHint((0,), True, 0),
         NumaHint((1,), True, 500),
         NumaHint((0, 1), False, 500),
     )
-    merged = merge("restricted", cluster.numa_hints(one, "n"), hints(LEFT, RIGHT, score=100))
+    merged = merge("restricted", cluster.numa_hints(item, "n"), hints(LEFT, RIGHT, score=100))
     assert merged == NumaMerge(RIGHT, True)
-    assert cluster.schedule(one).placement == cluster.allocate(one, "n", numa=RIGHT).placement
+    assert cluster.schedule(item).placement == cluster.allocate(item, "n", numa=RIGHT).placement
 
 
 def test_the_host_is_on_all_numa_nodes():
@@ -153,7 +153,7 @@ def test_the_host_is_on_all_numa_nodes():
     request = DeviceRequest("pod", gpus=1, cpu_milli=4000)
     assert [hint.nodes for hint in cluster.numa_hints(request, "n")] == [LEFT, RIGHT, BOTH]
     placed = cluster.allocate(request, "n", numa=RIGHT).placement
-    assert [(one.type, one.minor) for one in placed] == [("gpu", 1), ("host", 0)]
+    assert [(item.type, item.minor) for item in placed] == [("gpu", 1), ("host", 0)]
 
 
 def test_devices_that_do_not_say_their_numa_node_serve_on_any():
@@ -162,7 +162,7 @@ def test_devices_that_do_not_say_their_numa_node_serve_on_any():
     two = DeviceRequest("pod", gpus=2)
     assert [hint.nodes for hint in cluster.numa_hints(two, "n")] == [LEFT, RIGHT, BOTH]
     placed = cluster.allocate(two, "n", numa=RIGHT).placement
-    assert [one.minor for one in placed] == [1, 2]
+    assert [item.minor for item in placed] == [1, 2]
 
 
 def test_numa_nodes_do_not_matter_where_nothing_that_is_needed_says_its_own():
@@ -172,9 +172,9 @@ def test_numa_nodes_do_not_matter_where_nothing_that_is_needed_says_its_own():
     for node in cluster.nodes:
         for name, needs in (("with", {"fpgas": 1}), ("without", {})):
             request = DeviceRequest(f"{node} {name}", **needs)
-            found = cluster.numa_hints(request, node)
-            assert found is None
-            merged = merge("restricted", found, hints(BOTH, preferred=2), nodes=range(3))
+            results = cluster.numa_hints(request, node)
+            assert results is None
+            merged = merge("restricted", results, hints(BOTH, preferred=2), nodes=range(3))
             assert merged == NumaMerge(BOTH, True)
             assert cluster.allocate(request, node, numa=merged.nodes).outcome == "bind"
     # That there is no way is another answer.
@@ -184,15 +184,15 @@ def test_numa_nodes_do_not_matter_where_nothing_that_is_needed_says_its_own():
 
 def test_numa_nodes_have_any_numbers():
     cluster = DeviceCluster({"n": NodeDevices((gpu(0, numa=5), gpu(1, numa=900)))})
-    found = cluster.numa_hints(DeviceRequest("pod", gpus=1), "n")
-    assert [hint.nodes for hint in found] == [(5,), (900,), (5, 900)]
-    merged = merge("single-numa-node", found, hints((900,)), nodes=[900, 5])
+    results = cluster.numa_hints(DeviceRequest("pod", gpus=1), "n")
+    assert [hint.nodes for hint in results] == [(5,), (900,), (5, 900)]
+    merged = merge("single-numa-node", results, hints((900,)), nodes=[900, 5])
     assert merged == NumaMerge((900,), True)
     decision = cluster.allocate(DeviceRequest("pod", gpus=1), "n", numa=merged.nodes)
-    assert [one.minor for one in decision.placement] == [1]
+    assert [allocation.minor for allocation in decision.placement] == [1]
 
 
-def test_too_many_numa_nodes_matter_only_to_those_who_are_on_them():
+def test_too_many_numa_nodes_matter_only_to_devices_on_them():
     fpga = Device("fpga", 0, {"share": 100})
     many = NodeDevices((*[gpu(i, numa=i) for i in range(13)], fpga))
     cluster = DeviceCluster({"n": many})

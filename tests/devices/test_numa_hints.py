@@ -45,18 +45,18 @@ def merge(seed):
 
 
 def merged(nodes, hints, policy, kinds):
-    resources = {f"resource {i}": one for i, one in enumerate(hints)}
+    resources = {f"resource {i}": hint for i, hint in enumerate(hints)}
     return merge_numa_hints(nodes, resources, policy, kinds=kinds)
 
 
 def merged_by_koordinator(nodes, hints, policy, kinds):
     """Koordinator's answer, which names all NUMA nodes in two ways."""
     given = [
-        one if one is None else [Hint(hint.nodes, hint.preferred, hint.score) for hint in one]
-        for one in hints
+        item if item is None else [Hint(hint.nodes, hint.preferred, hint.score) for hint in item]
+        for item in hints
     ]
-    found, admitted = merge_hints(nodes, given, policy, kinds)
-    return NumaMerge(None if found == nodes else found, admitted)
+    result, admitted = merge_hints(nodes, given, policy, kinds)
+    return NumaMerge(None if result == nodes else result, admitted)
 
 
 class Combinations:
@@ -66,10 +66,10 @@ class Combinations:
         self.everywhere = frozenset(nodes)
         self.policy = policy
         self.kinds = kinds
-        self.no_way = any(one is not None and not one for one in hints)
-        lists = [one for one in hints if one is not None]
+        self.no_way = any(hint is not None and not hint for hint in hints)
+        lists = [hint for hint in hints if hint is not None]
         if policy == "single-numa-node":
-            lists = [[h for h in one if h.preferred and len(h.nodes) == 1] for one in lists]
+            lists = [[h for h in item if h.preferred and len(h.nodes) == 1] for item in lists]
         self.found = [self.default()]
         if not self.no_way:
             self.found += filter(None, map(self.ranked, product(*lists)))
@@ -84,7 +84,7 @@ class Combinations:
             return None
         agreed = len({common, *sets}) == 1
         preferred = agreed and all(hint.preferred for hint in hints) and self.is_allowed(common)
-        score = sum(h.score for h, one in zip(hints, sets, strict=True) if one == common)
+        score = sum(h.score for h, item in zip(hints, sets, strict=True) if item == common)
         return (not preferred, len(common), -score, sum(1 << n for n in common)), agreed
 
     def is_allowed(self, nodes):
@@ -93,7 +93,7 @@ class Combinations:
 
     @property
     def best(self):
-        return min(self.found, key=lambda one: (one[0], not one[1]))
+        return min(self.found, key=lambda place: (place[0], not place[1]))
 
     @property
     def answer(self):
@@ -110,7 +110,7 @@ class Combinations:
         and lower, or has a higher score: it comes after all lower ones, and agreed as it is.
         """
         rank, agreed = self.best
-        alike = [one for one in self.found if one[0][:2] == rank[:2]]
+        alike = [item for item in self.found if item[0][:2] == rank[:2]]
         lower = [i for i, (other, _) in enumerate(alike) if other[3] < rank[3]]
         after = [its for other, its in alike[lower[-1] + 1 if lower else 0 :] if other == rank]
         return after[:1] == [agreed]
@@ -128,9 +128,9 @@ def test_a_merge_is_the_best_of_all_combinations(seed):
 def test_the_order_of_hints_and_resources_does_not_matter(seed):
     nodes, hints, policy, kinds = merge(seed)
     rng = random.Random(seed)
-    mixed = [one and rng.sample(one, len(one)) for one in rng.sample(hints, len(hints))]
-    found = merged(rng.sample(nodes, len(nodes)), mixed, policy, kinds)
-    assert found == merged(nodes, hints, policy, kinds)
+    mixed = [item and rng.sample(item, len(item)) for item in rng.sample(hints, len(hints))]
+    result = merged(rng.sample(nodes, len(nodes)), mixed, policy, kinds)
+    assert result == merged(nodes, hints, policy, kinds)
 
 
 @examples(1500)
@@ -153,8 +153,8 @@ def test_koordinator_merges_alike_where_the_best_wins_in_its_order(seed):
 def test_koordinator_merges_alike_where_nothing_has_a_score_and_small_sets_come_first(seed):
     nodes, hints, policy, kinds = merge(seed)
     plain = [
-        one and sorted((NumaHint(h.nodes, h.preferred) for h in one), key=lambda h: len(h.nodes))
-        for one in hints
+        hint and sorted((NumaHint(h.nodes, h.preferred) for h in hint), key=lambda h: len(h.nodes))
+        for hint in hints
     ]
     case = nodes, plain, policy, kinds
     assert Combinations(*case).best_wins_in_order
@@ -166,12 +166,13 @@ def test_koordinator_merges_alike_where_nothing_has_a_score_and_small_sets_come_
 def test_koordinator_merges_alike_where_all_prefer_a_set_and_hints_come_in_order(seed):
     nodes, hints, policy, kinds = merge(seed)
     ordered = [
-        one and sorted(one, key=lambda hint: (len(hint.nodes), hint.nodes[::-1])) for one in hints
+        item and sorted(item, key=lambda hint: (len(hint.nodes), hint.nodes[::-1]))
+        for item in hints
     ]
     case = nodes, ordered, policy, kinds
-    found = Combinations(*case)
-    if not found.best[0][0]:
-        assert found.best_wins_in_order
+    result = Combinations(*case)
+    if not result.best[0][0]:
+        assert result.best_wins_in_order
         assert merged(*case) == merged_by_koordinator(*case)
 
 
@@ -183,26 +184,30 @@ def test_a_request_is_served_on_just_the_numa_nodes_that_are_hinted(seed):
     cluster = DeviceCluster({"n": inventory})
     for i in range(rng.randint(0, 4)):
         cluster.allocate(request(rng, inventory, f"owner{i}"), "n")
-    asked = request(rng, inventory)
-    hints = cluster.numa_hints(asked, "n")
-    best = cluster.copy().allocate(asked, "n")
+    wish = request(rng, inventory)
+    hints = cluster.numa_hints(wish, "n")
+    best = cluster.copy().allocate(wish, "n")
     assert (best.outcome == "bind") == (hints != ())
     if hints == ():
         return
-    numa = {(one.type, one.minor): one.numa for one in inventory.devices}
-    used = {numa[one.type, one.minor] for one in best.placement} - {None}
+    numa = {(device.type, device.minor): device.numa for device in inventory.devices}
+    used = {numa[allocation.type, allocation.minor] for allocation in best.placement} - {None}
     numbers = sorted(set(numa.values()) - {None})
-    sets = [one for size in range(len(numbers) + 1) for one in combinations(numbers, size)]
+    sets = [
+        combination
+        for size in range(len(numbers) + 1)
+        for combination in combinations(numbers, size)
+    ]
     serving = [
-        one for one in sets if cluster.copy().allocate(asked, "n", numa=one).outcome == "bind"
+        item for item in sets if cluster.copy().allocate(wish, "n", numa=item).outcome == "bind"
     ]
     if hints is None:
         assert serving == sets
         return
-    serving = [one for one in serving if one]
+    serving = [item for item in serving if item]
     least = len(serving[0])
     assert hints == tuple(
-        NumaHint(one, len(one) == least, 500 * used.issubset(one)) for one in serving
+        NumaHint(item, len(item) == least, 500 * used.issubset(item)) for item in serving
     )
 
 
@@ -214,11 +219,11 @@ def test_what_is_merged_from_hints_of_devices_is_allocated(seed, policy):
     cluster = DeviceCluster({"n": inventory})
     for i in range(rng.randint(0, 4)):
         cluster.allocate(request(rng, inventory, f"owner{i}"), "n")
-    asked = request(rng, inventory)
+    wish = request(rng, inventory)
     nodes = range(4)
     other = [NumaHint((node,), True) for node in nodes if rng.random() < 0.5]
     other += [NumaHint(nodes, False)]
-    hints = {"devices": cluster.numa_hints(asked, "n"), "processors": other}
-    found = merge_numa_hints(nodes, hints, policy)
-    if hints["devices"] != () and found.admitted:
-        assert cluster.allocate(asked, "n", numa=found.nodes).outcome == "bind"
+    hints = {"devices": cluster.numa_hints(wish, "n"), "processors": other}
+    results = merge_numa_hints(nodes, hints, policy)
+    if hints["devices"] != () and results.admitted:
+        assert cluster.allocate(wish, "n", numa=results.nodes).outcome == "bind"

@@ -33,223 +33,233 @@ SEEDS = st.integers(0, 2**32)
 class Case:
     """What a check is given: a decision of a random node, to be changed in one place."""
 
-    def __init__(self, rng, asked=None, inventory=None, owners=3):
+    def __init__(self, rng, wanted=None, inventory=None, owners=3):
         self.rng = rng
         self.inventory = inventory or machine(rng)
         cluster = DeviceCluster({"n": self.inventory})
         for i in range(rng.randint(0, owners)):
             cluster.allocate(request(rng, self.inventory, f"o{i}"), "n")
-        self.asked = asked or request(rng, self.inventory)
-        self.held = [one for name in cluster.owners("n") for one in cluster.allocations(name)]
+        self.wanted = wanted or request(rng, self.inventory)
+        self.held = [
+            allocation for name in cluster.owners("n") for allocation in cluster.allocations(name)
+        ]
         policy = rng.choice(("bin-pack", "spread"))
-        self.decision = cluster.schedule(self.asked, policy=policy)
+        self.decision = cluster.schedule(self.wanted, policy=policy)
         self.placement = list(self.decision.placement)
 
     def check(self):
-        check_placement(self.asked, self.placement, self.inventory, self.held)
+        check_placement(self.wanted, self.placement, self.inventory, self.held)
 
-    def device(self, one):
+    def device(self, allocation):
         devices = self.inventory.devices
-        return next(d for d in devices if (d.type, d.minor) == (one.type, one.minor))
+        return next(d for d in devices if (d.type, d.minor) == (allocation.type, allocation.minor))
 
-    def with_device(self, one, **changes):
+    def with_device(self, allocation, **changes):
         """The inventory with another device in the place of one that was given."""
-        was = self.device(one)
+        was = self.device(allocation)
         devices = [d.replace(**changes) if d is was else d for d in self.inventory.devices]
         self.inventory = self.inventory.replace(devices=tuple(devices))
 
-    def give(self, one, **changes):
+    def give(self, allocation, **changes):
         """Another allocation in the place of one."""
-        self.placement[self.placement.index(one)] = one.replace(**changes)
+        self.placement[self.placement.index(allocation)] = allocation.replace(**changes)
 
 
 # --- one rule after another is broken; each returns whether it could be
 
 
-def twice(case, one):
-    case.placement.append(one)
+def twice(case, allocation):
+    case.placement.append(allocation)
     return "given twice"
 
 
-def of_a_type_that_was_not_asked_for(case, one):
-    unasked = {"gpu", "rdma", "fpga"} - {need.type for need in case.asked.needs}
+def of_a_type_that_was_not_asked_for(case, allocation):
+    unasked = {"gpu", "rdma", "fpga"} - {need.type for need in case.wanted.needs}
     if unasked:
         case.placement.append(DeviceAllocation(min(unasked), 0, {}))
     return unasked and "was not asked for"
 
 
-def not_there(case, one):
-    case.give(one, minor=997)
+def not_there(case, allocation):
+    case.give(allocation, minor=997)
     return "997: is not there"
 
 
-def unhealthy(case, one):
-    case.with_device(one, healthy=False)
+def unhealthy(case, allocation):
+    case.with_device(allocation, healthy=False)
     return "is unhealthy"
 
 
-def without_its_labels(case, one):
-    case.with_device(one, labels={})
-    selector = case.asked.need(one.type).selector
+def without_its_labels(case, allocation):
+    case.with_device(allocation, labels={})
+    selector = case.wanted.need(allocation.type).selector
     return not selects(selector, ()) and "lacks the label|labels do not match"
 
 
-def with_labels_that_are_not_wanted(case, one):
-    selector = case.asked.need(one.type).selector
+def with_labels_that_are_not_wanted(case, allocation):
+    selector = case.wanted.need(allocation.type).selector
     unwanted = {
         rule.key: rule.values[0] if rule.values else "any"
         for rule in selector
         if isinstance(rule, LabelExpression) and rule.operator in ("NotIn", "DoesNotExist")
     }
-    case.with_device(one, labels=unwanted)
+    case.with_device(allocation, labels=unwanted)
     return unwanted and "lacks the label|labels do not match"
 
 
-def less_than_asked(case, one):
-    name, amount = case.rng.choice(one.amounts)
-    case.give(one, amounts=dict(one.amounts) | {name: amount - 1})
-    if case.asked.need(one.type).repeat:
+def less_than_asked(case, allocation):
+    name, amount = case.rng.choice(allocation.amounts)
+    case.give(allocation, amounts=dict(allocation.amounts) | {name: amount - 1})
+    if case.wanted.need(allocation.type).repeat:
         return "gives too|shares instead of"
     return f"gives too little {name}"
 
 
-def more_than_asked(case, one):
-    name, amount = case.rng.choice(one.amounts)
-    case.give(one, amounts=dict(one.amounts) | {name: amount + 1})
+def more_than_asked(case, allocation):
+    name, amount = case.rng.choice(allocation.amounts)
+    case.give(allocation, amounts=dict(allocation.amounts) | {name: amount + 1})
     return f"gives too much|has too little {name}"
 
 
-def something_else_besides(case, one):
+def something_else_besides(case, allocation):
     names = {"gpu": "npu_core", "rdma": "share", "fpga": "share", "host": "memory"}
-    if names[one.type] in dict(one.amounts):
+    if names[allocation.type] in dict(allocation.amounts):
         return False
-    case.give(one, amounts=dict(one.amounts) | {names[one.type]: 1})
+    case.give(allocation, amounts=dict(allocation.amounts) | {names[allocation.type]: 1})
     return "gives too much|has too little"
 
 
-def beyond_what_is_free(case, one):
-    name, amount = case.rng.choice(one.amounts)
-    left = dict(case.device(one).amounts)[name] - amount
-    case.held.append(DeviceAllocation(one.type, one.minor, {name: left + 1}))
+def beyond_what_is_free(case, allocation):
+    name, amount = case.rng.choice(allocation.amounts)
+    left = dict(case.device(allocation).amounts)[name] - amount
+    case.held.append(DeviceAllocation(allocation.type, allocation.minor, {name: left + 1}))
     return f"has too little {name}|exclusive was asked for|PCIe switch is used"
 
 
-def beyond_what_percents_leave(case, one):
-    has = dict(case.device(one).amounts)
-    if one.type != "gpu" or not dict(one.amounts).get("memory") or has.get("memory", 0) < 100:
+def beyond_what_percents_leave(case, allocation):
+    has = dict(case.device(allocation).amounts)
+    if (
+        allocation.type != "gpu"
+        or not dict(allocation.amounts).get("memory")
+        or has.get("memory", 0) < 100
+    ):
         return False
-    case.held.append(DeviceAllocation("gpu", one.minor, {"memory_ratio": 100}))
+    case.held.append(DeviceAllocation("gpu", allocation.minor, {"memory_ratio": 100}))
     return "has too little memory|exclusive was asked for|PCIe switch is used"
 
 
-def with_a_function_that_is_taken(case, one):
-    if one.function is None:
+def with_a_function_that_is_taken(case, allocation):
+    if allocation.function is None:
         return False
-    case.held.append(DeviceAllocation(one.type, 996, {}, one.function))
+    case.held.append(DeviceAllocation(allocation.type, 996, {}, allocation.function))
     return "virtual function .* is taken"
 
 
-def with_a_function_of_others(case, one):
-    if one.function is None:
+def with_a_function_of_others(case, allocation):
+    if allocation.function is None:
         return False
-    case.give(one, function=VirtualFunction("no such address"))
+    case.give(allocation, function=VirtualFunction("no such address"))
     return "no virtual function as asked for"
 
 
-def without_its_function(case, one):
-    if one.function is None:
+def without_its_function(case, allocation):
+    if allocation.function is None:
         return False
-    case.give(one, function=None)
+    case.give(allocation, function=None)
     return "no virtual function as asked for"
 
 
-def with_a_function_for_nothing(case, one):
-    if case.asked.need(one.type).vf_selector is not None:
+def with_a_function_for_nothing(case, allocation):
+    if case.wanted.need(allocation.type).vf_selector is not None:
         return False
-    case.give(one, function=VirtualFunction("v"))
+    case.give(allocation, function=VirtualFunction("v"))
     return "virtual function that was not asked for"
 
 
-def on_a_device_that_somebody_has_alone(case, one):
+def on_a_device_that_another_owner_has_alone(case, allocation):
     how = case.rng.choice(("device", "pcie"))
-    case.held.append(DeviceAllocation(one.type, one.minor, {}, None, how))
+    case.held.append(DeviceAllocation(allocation.type, allocation.minor, {}, None, how))
     return "exclusive|PCIe switch is taken"
 
 
-def on_a_switch_that_somebody_has_alone(case, one):
-    switch = case.device(one).pcie
-    others = [d for d in case.inventory.of_type(one.type) if d.pcie == switch]
-    others.remove(case.device(one))
+def on_a_switch_that_another_owner_has_alone(case, allocation):
+    switch = case.device(allocation).pcie
+    others = [d for d in case.inventory.of_type(allocation.type) if d.pcie == switch]
+    others.remove(case.device(allocation))
     if switch is None or not others:
         return False
-    case.held.append(DeviceAllocation(one.type, others[0].minor, {}, None, "pcie"))
+    case.held.append(DeviceAllocation(allocation.type, others[0].minor, {}, None, "pcie"))
     return "PCIe switch is|exclusive"
 
 
-def alone_where_somebody_is(case, one):
-    if case.asked.need(one.type).exclusive is None:
+def alone_on_a_used_device(case, allocation):
+    if case.wanted.need(allocation.type).exclusive is None:
         return False
-    case.held.append(DeviceAllocation(one.type, one.minor, {}))
+    case.held.append(DeviceAllocation(allocation.type, allocation.minor, {}))
     return "exclusive was asked for|PCIe switch is used"
 
 
-def with_another_right_to_be_alone(case, one):
-    case.give(one, exclusive="device" if one.exclusive is None else None)
+def with_another_right_to_be_alone(case, allocation):
+    case.give(allocation, exclusive="device" if allocation.exclusive is None else None)
     return "exclusive, which the request"
 
 
-def one_too_few(case, one):
-    case.placement.remove(one)
+def one_too_few(case, allocation):
+    case.placement.remove(allocation)
     return "instead of|of .* to|not on the same PCIe|no partition"
 
 
-def one_too_many(case, one):
-    free = {d.minor for d in case.inventory.of_type(one.type) if d.healthy}
-    free -= {other.minor for other in (*case.placement, *case.held) if other.type == one.type}
-    need = case.asked.need(one.type)
-    if not free or case.asked.joint or need.every or need.vf_selector is not None:
+def one_too_many(case, allocation):
+    free = {d.minor for d in case.inventory.of_type(allocation.type) if d.healthy}
+    free -= {
+        other.minor for other in (*case.placement, *case.held) if other.type == allocation.type
+    }
+    need = case.wanted.need(allocation.type)
+    if not free or case.wanted.joint or need.every or need.vf_selector is not None:
         return False
     minor = min(free)
-    spare = next(d for d in case.inventory.of_type(one.type) if d.minor == minor)
+    spare = next(d for d in case.inventory.of_type(allocation.type) if d.minor == minor)
     if not selects(need.selector, spare.labels):
         return False
     amounts = charge_of(need, spare)
     if any(dict(spare.amounts).get(name, 0) < amount for name, amount in amounts.items()):
         return False
-    case.placement.append(DeviceAllocation(one.type, minor, amounts, None, one.exclusive))
+    case.placement.append(
+        DeviceAllocation(allocation.type, minor, amounts, None, allocation.exclusive)
+    )
     return "instead of|switch is|not within|no partition"
 
 
-def in_a_wider_scope(case, one):
-    need = case.asked.need(one.type)
-    if need.scope in (None, "node") or sum(o.type == one.type for o in case.placement) < 2:
+def in_a_wider_scope(case, allocation):
+    need = case.wanted.need(allocation.type)
+    if need.scope in (None, "node") or sum(o.type == allocation.type for o in case.placement) < 2:
         return False
-    case.with_device(one, pcie=None, numa=None, socket=None)
+    case.with_device(allocation, pcie=None, numa=None, socket=None)
     return f"not within one {need.scope}"
 
 
-def on_another_switch(case, one):
-    if not case.asked.same_pcie or one.type not in case.asked.joint:
+def on_another_switch(case, allocation):
+    if not case.wanted.same_pcie or allocation.type not in case.wanted.joint:
         return False
-    scoped = any(case.asked.need(type).scope not in (None, "node") for type in case.asked.joint)
+    scoped = any(case.wanted.need(type).scope not in (None, "node") for type in case.wanted.joint)
     if scoped:
         return False
-    case.with_device(one, pcie="elsewhere", numa=None, socket=None)
+    case.with_device(allocation, pcie="elsewhere", numa=None, socket=None)
     return "not on the same PCIe switches|of .* to"
 
 
-def on_a_node_of_another_model(case, one):
+def on_a_node_of_another_model(case, allocation):
     case.inventory = case.inventory.replace(model="another")
-    return case.asked.models and case.asked.need("gpu") and "another model|no partition"
+    return case.wanted.models and case.wanted.need("gpu") and "another model|no partition"
 
 
-def on_a_node_of_another_isolation_provider(case, one):
-    gpu = case.asked.need("gpu")
+def on_a_node_of_another_isolation_provider(case, allocation):
+    gpu = case.wanted.need("gpu")
     case.inventory = case.inventory.replace(isolation_provider="another")
     return (
         gpu is not None
         and gpu.shared
-        and case.asked.isolation_provider
+        and case.wanted.isolation_provider
         and "another isolation provider"
     )
 
@@ -270,9 +280,9 @@ BROKEN = [
     with_a_function_of_others,
     without_its_function,
     with_a_function_for_nothing,
-    on_a_device_that_somebody_has_alone,
-    on_a_switch_that_somebody_has_alone,
-    alone_where_somebody_is,
+    on_a_device_that_another_owner_has_alone,
+    on_a_switch_that_another_owner_has_alone,
+    alone_on_a_used_device,
     with_another_right_to_be_alone,
     one_too_few,
     one_too_many,
@@ -292,8 +302,8 @@ def test_a_placement_is_rejected_that_is(broken):
         if not case.placement:
             continue
         case.check()
-        one = case.rng.choice(case.placement)
-        rule = broken(case, one)
+        item = case.rng.choice(case.placement)
+        rule = broken(case, item)
         if not rule:
             continue
         with pytest.raises(CertificateError, match=rule):
@@ -311,9 +321,9 @@ def fabric(rng, **request_fields):
     pairs = PartitionTable.of_sets([range(4), (0, 1), (2, 3)])
     amounts = {"core": 100, "memory_ratio": 100}
     gpus = tuple(Device("gpu", i, amounts) for i in range(4))
-    asked = DeviceRequest("x", gpus=2, **request_fields)
+    wish = DeviceRequest("x", gpus=2, **request_fields)
     inventory = NodeDevices(gpus, pairs, partition_policy="honor")
-    case = Case(rng, asked, inventory, owners=0)
+    case = Case(rng, wish, inventory, owners=0)
     case.check()
     return case
 
@@ -329,7 +339,7 @@ def test_gpus_that_are_no_partition_are_rejected(seed):
 
 @examples(20)
 @given(SEEDS)
-def test_a_partition_with_somebody_else_in_it_is_rejected(seed):
+def test_a_partition_with_another_owner_in_it_is_rejected(seed):
     case = fabric(random.Random(seed))
     case.held.append(DeviceAllocation("gpu", case.rng.choice((0, 1)), {}))
     with pytest.raises(CertificateError, match="another owner uses GPUs of the partition"):
@@ -343,7 +353,7 @@ def test_a_partition_of_a_lesser_score_or_bandwidth_is_rejected():
     case.inventory = case.inventory.replace(partitions=table)
     with pytest.raises(CertificateError, match="not of the best score"):
         case.check()
-    case.asked = case.asked.replace(partition="best-effort", bandwidth=10)
+    case.wanted = case.wanted.replace(partition="best-effort", bandwidth=10)
     for bandwidth in (None, 9):
         table = PartitionTable((rows[0].replace(bandwidth=bandwidth), rows[1]))
         case.inventory = case.inventory.replace(partitions=table)
@@ -359,13 +369,13 @@ def test_all_of_a_type_are_all_that_match():
     case = Case(random.Random(0), DeviceRequest("x", nics="all"), inventory, owners=0)
     case.check()
     for gone in case.placement:
-        rest = [one for one in case.placement if one != gone]
+        rest = [allocation for allocation in case.placement if allocation != gone]
         with pytest.raises(CertificateError, match=r"rdma: .* instead of"):
-            check_placement(case.asked, rest, inventory, ())
+            check_placement(case.wanted, rest, inventory, ())
     sick = inventory.with_health([inventory.devices[3]], False)
-    check_placement(case.asked, case.placement[:3], sick, ())
+    check_placement(case.wanted, case.placement[:3], sick, ())
     with pytest.raises(CertificateError, match="rdma"):
-        check_placement(case.asked, (), NodeDevices(()), ())
+        check_placement(case.wanted, (), NodeDevices(()), ())
 
 
 def test_a_decision_to_wait_is_nothing_to_check():
@@ -385,14 +395,14 @@ def test_every_policy_keeps_the_rules_and_serves_what_any_other_does(policy, see
     kinds = [machine(rng) for _ in range(2)]
     cluster = DeviceCluster({f"n{i}": rng.choice(kinds) for i in range(3)}, seed=seed)
     for i in range(8):
-        asked = request(rng, rng.choice(kinds), f"o{i}")
-        decision = cluster.schedule(asked, policy=policy)
-        found = cluster.filter(asked)
-        assert cluster.filter(asked, policy=policy).codes.tolist() == found.codes.tolist()
-        assert (decision.outcome == "bind") == found.fits.any()
+        wish = request(rng, rng.choice(kinds), f"o{i}")
+        decision = cluster.schedule(wish, policy=policy)
+        feasibility = cluster.filter(wish)
+        assert cluster.filter(wish, policy=policy).codes.tolist() == feasibility.codes.tolist()
+        assert (decision.outcome == "bind") == feasibility.fits.any()
         if decision.outcome == "bind":
             owners = cluster.owners(decision.node)
-            held = [one for owner in owners for one in cluster.allocations(owner)]
+            held = [allocation for owner in owners for allocation in cluster.allocations(owner)]
             decision.verify(cluster.inventory(decision.node), held)
             cluster.commit(decision)
             cluster.check()
@@ -401,13 +411,13 @@ def test_every_policy_keeps_the_rules_and_serves_what_any_other_does(policy, see
 # --- any placement at all
 
 
-def allowed(node, asked, placement):
+def allowed(node, wanted, placement):
     """Whether the twin's rules allow it, said by their words and not by the check's."""
     view = View(node)
     given_, shares = {}, 0
-    for one in placement:
-        need = asked.need(one.type)
-        device = node.devices.get(one.type, {}).get(one.minor)
+    for allocation in placement:
+        need = wanted.need(allocation.type)
+        device = node.devices.get(allocation.type, {}).get(allocation.minor)
         if need is None or device is None or device not in view.eligible(need):
             return False
         functions = [None]
@@ -415,34 +425,34 @@ def allowed(node, asked, placement):
             functions = view.functions(device, need.vf_selector)
         wanted = charge_of(need, device)
         if need.repeat:
-            times = dict(one.amounts).get("memory", 0) // wanted["memory"]
+            times = dict(allocation.amounts).get("memory", 0) // wanted["memory"]
             shares += times
             wanted = {name: times * amount for name, amount in wanted.items()}
             free = view.free(device)
             if any(free[name] < amount for name, amount in wanted.items()):
                 return False
-        same = dict(one.amounts) == {n: a for n, a in wanted.items() if a}
-        function = one.function and one.function.bus_id
-        if not same or function not in functions or one.exclusive != need.exclusive:
+        same = dict(allocation.amounts) == {n: a for n, a in wanted.items() if a}
+        function = allocation.function and allocation.function.bus_id
+        if not same or function not in functions or allocation.exclusive != need.exclusive:
             return False
-        given_.setdefault(one.type, []).append(device)
-    gpu = asked.need("gpu")
+        given_.setdefault(allocation.type, []).append(device)
+    gpu = wanted.need("gpu")
     if gpu is not None:
-        provider = asked.isolation_provider if gpu.shared else ""
+        provider = wanted.isolation_provider if gpu.shared else ""
         if provider not in ("", node.inventory.isolation_provider):
             return False
-        if asked.models and node.inventory.model not in asked.models:
+        if wanted.models and node.inventory.model not in wanted.models:
             return False
     if gpu is not None and gpu.repeat and shares != gpu.count:
         return False
-    return all(counts(view, asked, need, given_) for need in asked.needs) and fabric_allows(
-        view, asked, given_.get("gpu", [])
+    return all(counts(view, wanted, need, given_) for need in wanted.needs) and fabric_allows(
+        view, wanted, given_.get("gpu", [])
     )
 
 
-def counts(view, asked, need, given_):
+def counts(view, wanted, need, given_):
     devices = given_.get(need.type, [])
-    if len({one.minor for one in devices}) != len(devices) or not devices:
+    if len({device.minor for device in devices}) != len(devices) or not devices:
         return False
     if need.scope is not None and scope_of(devices) > SCOPES.index(need.scope):
         return False
@@ -451,21 +461,21 @@ def counts(view, asked, need, given_):
     if need.every:
         wanted = [d for d in view.healthy(need.type) if view.matches(d, need)]
         return sum(view.has_functions(d, need) for d in wanted) == len(devices)
-    joint = asked.joint
+    joint = wanted.joint
     driver = "gpu" if "gpu" in joint else (joint or [None])[0]
     most = need.count
     if need.type in joint:
-        switches = {one.pcie for one in given_.get(driver, [])}
-        if asked.same_pcie and (None in switches or {d.pcie for d in devices} != switches):
+        switches = {item.pcie for item in given_.get(driver, [])}
+        if wanted.same_pcie and (None in switches or {d.pcie for d in devices} != switches):
             return False
         if need.type not in (driver, joint[0]):
             most = max(most, len(switches - {None}))
     return need.count <= len(devices) <= most
 
 
-def fabric_allows(view, asked, gpus):
-    need, inventory = asked.need("gpu"), view.node.inventory
-    asks = asked.partition is not None or inventory.partition_policy == "honor"
+def fabric_allows(view, wanted, gpus):
+    need, inventory = wanted.need("gpu"), view.node.inventory
+    asks = wanted.partition is not None or inventory.partition_policy == "honor"
     if need is None or need.shared or need.every or not asks:
         return True
     rows = [row for row in inventory.partition_rows() if len(row.members) == need.count]
@@ -473,32 +483,36 @@ def fabric_allows(view, asked, gpus):
     return any(
         set(row.members) == {gpu.minor for gpu in gpus}
         and not any(map(view.in_use, gpus))
-        and (asked.partition != "restricted" or row.score == best)
-        and (asked.bandwidth is None or (row.bandwidth or -1) >= asked.bandwidth)
+        and (wanted.partition != "restricted" or row.score == best)
+        and (wanted.bandwidth is None or (row.bandwidth or -1) >= wanted.bandwidth)
         for row in rows
     )
 
 
 def shuffled(case, rng):
     """The placement with some other devices, functions and amounts, or some more or less."""
-    found = []
-    for one in case.placement:
+    results = []
+    for allocation in case.placement:
         change = rng.random()
         if change < 0.15:
             continue
-        others = case.inventory.of_type(one.type)
+        others = case.inventory.of_type(allocation.type)
         if change < 0.6:
             device = rng.choice(others)
-            amounts = charge_of(case.asked.need(one.type), device)
+            amounts = charge_of(case.wanted.need(allocation.type), device)
             names = [f.bus_id for group in device.vf_groups for f in group.functions]
-            function = VirtualFunction(rng.choice(names)) if one.function and names else None
-            one = DeviceAllocation(one.type, device.minor, amounts, function, one.exclusive)
-        found.append(one)
+            function = VirtualFunction(rng.choice(names)) if allocation.function and names else None
+            allocation = DeviceAllocation(
+                allocation.type, device.minor, amounts, function, allocation.exclusive
+            )
+        results.append(allocation)
         if change > 0.95:
             device = rng.choice(others)
-            amounts = charge_of(case.asked.need(one.type), device)
-            found.append(DeviceAllocation(one.type, device.minor, amounts, None, one.exclusive))
-    return found
+            amounts = charge_of(case.wanted.need(allocation.type), device)
+            results.append(
+                DeviceAllocation(allocation.type, device.minor, amounts, None, allocation.exclusive)
+            )
+    return results
 
 
 @examples(500)
@@ -508,15 +522,21 @@ def test_any_placement_is_accepted_exactly_if_the_rules_allow_it(seed):
     case = Case(rng)
     assume(case.placement)
     node = NodeState(case.inventory)
-    for i, one in enumerate(case.held):
-        function = one.function and one.function.bus_id
-        charge = Charge(one.type, one.minor, dict(one.amounts), function, one.exclusive)
+    for i, allocation in enumerate(case.held):
+        function = allocation.function and allocation.function.bus_id
+        charge = Charge(
+            allocation.type,
+            allocation.minor,
+            dict(allocation.amounts),
+            function,
+            allocation.exclusive,
+        )
         node.charge(f"o{i}", (charge,))
     for _ in range(8):
         placement = shuffled(case, rng)
         try:
-            check_placement(case.asked, placement, case.inventory, case.held)
+            check_placement(case.wanted, placement, case.inventory, case.held)
             accepted = True
         except CertificateError:
             accepted = False
-        assert accepted == allowed(node, case.asked, placement), placement
+        assert accepted == allowed(node, case.wanted, placement), placement

@@ -52,7 +52,7 @@ RECORDS = [
     Task(5, False, 1, 1000, ("b", "a")),
     TaskMix.of([DeviceRequest("x", gpus=1)]),
 ]
-every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda one: type(one).__name__)
+every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda item: type(item).__name__)
 
 
 # --- values
@@ -76,18 +76,18 @@ def test_a_record_does_not_change(record):
 
 
 def test_a_request_stays_equal_when_a_cluster_remembers_it():
-    asked, same = (DeviceRequest("x", gpus=1) for _ in range(2))
-    DeviceCluster({"n": NodeDevices.uniform(gpus=1)}).schedule(asked)
-    assert (asked, hash(asked)) == (same, hash(same))
-    assert pickle.loads(pickle.dumps(asked)) == same
+    request, same = (DeviceRequest("x", gpus=1) for _ in range(2))
+    DeviceCluster({"n": NodeDevices.uniform(gpus=1)}).schedule(request)
+    assert (request, hash(request)) == (same, hash(same))
+    assert pickle.loads(pickle.dumps(request)) == same
 
 
 def test_mappings_are_kept_in_one_order_and_zeros_are_left_out():
-    one = Device("gpu", 0, {"memory": 5, "core": 100, "npu_cpu": 0}, labels={"b": "1", "a": "2"})
-    assert one.amounts == (("core", 100), ("memory", 5))
-    assert one.labels == (("a", "2"), ("b", "1"))
-    assert one == Device("gpu", 0, one.amounts, labels=one.labels)
-    assert hash(one) == hash(Device("gpu", 0, (("memory", 5), ("core", 100)), labels=one.labels))
+    item = Device("gpu", 0, {"memory": 5, "core": 100, "npu_cpu": 0}, labels={"b": "1", "a": "2"})
+    assert item.amounts == (("core", 100), ("memory", 5))
+    assert item.labels == (("a", "2"), ("b", "1"))
+    assert item == Device("gpu", 0, item.amounts, labels=item.labels)
+    assert hash(item) == hash(Device("gpu", 0, (("memory", 5), ("core", 100)), labels=item.labels))
 
 
 def test_numbers_and_strings_of_other_kinds_become_plain():
@@ -99,29 +99,29 @@ def test_numbers_and_strings_of_other_kinds_become_plain():
 
         __hash__ = str.__hash__
 
-    one = Device(
+    item = Device(
         "gpu", np.int64(3), {"core": np.uint8(100)}, numa=np.int8(1), healthy=np.bool_(False)
     )
-    assert (type(one.minor), type(one.amounts[0][1]), type(one.numa)) == (int, int, int)
-    assert one.healthy is False
+    assert (type(item.minor), type(item.amounts[0][1]), type(item.numa)) == (int, int, int)
+    assert item.healthy is False
     assert type(Device("gpu", 0, {}, pcie=Word("a")).pcie) is str
     assert type(DeviceRequest(Word("a")).name) is str
 
 
 def test_a_replaced_field_is_checked_and_the_rest_stays():
-    one = gpu(3, numa=1, pcie="2", labels={"a": "b"}, module_id=4)
-    other = one.replace(healthy=False)
-    assert (other.healthy, other.replace(healthy=True)) == (False, one)
+    item = gpu(3, numa=1, pcie="2", labels={"a": "b"}, module_id=4)
+    other = item.replace(healthy=False)
+    assert (other.healthy, other.replace(healthy=True)) == (False, item)
     with pytest.raises(ValueError, match="minor"):
-        one.replace(minor=-1)
+        item.replace(minor=-1)
     with pytest.raises(TypeError, match="colour"):
-        one.replace(colour="red")
+        item.replace(colour="red")
 
 
 def test_devices_are_kept_by_type_and_minor():
     host = Device("host", 0, {"cpu": 1})
     inventory = NodeDevices([host, nic(1), gpu(2), nic(0), gpu(0)])
-    assert [(one.type, one.minor) for one in inventory.devices] == [
+    assert [(device.type, device.minor) for device in inventory.devices] == [
         ("gpu", 0),
         ("gpu", 2),
         ("rdma", 0),
@@ -129,14 +129,14 @@ def test_devices_are_kept_by_type_and_minor():
         ("host", 0),
     ]
     assert inventory == NodeDevices((gpu(0), gpu(2), nic(0), nic(1), host))
-    assert [one.minor for one in inventory.of_type("gpu")] == [0, 2]
+    assert [device.minor for device in inventory.of_type("gpu")] == [0, 2]
     assert inventory.of_type("fpga") == ()
 
 
 def test_health_changes_only_where_it_is_meant():
     inventory = NodeDevices((gpu(0), gpu(1), nic(0)), model="H100")
     other = inventory.with_health([gpu(1)], False)
-    assert [one.healthy for one in other.devices] == [True, False, True]
+    assert [device.healthy for device in other.devices] == [True, False, True]
     assert other.with_health([gpu(1)], True) == inventory
 
 
@@ -177,9 +177,9 @@ def test_a_request_says_per_device_what_it_needs(arguments, needs):
 
 def test_needs_are_kept_in_the_order_of_the_types():
     needs = [DeviceNeed("host", 1, {"cpu": 1}), DeviceNeed("fpga", 1, {"share": 1})]
-    asked = DeviceRequest("x", gpus=1, nics=1, needs=needs)
-    assert [need.type for need in asked.needs] == ["gpu", "rdma", "fpga", "host"]
-    assert asked.need("fpga") == needs[1]
+    request = DeviceRequest("x", gpus=1, nics=1, needs=needs)
+    assert [need.type for need in request.needs] == ["gpu", "rdma", "fpga", "host"]
+    assert request.need("fpga") == needs[1]
     assert DeviceRequest("x", nics=1).need("gpu") is None
 
 
@@ -207,8 +207,8 @@ def test_gpus_are_shared_if_less_than_all_memory_or_bytes_are_asked_for(argument
     ],
 )
 def test_types_without_a_choice_leave_the_joint_ones(arguments, joint, same):
-    asked = DeviceRequest("x", **arguments, joint=("gpu", "rdma"), same_pcie=True)
-    assert (asked.joint, asked.same_pcie) == (joint, same)
+    request = DeviceRequest("x", **arguments, joint=("gpu", "rdma"), same_pcie=True)
+    assert (request.joint, request.same_pcie) == (joint, same)
 
 
 def test_a_bandwidth_asks_for_a_partition():
@@ -218,11 +218,11 @@ def test_a_bandwidth_asks_for_a_partition():
 
 
 def test_requests_of_equal_content_differ_in_owner_and_priority_alone():
-    asked = DeviceRequest("x", gpus=2, models=["b", "a", "b"], priority=3)
-    assert asked.models == ("a", "b")
-    assert asked.content == asked.replace(name="y", priority=0).content
-    assert asked.content != asked.replace(models=("a",)).content
-    assert asked.replace(name="y").priority == 3
+    request = DeviceRequest("x", gpus=2, models=["b", "a", "b"], priority=3)
+    assert request.models == ("a", "b")
+    assert request.content == request.replace(name="y", priority=0).content
+    assert request.content != request.replace(models=("a",)).content
+    assert request.replace(name="y").priority == 3
 
 
 # --- what is refused
@@ -458,16 +458,16 @@ INVALID = [
 
 @pytest.mark.parametrize(("error", "match", "make"), INVALID)
 def test_what_is_out_of_range_is_refused_by_name(error, match, make):
-    with pytest.raises(error, match=match) as found:
+    with pytest.raises(error, match=match) as raised:
         make()
-    assert found.type is error
+    assert raised.type is error
 
 
 def test_256_devices_of_a_type_are_not_too_many():
     assert len(NodeDevices(MANY[:256]).of_type("gpu")) == 256
 
 
-def test_places_that_nobody_knows_say_nothing_of_each_other():
+def test_unknown_places_say_nothing_of_each_other():
     devices = (gpu(0), gpu(1, numa=0), nic(0, socket=1), nic(1, pcie="p"), nic(2, numa=0))
     assert NodeDevices(devices).devices == devices
 
@@ -477,13 +477,13 @@ def test_places_that_nobody_knows_say_nothing_of_each_other():
 
 def test_a_uniform_machine_spreads_its_devices_evenly():
     node = NodeDevices.uniform(gpus=8, nics=4, functions=2, sockets=2, switches=4, model="H100")
-    assert [(one.pcie, one.numa, one.socket) for one in node.of_type("gpu")] == [
+    assert [(device.pcie, device.numa, device.socket) for device in node.of_type("gpu")] == [
         (str(i // 2), i // 4, i // 4) for i in range(8)
     ]
-    assert [(one.pcie, one.numa, one.socket) for one in node.of_type("rdma")] == [
+    assert [(device.pcie, device.numa, device.socket) for device in node.of_type("rdma")] == [
         (str(i), i // 2, i // 2) for i in range(4)
     ]
-    names = [vf.bus_id for one in node.of_type("rdma") for vf in one.vf_groups[0].functions]
+    names = [vf.bus_id for device in node.of_type("rdma") for vf in device.vf_groups[0].functions]
     assert names == sorted(set(names))
     assert len(names) == 8
     assert dict(node.devices[0].amounts) == WHOLE
@@ -493,7 +493,7 @@ def test_a_uniform_machine_spreads_its_devices_evenly():
 def test_a_uniform_machine_may_have_nothing_and_has_a_switch_for_every_socket():
     assert NodeDevices.uniform() == NodeDevices(())
     node = NodeDevices.uniform(gpus=4, sockets=2)
-    assert [one.pcie for one in node.devices] == ["0", "0", "1", "1"]
+    assert [device.pcie for device in node.devices] == ["0", "0", "1", "1"]
 
 
 # --- shares in bytes

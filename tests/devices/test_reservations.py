@@ -18,7 +18,7 @@ NODE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
 
 
 def minors(decision):
-    return [one.minor for one in decision.placement if one.type == "gpu"]
+    return [allocation.minor for allocation in decision.placement if allocation.type == "gpu"]
 
 
 def reserved(*, restricted=False, gpus=2, nodes=("a", "b")):
@@ -86,7 +86,7 @@ def test_reservations_come_last_only_where_nothing_else_serves():
     assert (decision.reservation, minors(decision)) == ("held", [0, 1, 2, 3])
 
 
-def test_who_follows_an_owner_has_to_have_all_of_its_devices():
+def test_a_follower_of_an_owner_has_to_have_all_of_its_devices():
     cluster = DeviceCluster({"b": NODE})
     cluster.allocate(DeviceRequest("now", gpus=2), "b")
     decision = cluster.reserve_after(DeviceRequest("held", gpus=1), "now")
@@ -104,7 +104,7 @@ def test_users_of_reservations_are_no_victims():
 
 
 def test_a_decision_is_stale_when_its_reservation_is_gone_or_used():
-    for spoil in (lambda one: one.release("held"), lambda one: come(one, "other", gpus=2)):
+    for spoil in (lambda item: item.release("held"), lambda item: come(item, "other", gpus=2)):
         cluster = reserved(restricted=True, nodes=("b",))
         request = DeviceRequest("pod", gpus=2)
         decision = cluster.schedule(request, reservations=["held"], reserved="only")
@@ -193,7 +193,7 @@ def test_records_that_contradict_each_other_are_refused():
     assert late.reservations == ()
 
 
-def test_who_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
+def test_an_owner_that_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
     cluster = DeviceCluster({"b": NODE})
     gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
     cluster.recover("pod", "b", [gpu], reservation="held")
@@ -209,8 +209,8 @@ def test_who_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
 @pytest.mark.parametrize("when", ["first", "only", "last"])
 def test_a_reservation_gives_no_hope_to_what_its_node_could_never_serve(when):
     cluster = reserved()
-    found = cluster.filter(DeviceRequest("pod", gpus=9), reservations=["held"], reserved=when)
-    assert found.resolvable.tolist() == [False, False]
+    feasibility = cluster.filter(DeviceRequest("pod", gpus=9), reservations=["held"], reserved=when)
+    assert feasibility.resolvable.tolist() == [False, False]
 
 
 def test_reservations_that_are_none_are_refused_even_if_they_come_last():
@@ -250,11 +250,11 @@ def test_an_owner_is_named_by_a_string(wrong):
 def test_reservations_may_be_named_by_an_array():
     cluster = reserved()
     names = np.array(["held", "held"])
-    found = cluster.schedule(DeviceRequest("pod", gpus=1), reservations=names, reserved="only")
-    assert type(found.reservation) is str
+    decision = cluster.schedule(DeviceRequest("pod", gpus=1), reservations=names, reserved="only")
+    assert type(decision.reservation) is str
 
 
-def test_nobody_uses_himself_as_a_reservation():
+def test_no_owner_uses_itself_as_a_reservation():
     cluster = DeviceCluster({"b": NODE})
     with pytest.raises(ValueError, match="reservation='pod': is the owner itself"):
         cluster.recover("pod", "b", [], reservation="pod")
@@ -267,18 +267,18 @@ def test_what_is_held_in_percent_is_counted_in_bytes_as_soon_as_the_card_tells_t
     cluster.reserve(cluster.schedule(DeviceRequest("held", gpus=1)), restricted=True)
     half = DeviceRequest("half", gpus=1, memory_percent=50)
     cluster.commit(cluster.schedule(half, reservations=["held"]))
-    told = NodeDevices([Device("gpu", 0, amounts | {"memory": 1001})])
-    cluster.set_inventory("b", told)
-    found = cluster.reservation("held")
-    assert dict(found.held[0].amounts) == {"core": 100, "memory": 1001}
-    assert dict(found.left[0].amounts) == {"core": 100, "memory": 501}
+    stated = NodeDevices([Device("gpu", 0, amounts | {"memory": 1001})])
+    cluster.set_inventory("b", stated)
+    result = cluster.reservation("held")
+    assert dict(result.held[0].amounts) == {"core": 100, "memory": 1001}
+    assert dict(result.left[0].amounts) == {"core": 100, "memory": 501}
     assert dict(cluster.allocations("half")[0].amounts) == {"memory": 500}
     assert not cluster.fits(DeviceRequest("stranger", gpus=1, memory=1))
-    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held") == found
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held") == result
     cluster.check()
 
 
-def test_who_waits_for_a_reservation_may_leave_before_it_comes():
+def test_an_owner_that_waits_for_a_reservation_may_leave_before_it_comes():
     cluster = DeviceCluster({"b": NODE})
     gpus = [DeviceAllocation("gpu", i, {"core": 100, "memory_ratio": 100}) for i in range(4)]
     for i, gpu in enumerate(gpus[:3]):
@@ -288,12 +288,12 @@ def test_who_waits_for_a_reservation_may_leave_before_it_comes():
     cluster.recover_reservation("held", "b", gpus)
     branch.recover_reservation("held", "b", gpus)
     assert cluster.reservation("held").users == ("pod-1", "pod-2")
-    assert [one.minor for one in cluster.allocations("held")] == [0, 3]
+    assert [allocation.minor for allocation in cluster.allocations("held")] == [0, 3]
     assert branch.reservation("held").users == ("pod-0", "pod-1", "pod-2")
-    assert [one.minor for one in branch.allocations("held")] == [3]
+    assert [allocation.minor for allocation in branch.allocations("held")] == [3]
 
 
-def test_who_waits_for_a_name_that_an_owner_has_may_be_followed():
+def test_an_owner_that_waits_for_a_name_that_an_owner_has_may_be_followed():
     cluster = DeviceCluster({"b": NODE})
     gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
     cluster.recover("pod", "b", [gpu], reservation="held")

@@ -43,92 +43,94 @@ class Reserving(TriedCluster):
         self.count += 1
         return request(rng, self.twins[node].inventory, f"owner{self.count}")
 
-    def elsewhere(self, asked, policy):
+    def elsewhere(self, wish, policy):
         """The twins' best choice without any reservation: (node, choice) or Nones."""
-        found = []
+        results = []
         for i, (name, twin) in enumerate(self.twins.items()):
-            choice = choose(twin, asked, policy)
+            choice = choose(twin, wish, policy)
             if isinstance(choice, Choice):
-                score = node_score(View(twin), asked, policy)
-                found.append(((-preferred(choice, asked), -score, i), name, choice))
-        return min(found, default=(None, None, None), key=lambda one: one[0])[1:]
+                score = node_score(View(twin), wish, policy)
+                results.append(((-preferred(choice, wish), -score, i), name, choice))
+        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
 
-    def through(self, asked, policy, names):
+    def through(self, wish, policy, names):
         """The twins' best choice through one of these: (name, choice) or Nones."""
-        found = []
+        results = []
         for i, name in enumerate(names):
             twin = self.twins[self.reservations[name]]
             view = twin.through(name)
-            choice = choose_in(view, asked, policy)
+            choice = choose_in(view, wish, policy)
             if isinstance(choice, Choice):
-                score = node_score(view, asked, policy)
-                found.append(((-preferred(choice, asked), -score, i), name, choice))
-        return min(found, default=(None, None, None), key=lambda one: one[0])[1:]
+                score = node_score(view, wish, policy)
+                results.append(((-preferred(choice, wish), -score, i), name, choice))
+        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
 
     @rule(seed=SEEDS, policy=POLICIES, restricted=st.booleans())
     def reserve(self, seed, policy, restricted):
         self.reserve_one(random.Random(seed), policy, restricted)
 
     def reserve_one(self, rng, policy, restricted):
-        asked = self.new_request(rng)
-        decision = self.cluster.schedule(asked, policy=policy)
-        node, choice = self.elsewhere(asked, policy)
+        wish = self.new_request(rng)
+        decision = self.cluster.schedule(wish, policy=policy)
+        node, choice = self.elsewhere(wish, policy)
         assert decision.node == (node or "")
         if node is not None:
             self.cluster.reserve(decision, restricted=restricted)
-            self.twins[node].reserve(asked.name, choice.charges, restricted)
-            self.reservations[asked.name] = node
+            self.twins[node].reserve(wish.name, choice.charges, restricted)
+            self.reservations[wish.name] = node
 
     @rule(seed=SEEDS, policy=POLICIES, when=st.sampled_from(("first", "only", "last")))
     def come(self, seed, policy, when):
         rng = random.Random(seed)
-        asked = self.new_request(rng)
+        wish = self.new_request(rng)
         names = rng.sample(sorted(self.reservations), min(len(self.reservations), 2))
-        name, choice = self.through(asked, policy, names)
-        node, other = self.elsewhere(asked, policy)
+        name, choice = self.through(wish, policy, names)
+        node, other = self.elsewhere(wish, policy)
         if when == "only" or (name and when == "first") or (node is None and name):
             node, other = self.reservations.get(name), choice
         else:
             name = None
-        decision = self.cluster.schedule(asked, policy=policy, reservations=names, reserved=when)
+        decision = self.cluster.schedule(wish, policy=policy, reservations=names, reserved=when)
         assert (decision.node, decision.reservation) == (node or "", name or "")
-        found = self.cluster.filter(asked, policy=policy, reservations=names, reserved=when)
-        assert bool(found.fits.any()) == (node is not None)
+        feasibility = self.cluster.filter(wish, policy=policy, reservations=names, reserved=when)
+        assert bool(feasibility.fits.any()) == (node is not None)
         if node is None:
             assert decision.outcome == "wait"
             return
         assert as_charges(decision.placement) == other.charges
         held = [
-            one
+            allocation
             for owner in self.cluster.owners(node)
             if owner != name
-            for one in self.cluster.allocations(owner)
+            for allocation in self.cluster.allocations(owner)
         ]
         decision.verify(self.cluster.inventory(node), held)
         self.cluster.commit(decision)
         if name:
-            self.twins[node].charge_through(name, asked.name, other.charges)
+            self.twins[node].charge_through(name, wish.name, other.charges)
         else:
-            self.twins[node].charge(asked.name, other.charges)
+            self.twins[node].charge(wish.name, other.charges)
         with pytest.raises(StaleDecisionError):
             self.cluster.commit(decision)
 
     @rule(seed=SEEDS, policy=POLICIES, when=st.sampled_from(("first", "only", "last")))
     def filter(self, seed, policy, when):
         rng = random.Random(seed)
-        asked = self.new_request(rng)
+        wish = self.new_request(rng)
         names = rng.sample(sorted(self.reservations), min(len(self.reservations), 3))
-        found = self.cluster.filter(asked, policy=policy, reservations=names, reserved=when)
-        for node, fits, score in zip(found.nodes, found.fits, found.scores, strict=True):
+        feasibility = self.cluster.filter(wish, policy=policy, reservations=names, reserved=when)
+        for node, fits, score in zip(
+            feasibility.nodes, feasibility.fits, feasibility.scores, strict=True
+        ):
             inside = [name for name in names if self.reservations[name] == node]
-            name, _ = self.through(asked, policy, inside)
+            name, _ = self.through(wish, policy, inside)
             twin = self.twins[node]
-            outside = isinstance(choose(twin, asked, policy), Choice) and when != "only"
+            outside = isinstance(choose(twin, wish, policy), Choice) and when != "only"
             assert fits == (outside or name is not None)
             if fits:
                 first = name and (when != "last" or not outside)
                 view = twin.through(name) if first else View(twin)
-                assert score == node_score(view, asked, policy)
+                assert score == node_score(view, wish, policy)
 
     @rule(seed=SEEDS, policy=POLICIES, restricted=st.booleans())
     def reserve_after(self, seed, policy, restricted):
@@ -143,14 +145,14 @@ class Reserving(TriedCluster):
         if not plain:
             return
         owner, node = rng.choice(plain)
-        asked = self.new_request(rng)
-        choice = self.twins[node].after(asked, owner, policy)
-        decision = self.cluster.reserve_after(asked, owner, policy=policy, restricted=restricted)
+        wish = self.new_request(rng)
+        choice = self.twins[node].after(wish, owner, policy)
+        decision = self.cluster.reserve_after(wish, owner, policy=policy, restricted=restricted)
         assert decision.node == (node if choice else "")
         if choice:
             assert as_charges(decision.placement) == choice.charges
-            self.twins[node].reserve(asked.name, choice.charges, restricted, [owner])
-            self.reservations[asked.name] = node
+            self.twins[node].reserve(wish.name, choice.charges, restricted, [owner])
+            self.reservations[wish.name] = node
 
     @rule(seed=SEEDS)
     def release(self, seed):
@@ -185,8 +187,8 @@ class Reserving(TriedCluster):
         for node, owner in owners:
             for _ in range(2):
                 if owner in self.reservations:
-                    one = self.cluster.reservation(owner)
-                    restored.recover_reservation(owner, node, one.held, restricted=one.restricted)
+                    item = self.cluster.reservation(owner)
+                    restored.recover_reservation(owner, node, item.held, restricted=item.restricted)
                 else:
                     held = self.cluster.allocations(owner)
                     restored.recover(owner, node, held, reservation=uses.get(owner, ""))
@@ -207,8 +209,8 @@ class Reserving(TriedCluster):
         for node, twin in self.twins.items():
             assert self.cluster.owners(node) == tuple(sorted(twin.owners))
             for owner, charges in twin.owners.items():
-                found = as_charges(self.cluster.allocations(owner))
-                assert sorted(found, key=repr) == sorted(charges, key=repr)
+                result = as_charges(self.cluster.allocations(owner))
+                assert sorted(result, key=repr) == sorted(charges, key=repr)
 
     @invariant()
     def no_device_gives_more_than_it_has(self):
@@ -216,7 +218,7 @@ class Reserving(TriedCluster):
             return
         for twin in self.twins.values():
             given = [charge for charges in twin.owners.values() for charge in charges]
-            functions = [one.function for one in given if one.function is not None]
+            functions = [item.function for item in given if item.function is not None]
             assert len(set(functions)) == len(functions)
             for type, minors in twin.devices.items():
                 for minor, device in minors.items():

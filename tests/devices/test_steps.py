@@ -30,7 +30,7 @@ class Life:
     def names(self):
         return [owner for node in self.cluster.nodes for owner in self.cluster.owners(node)]
 
-    def asked(self):
+    def request(self):
         """A request, mostly for what a node has."""
         rng, nodes = self.rng, self.cluster.nodes
         inventory = self.cluster.inventory(rng.choice(nodes)) if nodes else machine(rng)
@@ -41,13 +41,13 @@ class Life:
         self.rng.choice(self.acts)(self, self.rng, self.cluster)
 
     def come(self, rng, cluster):
-        one = self.asked()
+        item = self.request()
         ways = {"policy": rng.choice((None, *POLICIES))}
         if cluster.reservations and rng.random() < 0.7:
             count = rng.randint(1, len(cluster.reservations))
             ways["reservations"] = rng.sample(cluster.reservations, count)
             ways["reserved"] = rng.choice(("first", "only", "last"))
-        decision = cluster.schedule(one, **ways)
+        decision = cluster.schedule(item, **ways)
         if decision.outcome == "bind":
             if rng.random() < 0.1:
                 self.old.append(decision)
@@ -70,15 +70,15 @@ class Life:
             if name not in cluster._owners.through and name not in cluster.reservations
         ]
         if names:
-            cluster.reserve_after(self.asked(), rng.choice(names), restricted=rng.random() < 0.5)
+            cluster.reserve_after(self.request(), rng.choice(names), restricted=rng.random() < 0.5)
 
     def come_together(self, rng, cluster):
-        gang = [self.asked() for _ in range(rng.randint(1, 4))]
-        found = cluster.schedule_many(gang, reservations=cluster.reservations[:2])
-        cluster.commit_many(one for one in found if one.outcome == "bind")
+        gang = [self.request() for _ in range(rng.randint(1, 4))]
+        result = cluster.schedule_many(gang, reservations=cluster.reservations[:2])
+        cluster.commit_many(item for item in result if item.outcome == "bind")
 
     def preempt(self, rng, cluster):
-        decision = cluster.schedule(self.asked(), preemptible=self.names()[:6])
+        decision = cluster.schedule(self.request(), preemptible=self.names()[:6])
         for victim in decision.victims:
             cluster.release(victim)
 
@@ -88,18 +88,18 @@ class Life:
             cluster.release(name)
 
     def ask(self, rng, cluster):
-        one = self.asked()
-        cluster.filter(one, policy=rng.choice(POLICIES), reservations=cluster.reservations)
+        item = self.request()
+        cluster.filter(item, policy=rng.choice(POLICIES), reservations=cluster.reservations)
         if rng.random() < 0.2:
-            cluster.explain(one)
+            cluster.explain(item)
         if cluster.nodes:
-            cluster.numa_hints(one, rng.choice(cluster.nodes))
+            cluster.numa_hints(item, rng.choice(cluster.nodes))
         cluster.fragmentation()
 
     def settle_on(self, rng, cluster):
         if cluster.nodes:
             numa = rng.choice((None, [0], [1], [0, 1, 2, 3]))
-            cluster.allocate(self.asked(), rng.choice(cluster.nodes), numa=numa)
+            cluster.allocate(self.request(), rng.choice(cluster.nodes), numa=numa)
 
     def recover(self, rng, cluster):
         if not cluster.nodes:
@@ -165,7 +165,7 @@ class Life:
                 self.step()
             cluster.check()
             raise ZeroDivisionError
-        late = [one for one in self.old if one not in old and one._cluster is cluster]
+        late = [item for item in self.old if item not in old and item._cluster is cluster]
         self.cluster, self.old, self.depth = cluster, old + late, depth
         assert cluster.to_bytes() == before.to_bytes()
         self.check()
@@ -175,9 +175,9 @@ class Life:
     def answer(self, cluster):
         rng = random.Random(self.count)
         inventory = cluster.inventory(cluster.nodes[0]) if cluster.nodes else machine(rng)
-        found = cluster.explain(request(rng, inventory, "probe"))
+        explanation = cluster.explain(request(rng, inventory, "probe"))
         named = [cluster.reservation(name) for name in cluster.reservations]
-        return found, cluster.fragmentation(), cluster.unhealthy_nodes(), named
+        return explanation, cluster.fragmentation(), cluster.unhealthy_nodes(), named
 
     acts = (come,) * 6 + (leave,) * 3 + (ask, ask, change, settle_on, come_together, preempt)
     acts += (come_late, follow, recover, branch, rename, try_out)
@@ -188,18 +188,22 @@ class Life:
         owners = self.names()
         assert len(owners) == len(set(owners)) == len(cluster)
         inventories = {node: cluster.inventory(node) for node in cluster.nodes}
-        bad = [n for n, has in inventories.items() if not all(one.healthy for one in has.devices)]
+        bad = [
+            n for n, has in inventories.items() if not all(device.healthy for device in has.devices)
+        ]
         assert cluster.unhealthy_nodes() == tuple(bad)
         for name in cluster.reservations:
-            found = cluster.reservation(name)
+            result = cluster.reservation(name)
             sums = Counter()
-            for owner in (name, *found.users):
-                assert cluster.node_of(owner) == found.node
-                for one in cluster.allocations(owner):
-                    sums.update({(one.type, one.minor, k): v for k, v in one.amounts})
-            for one in found.held:
-                for amount, value in one.amounts:
-                    assert sums[one.type, one.minor, amount] >= value
+            for owner in (name, *result.users):
+                assert cluster.node_of(owner) == result.node
+                for allocation in cluster.allocations(owner):
+                    sums.update(
+                        {(allocation.type, allocation.minor, k): v for k, v in allocation.amounts}
+                    )
+            for allocation in result.held:
+                for amount, value in allocation.amounts:
+                    assert sums[allocation.type, allocation.minor, amount] >= value
 
 
 @pytest.mark.parametrize("seed", seeds(4))

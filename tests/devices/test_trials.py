@@ -183,7 +183,7 @@ def test_a_learned_mix_is_what_it_was_before_a_trial():
     assert cluster.fragmentation() == twin.fragmentation()
 
 
-def test_a_mix_is_told_again_where_the_kernel_forgot_it_in_the_middle_of_an_undo():
+def test_a_mix_is_set_again_where_the_kernel_lost_it_in_the_middle_of_an_undo():
     mix = TaskMix({Task(60, False, 1, 0, ()): 100})
     cluster = DeviceCluster({"n0": cards(8, 100)}, policy="fgd", mix=mix)
     cluster.commit(cluster.schedule(DeviceRequest("pod", gpus=1, memory=60)))
@@ -212,7 +212,7 @@ def test_a_mix_that_was_too_heavy_before_a_trial_is_too_heavy_after_it():
 def test_what_a_reservation_holds_in_percent_is_in_percent_after_a_trial():
     """An inventory of the trial says how many bytes its GPUs have."""
     untold = NodeDevices([Device("gpu", i, {"core": 100, "memory_ratio": 100}) for i in range(2)])
-    told = NodeDevices.uniform(2)
+    stated = NodeDevices.uniform(2)
     cluster = DeviceCluster({"n0": untold})
     half = [DeviceAllocation("gpu", i, {"core": 50, "memory_ratio": 50}) for i in range(2)]
     cluster.recover_reservation("held", "n0", half)
@@ -220,7 +220,7 @@ def test_what_a_reservation_holds_in_percent_is_in_percent_after_a_trial():
     cluster.recover("other", "n0", half[1:])
     before = cluster.to_bytes(), cluster.reservation("held")
     with cluster.trial():
-        cluster.set_inventory("n0", told)
+        cluster.set_inventory("n0", stated)
         assert dict(cluster.reservation("held").held[0].amounts)["memory"] > 0
     assert (cluster.to_bytes(), cluster.reservation("held")) == before
 

@@ -30,7 +30,7 @@ def start(cluster, name, gpus, priority=0, node=None, **options):
 # --- preemption
 
 
-def test_the_unimportant_leave_before_those_who_hold_little():
+def test_the_unimportant_leave_before_those_that_hold_little():
     cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
     start(cluster, "low", 2, priority=-1)
     start(cluster, "high", 1, priority=5)
@@ -47,7 +47,7 @@ def test_the_unimportant_leave_before_those_who_hold_little():
     cluster.commit(cluster.schedule(new))
 
 
-def test_nobody_leaves_who_need_not():
+def test_no_owner_leaves_without_need():
     cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
     for name in ("a", "b", "c", "d"):
         start(cluster, name, 1)
@@ -56,12 +56,12 @@ def test_nobody_leaves_who_need_not():
     assert cluster.schedule(DeviceRequest("new", gpus=2), preemptible=["d"]).outcome == "wait"
 
 
-def test_what_fits_preempts_nobody_and_who_is_unknown_is_a_key_error():
+def test_what_fits_preempts_no_owner_and_an_unknown_owner_is_a_key_error():
     cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
     start(cluster, "a", 1)
     assert cluster.schedule(DeviceRequest("new", gpus=3), preemptible=["a"]).outcome == "bind"
-    with pytest.raises(KeyError, match="nobody"):
-        cluster.schedule(DeviceRequest("new", gpus=4), preemptible=["nobody"])
+    with pytest.raises(KeyError, match="unknown"):
+        cluster.schedule(DeviceRequest("new", gpus=4), preemptible=["unknown"])
 
 
 def test_victims_are_on_one_of_the_nodes_that_may_be_used():
@@ -83,10 +83,10 @@ def test_victims_leave_the_gpus_that_scope_and_nics_ask_for():
     branch = cluster.copy()
     for name in decision.victims:
         branch.release(name)
-    found = branch.schedule(new)
-    assert found.outcome == "bind"
+    decided = branch.schedule(new)
+    assert decided.outcome == "bind"
     assert decision.victims == ("one5",)
-    assert found.placement == decision.placement
+    assert decided.placement == decision.placement
 
 
 # --- NUMA nodes
@@ -111,7 +111,10 @@ def test_what_is_allocated_on_a_numa_node_is_there():
     cluster = DeviceCluster({"n": two_sockets()})
     request = DeviceRequest("new", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
     decision = cluster.allocate(request, "n", numa=[1])
-    assert {one.minor for one in decision.placement if one.type == "gpu"} == {4, 5}
+    assert {allocation.minor for allocation in decision.placement if allocation.type == "gpu"} == {
+        4,
+        5,
+    }
     refused = cluster.allocate(DeviceRequest("more", gpus=3), "n", numa=[1])
     assert (refused.outcome, refused.counts) == ("wait", (("capacity", 1),))
     assert "more" not in cluster
@@ -120,7 +123,7 @@ def test_what_is_allocated_on_a_numa_node_is_there():
 def test_every_device_on_some_numa_nodes_is_every_one_there():
     cluster = DeviceCluster({"n": two_sockets()})
     decision = cluster.allocate(DeviceRequest("pod", nics="all"), "n", numa=[1])
-    assert [one.minor for one in decision.placement] == [2, 3]
+    assert [allocation.minor for allocation in decision.placement] == [2, 3]
     decision.verify(two_sockets())
 
 
@@ -140,10 +143,12 @@ def test_designated_devices_are_given_as_they_are():
         DeviceRequest("a", gpus=1, nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
     )
     wish = [
-        DeviceAllocation(one.type, one.minor + 1, one.amounts, one.function)
-        for one in first.placement
-        if one.type == "gpu"
-    ] + [one for one in first.placement if one.type == "rdma"]
+        DeviceAllocation(
+            allocation.type, allocation.minor + 1, allocation.amounts, allocation.function
+        )
+        for allocation in first.placement
+        if allocation.type == "gpu"
+    ] + [allocation for allocation in first.placement if allocation.type == "rdma"]
     request = first.request.replace(name="b")
     decision = cluster.allocate(request, "n", designated=wish)
     assert decision.outcome == "bind"
@@ -175,7 +180,10 @@ def allocated(request, designated, inventory=None, **options):
     if decision.outcome == "wait":
         return None
     decision.verify(inventory or two_sockets())
-    return [(one.type, one.minor, dict(one.amounts)) for one in decision.placement]
+    return [
+        (allocation.type, allocation.minor, dict(allocation.amounts))
+        for allocation in decision.placement
+    ]
 
 
 @pytest.mark.parametrize("memory", [80 * GIB, 85198045184, 24564 << 20, 1001])
@@ -219,9 +227,9 @@ def test_what_is_used_of_designated_devices_is_not_free():
 
 def test_a_type_that_is_not_designated_is_chosen_freely():
     request = DeviceRequest("new", gpus=1, nics=1, joint=("gpu", "rdma"), same_pcie=True)
-    assert [one[:2] for one in allocated(request, whole(5))] == [("gpu", 5), ("rdma", 2)]
+    assert [item[:2] for item in allocated(request, whole(5))] == [("gpu", 5), ("rdma", 2)]
     nic = [DeviceAllocation("rdma", 3, {"share": 100})]
-    assert [one[:2] for one in allocated(request, nic)] == [("gpu", 6), ("rdma", 3)]
+    assert [item[:2] for item in allocated(request, nic)] == [("gpu", 6), ("rdma", 3)]
     assert allocated(request, whole(5) + nic) is None  # they are on two switches
 
 
@@ -253,12 +261,12 @@ def test_designated_devices_are_used_on_the_given_numa_nodes_only():
 def test_designated_devices_are_checked_as_arguments():
     cluster = DeviceCluster({"n": two_sockets()})
     request = DeviceRequest("new", gpus=1)
-    [one] = whole(0)
+    [first] = whole(0)
     with pytest.raises(ValueError, match="twice"):
-        cluster.allocate(request, "n", designated=[one, one])
+        cluster.allocate(request, "n", designated=[first, first])
     with pytest.raises(TypeError, match="designated"):
         cluster.allocate(request, "n", designated=[3])
     with pytest.raises(TypeError, match="numa"):
-        cluster.allocate(request, "n", designated=[one], numa=["0"])
+        cluster.allocate(request, "n", designated=[first], numa=["0"])
     with pytest.raises(KeyError, match="nowhere"):
-        cluster.allocate(request, "nowhere", designated=[one])
+        cluster.allocate(request, "nowhere", designated=[first])

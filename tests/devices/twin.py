@@ -15,24 +15,24 @@ def as_charges(allocations):
     """What an owner has, in the twin's terms."""
     return tuple(
         Charge(
-            one.type,
-            one.minor,
-            dict(one.amounts),
-            one.function and one.function.bus_id,
-            one.exclusive,
-            one.template,
+            allocation.type,
+            allocation.minor,
+            dict(allocation.amounts),
+            allocation.function and allocation.function.bus_id,
+            allocation.exclusive,
+            allocation.template,
         )
-        for one in allocations
+        for allocation in allocations
     )
 
 
-def preferred(found, asked):
+def preferred(result, request):
     """How many needs a choice puts in their preferred scopes."""
     order = ("device", "pcie", "numa", "socket", "node")
     return sum(
         need.preferred_scope is not None
-        and found.scopes[need.type] <= order.index(need.preferred_scope)
-        for need in asked.needs
+        and result.scopes[need.type] <= order.index(need.preferred_scope)
+        for need in request.needs
     )
 
 
@@ -64,13 +64,13 @@ class Pair:
             for type in TYPES
         ]
 
-    def ask(self, asked, policy, numa=None, without=()):
+    def ask(self, request, policy, numa=None, without=()):
         """The kernel's plan or None, after comparing it with the twin's answer."""
-        query = self.numbers.query(asked)
+        query = self.numbers.query(request)
         number = POLICIES.index(policy)
         gone = [self.owners[name] for name in without]
         code, type, plan = self.kernel.examine(query, number, 0, self.visible(numa), gone)
-        ours = choose(self.twin, asked, policy, numa, without)
+        ours = choose(self.twin, request, policy, numa, without)
         if not isinstance(ours, Choice):
             assert (CODES[code], TYPES[type]) == (ours.code, ours.type)
         else:
@@ -80,7 +80,7 @@ class Pair:
             codes, types, resolvable, scores = self.kernel.filter(query, number)
             assert (codes[0], types[0]) == (code, type)
             if isinstance(ours, Choice):
-                assert scores[0] == node_score(View(self.twin), asked, policy)
+                assert scores[0] == node_score(View(self.twin), request, policy)
                 again = self.kernel.schedule(query, number)
                 assert again.charges == plan.charges
             else:
@@ -88,16 +88,16 @@ class Pair:
                 assert self.kernel.schedule(query, number) is None
         return plan
 
-    def ask_designated(self, asked, policy, designated, numa=None):
+    def ask_designated(self, request, policy, designated, numa=None):
         """The same with designated devices."""
-        query = self.numbers.query(asked)
+        query = self.numbers.query(request)
         given = self.numbers.charges(designated)
         code, type, plan = self.kernel.examine(
             query, POLICIES.index(policy), 0, self.visible(numa), (), True, given
         )
         charges = as_charges(designated)
-        view = View(self.twin, numa, (), charges, {one.type for one in charges}, True)
-        ours = choose_in(view, asked, policy)
+        view = View(self.twin, numa, (), charges, {charge.type for charge in charges}, True)
+        ours = choose_in(view, request, policy)
         if isinstance(ours, Choice):
             assert CODES[code] == "fits"
             assert self.named(plan.charges) == ours.charges

@@ -122,7 +122,7 @@ def test_d1_where_nothing_is_owed_the_split_goes_around_the_bad_node():
     cluster.check()
 
 
-def test_d9_a_chain_that_nobody_owns_cells_of_is_no_problem():
+def test_d9_a_chain_without_owners_of_cells_is_no_problem():
     cluster = CellCluster(ClusterSpec({"used": ROWS, "unused": RACKS}, {"A": {"used": {"row": 1}}}))
     for node in range(64):
         cluster.set_health(f"unused/{node}", False)

@@ -1,7 +1,7 @@
 """What schedulers decided when the golden logs were written, by CPython 3.11 on x86-64 Linux.
 
-Every other Python and platform has to decide the same, byte for byte. Who changes decisions on
-purpose writes the logs anew: see tests/scheduler/log/decision_logs.py.
+Every other Python and platform has to decide the same, byte for byte. To change decisions on
+purpose, write the logs again: see tests/scheduler/log/decision_logs.py.
 """
 
 import io
@@ -52,9 +52,9 @@ def test_the_logs_hold_all_kinds_of_events_and_actions():
     for lines in LOGS.values():
         for line in map(json.loads, lines):
             events.add(line["event"])
-            for one in line.get("actions", ()):
-                more = [f for f in ("lent", "shares_with") if one.get(f)]
-                actions.add((one["action"], *more, *([one["why"]] if "why" in one else [])))
+            for item in line.get("actions", ()):
+                more = [f for f in ("lent", "shares_with") if item.get(f)]
+                actions.add((item["action"], *more, *([item["why"]] if "why" in item else [])))
     assert events >= {
         *("begin", "submit", "finish", "cancel", "fail", "stopped", "decide", "advance"),
         *("set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),

@@ -33,9 +33,11 @@ def state_of(case):
         state.charge(name, charges_of(charges))
     if "gone" in case or "turned" in case:
         left = [
-            one.replace(healthy=one.healthy != ([one.type, one.minor] in case.get("turned", ())))
-            for one in devices
-            if [one.type, one.minor] not in case.get("gone", ())
+            device.replace(
+                healthy=device.healthy != ([device.type, device.minor] in case.get("turned", ()))
+            )
+            for device in devices
+            if [device.type, device.minor] not in case.get("gone", ())
         ]
         state.set_inventory(inventory_of(case, left))
     return state

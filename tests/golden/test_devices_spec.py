@@ -37,10 +37,10 @@ BY_MINOR = {
 
 
 def by_size(rows):
-    found = {}
+    results = {}
     for row in rows:
-        found.setdefault(len(row.members), []).append(row.members)
-    return {size: sorted(sets) for size, sets in found.items()}
+        results.setdefault(len(row.members), []).append(row.members)
+    return {size: sorted(sets) for size, sets in results.items()}
 
 
 def board(minor_of_module, model="H100"):
@@ -92,8 +92,8 @@ def test_gpus_without_module_ids_follow_the_table_in_minors():
     devices = tuple(device.replace(module_id=None) for device in board(H800).devices)
     assert by_size(NodeDevices(devices, model="H800").partition_rows()) == BY_MINOR
     # One that does not say its slot is enough to fall back.
-    one = (devices[0], *board(H800).devices[1:])
-    assert by_size(NodeDevices(one, model="H800").partition_rows()) == BY_MINOR
+    item = (devices[0], *board(H800).devices[1:])
+    assert by_size(NodeDevices(item, model="H800").partition_rows()) == BY_MINOR
 
 
 def test_where_minors_are_in_the_order_of_the_slots_the_table_in_minors_would_be_wrong():
@@ -105,7 +105,7 @@ def test_where_minors_are_in_the_order_of_the_slots_the_table_in_minors_would_be
     given = []
     for name in "abcd":
         decision = cluster.allocate(DeviceRequest(name, gpus=2), "n")
-        given.append(tuple(one.minor for one in decision.placement))
+        given.append(tuple(allocation.minor for allocation in decision.placement))
     assert given == pairs
 
 
@@ -115,7 +115,7 @@ def test_instances_of_four_gpus_are_either_half_of_the_board(wiring):
     cluster = DeviceCluster({"n": board(wiring)})
     for name, half in (("a", (0, 1, 2, 3)), ("b", (4, 5, 6, 7))):
         decision = cluster.allocate(DeviceRequest(name, gpus=4), "n")
-        assert tuple(one.minor for one in decision.placement) == half
+        assert tuple(allocation.minor for allocation in decision.placement) == half
     assert cluster.schedule(DeviceRequest("c", gpus=1)).outcome == "wait"
 
 
@@ -139,14 +139,14 @@ def test_of_the_free_partitions_that_is_taken_which_leaves_most(used, count, giv
     for minor in used:
         cluster.recover(f"o{minor}", "n", [DeviceAllocation("gpu", minor, {"core": 100})])
     placement = cluster.schedule(DeviceRequest("x", gpus=count)).placement
-    assert (tuple(one.minor for one in placement) or None) == given
+    assert (tuple(allocation.minor for allocation in placement) or None) == given
 
 
 # --- gpushare
 
 
 def cards(*free, size=16276):
-    """A node whose cards have so many MiB free, and who has the rest."""
+    """A node whose cards have so many MiB free, and the owners of the rest."""
     node = NodeDevices(tuple(Device("gpu", i, {"memory": size << 20}) for i in range(len(free))))
     held = [
         DeviceAllocation("gpu", i, {"memory": (size - left) << 20})
@@ -168,13 +168,13 @@ def shared_cluster(**nodes):
 def test_gpushare_s_filter_passes_the_node_with_one_card_that_has_enough():
     """Its article: 8138 MiB are asked for; the second node has them, but on two cards."""
     cluster = shared_cluster(n1=cards(0, 4069), n2=cards(4069, 4069), n3=cards(8138, 0))
-    asked = DeviceRequest("pod", gpus=1, memory=8138 << 20)
-    found = cluster.filter(asked)
-    assert found.nodes == ("n1", "n2", "n3")
-    assert list(found.fits) == [False, False, True]
-    assert found.counts == (("capacity", 2),)
-    decision = cluster.schedule(asked)
-    assert (decision.node, [one.minor for one in decision.placement]) == ("n3", [0])
+    request = DeviceRequest("pod", gpus=1, memory=8138 << 20)
+    feasibility = cluster.filter(request)
+    assert feasibility.nodes == ("n1", "n2", "n3")
+    assert list(feasibility.fits) == [False, False, True]
+    assert feasibility.counts == (("capacity", 2),)
+    decision = cluster.schedule(request)
+    assert (decision.node, [allocation.minor for allocation in decision.placement]) == ("n3", [0])
 
 
 def test_gpushare_s_bind_takes_the_card_that_fits_exactly():
@@ -183,7 +183,7 @@ def test_gpushare_s_bind_takes_the_card_that_fits_exactly():
     taken = []
     for name in ("a", "b", "c", "d", "e"):
         decision = cluster.schedule(DeviceRequest(name, gpus=1, memory=8138 << 20))
-        taken.append([one.minor for one in decision.placement])
+        taken.append([allocation.minor for allocation in decision.placement])
         if decision.outcome == "bind":
             cluster.commit(decision)
     # Then the card with 12207, and both halves of the idle one.

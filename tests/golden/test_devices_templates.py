@@ -18,7 +18,7 @@ EIGHT = npus(8, vendor="huawei", model="Ascend-310P")
 HALF = ASCEND["vir04"]
 
 
-def answers(inventory, asked, halves=0):
+def answers(inventory, request, halves=0):
     """The template, the minor and the amounts that Koordinator's peer charges, or its code and
     whether it may end; so many cards have half a card in use, of which two do not fit on one.
     """
@@ -27,8 +27,8 @@ def answers(inventory, asked, halves=0):
         half = share(f"half{i}", HALF)
         ours.commit(half.name, ours.ask(half, "bin-pack"))
         theirs.charge(half.name, place(theirs, half, "most_allocated"))
-    plan = ours.ask(asked, "bin-pack")
-    answer = place(theirs, asked, "most_allocated")
+    plan = ours.ask(request, "bin-pack")
+    answer = place(theirs, request, "most_allocated")
     assert (plan is None) == isinstance(answer, Refusal)
     if plan is None:
         return tuple(answer)
@@ -50,8 +50,8 @@ def test_a_share_that_does_not_fit_on_the_card_in_use_is_on_the_next():
 
 
 def test_where_no_card_has_enough_left_the_share_waits_for_others_to_leave():
-    asked = share("p", ASCEND["vir04_4c_dvpp"])
-    assert answers(EIGHT, asked, halves=8) == ("insufficient_gpus", True)
+    request = share("p", ASCEND["vir04_4c_dvpp"])
+    assert answers(EIGHT, request, halves=8) == ("insufficient_gpus", True)
 
 
 def test_a_node_of_another_model_has_no_template_and_never_will():
@@ -92,8 +92,8 @@ def test_a_card_with_room_for_one_template_alone_gives_it():
 
 def test_whole_npus_are_of_no_template():
     # "sufficient device resource 5"
-    asked = share("p", {"npu_core": 8, "memory_ratio": 100})
-    template, minor, amounts = answers(EIGHT, asked)
+    request = share("p", {"npu_core": 8, "memory_ratio": 100})
+    template, minor, amounts = answers(EIGHT, request)
     assert (template, minor) == ("", 0)
     assert amounts == {"npu_core": 8, "memory_ratio": 100, "memory": 24 * GIB}
 
@@ -105,17 +105,17 @@ def test_a_model_that_is_not_shared_refuses_shares_for_good_and_gives_whole_ones
     assert answers(duo, share("p", {"npu_core": 8, "memory_ratio": 100}))[:2] == ("", 0)
 
 
-def test_isolation_is_told_before_sharing_and_sharing_before_devices():
+def test_isolation_is_named_before_sharing_and_sharing_before_devices():
     duo = EIGHT.replace(devices=(), shareable=False)
-    asked = share("p", ASCEND["vir01"], isolation_provider="HAMi-core")
-    assert code_of_koordinator(duo, asked) == "no_isolation"
+    request = share("p", ASCEND["vir01"], isolation_provider="HAMi-core")
+    assert code_of_koordinator(duo, request) == "no_isolation"
     assert code_of_koordinator(duo, share("p", ASCEND["vir01"])) == "unshareable"
     empty = EIGHT.replace(devices=(), templates=npus(2, rows={}).templates)
     assert code_of_koordinator(empty, share("p", ASCEND["vir01"])) == "no_devices"
 
 
 def test_a_template_is_looked_for_when_it_is_the_gpus_turn():
-    # NICs that come first and are short are told, although the node has no template either.
+    # NICs that come first and are short are named, although the node has no template either.
     gpu = DeviceNeed("gpu", 1, {"npu_core": 3, "memory": 1})
     needs = [gpu, DeviceNeed("rdma", 2, {"share": 100})]
     node = EIGHT.replace(devices=(*EIGHT.devices, Device("rdma", 0, {"share": 100})))
@@ -125,7 +125,7 @@ def test_a_template_is_looked_for_when_it_is_the_gpus_turn():
     assert code_of_koordinator(node, by_gpus) == "no_template"
 
 
-def code_of_koordinator(inventory, asked):
-    refusal = place(NodeState(inventory), asked)
+def code_of_koordinator(inventory, request):
+    refusal = place(NodeState(inventory), request)
     assert isinstance(refusal, Refusal)
     return refusal.code

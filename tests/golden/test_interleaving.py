@@ -24,13 +24,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def stages():
     """{GPUs: {model: milliseconds of data, GPU, network}}."""
-    found = {}
+    results = {}
     trace = load_training(TRACE)
     for gpus, model, row in zip(
         trace.gpus.tolist(), trace.model.tolist(), trace.stages_ms.tolist(), strict=True
     ):
-        found.setdefault(gpus, {}).setdefault(model, tuple(row))
-    return found
+        results.setdefault(gpus, {}).setdefault(model, tuple(row))
+    return results
 
 
 def times(models, names, model):

@@ -27,15 +27,15 @@ def pending(count, waiting=0):
 
 
 class Nodes:
-    """Slots on nodes, and who runs there: (pod, node, priority, job, preemptible)."""
+    """Slots on nodes, and what runs there: (pod, node, priority, job, preemptible)."""
 
     def __init__(self, sizes, running):
         self.sizes = sizes
-        self.running = [RunningPod(*one) for one in running]
+        self.running = [RunningPod(*item) for item in running]
 
     def slots(self, node, gone):
-        there = [pod for pod in self.running if pod.node == node and pod.name not in gone]
-        return max(0, self.sizes[node] - len(there))
+        present = [pod for pod in self.running if pod.node == node and pod.name not in gone]
+        return max(0, self.sizes[node] - len(present))
 
     def ask(self, gangs, priority=9, **options):
         return preempt_jobs(
@@ -49,22 +49,22 @@ class Nodes:
         )
 
 
-def names(found):
-    return [victim.name for victim in found.victims]
+def names(result):
+    return [victim.name for victim in result.victims]
 
 
-def test_nobody_leaves_where_all_fit():
-    found = Nodes({"n1": 2, "n2": 2}, [("x", "n1", 0, "low")]).ask(pending(3))
-    assert (found.outcome, found.victims, found.cost) == ("bind", (), 0)
-    assert found.placement == (("u0", "n1"), ("u1", "n2"), ("u2", "n2"))
+def test_no_job_leaves_where_all_fit():
+    result = Nodes({"n1": 2, "n2": 2}, [("x", "n1", 0, "low")]).ask(pending(3))
+    assert (result.outcome, result.victims, result.cost) == ("bind", (), 0)
+    assert result.placement == (("u0", "n1"), ("u1", "n2"), ("u2", "n2"))
 
 
 def test_all_pending_pods_or_nothing():
     nodes = Nodes({"n1": 2, "n2": 1}, [("x", "n1", 1, "low"), ("y", "n2", 9, "high")])
     assert names(nodes.ask(pending(2))) == ["low"]
-    found = nodes.ask(pending(3))
-    assert (found.outcome, found.victims, found.placement) == ("wait", (), ())
-    assert found.reason.startswith("2 of 3 pods")
+    result = nodes.ask(pending(3))
+    assert (result.outcome, result.victims, result.placement) == ("wait", (), ())
+    assert result.reason.startswith("2 of 3 pods")
 
 
 def test_the_node_of_the_lowest_priority_is_taken_first_then_that_of_the_first_name():
@@ -72,8 +72,8 @@ def test_the_node_of_the_lowest_priority_is_taken_first_then_that_of_the_first_n
         {"n1": 1, "n2": 1, "n3": 1},
         [("x", "n1", 5, "jx"), ("y", "n2", 3, "jy"), ("z", "n3", 3, "jz")],
     )
-    found = nodes.ask(pending(1))
-    assert (found.placement, names(found), found.cost) == ((("u0", "n2"),), ["jy"], 1)
+    result = nodes.ask(pending(1))
+    assert (result.placement, names(result), result.cost) == ((("u0", "n2"),), ["jy"], 1)
     assert names(nodes.ask(pending(2))) == ["jy", "jz"]
     assert nodes.ask(pending(3)).cost == 1 + 1 + 2
 
@@ -82,15 +82,15 @@ def test_the_lowest_rank_is_not_free():
     # five jobs of the lowest priority on n1, one of the next on n2: where rank 0 costs nothing,
     # all five would go
     running = [(f"x{i}", "n1", 0, f"j{i}") for i in range(5)] + [("y", "n2", 1, "k")]
-    found = Nodes({"n1": 5, "n2": 1}, running).ask(pending(1))
-    assert (names(found), found.cost) == (["k"], 2)
+    result = Nodes({"n1": 5, "n2": 1}, running).ask(pending(1))
+    assert (names(result), result.cost) == (["k"], 2)
 
 
 def test_a_job_leaves_as_a_whole_and_costs_once():
     running = [("x0", "n1", 1, "wide"), ("x1", "n2", 1, "wide"), ("x2", "n9", 1, "wide")]
-    found = Nodes({"n1": 1, "n2": 1}, running).ask(pending(2))
-    assert [victim.pods for victim in found.victims] == [("x0", "x1", "x2")]
-    assert found.cost == 1
+    result = Nodes({"n1": 1, "n2": 1}, running).ask(pending(2))
+    assert [victim.pods for victim in result.victims] == [("x0", "x1", "x2")]
+    assert result.cost == 1
 
 
 def test_a_job_with_a_pod_that_stays_stays():
@@ -101,9 +101,9 @@ def test_a_job_with_a_pod_that_stays_stays():
 
 def test_pods_without_a_job_are_jobs_of_their_own():
     running = [("x0", "n1", 1), ("x1", "n1", 1), ("x2", "n1", 2)]
-    found = Nodes({"n1": 3}, running).ask(pending(1))
-    assert names(found) == ["x0"] or names(found) == ["x1"]
-    assert len(found.victims[0].pods) == 1
+    result = Nodes({"n1": 3}, running).ask(pending(1))
+    assert names(result) == ["x0"] or names(result) == ["x1"]
+    assert len(result.victims[0].pods) == 1
     assert len(Nodes({"n1": 3}, running).ask(pending(2)).victims) == 2
 
 
@@ -112,8 +112,8 @@ def test_the_gang_of_a_running_pod_leaves_as_a_whole():
     for i in range(2):
         gangs.create_pod(f"x{i}", GangSpec("low", 2), 0, bound=True)
     nodes = Nodes({"n1": 1, "n2": 1}, [("x0", "n1", 1), ("x1", "n2", 1)])
-    found = nodes.ask(gangs)
-    assert [(v.name, v.pods) for v in found.victims] == [("low", ("x0", "x1"))]
+    result = nodes.ask(gangs)
+    assert [(v.name, v.pods) for v in result.victims] == [("low", ("x0", "x1"))]
     alone = Nodes({"n1": 1}, [("x0", "n1", 1)])
     with pytest.raises(ValueError, match="pod 'x1' of gang 'low' is bound and missing"):
         alone.ask(gangs)
@@ -173,27 +173,27 @@ def test_the_own_group_never_leaves():
     assert Nodes({"n1": 1}, [("mine", "n1", 0)]).ask(gangs).reason == "no job may leave"
 
 
-def test_who_is_not_needed_comes_back_the_most_important_first():
+def test_a_victim_that_is_not_needed_comes_back_the_most_important_first():
     running = [("x", "n1", 1, "a"), ("y", "n1", 3, "b"), ("z", "n1", 2, "c")]
     nodes = Nodes({"n1": 3}, running)
     assert names(nodes.ask(pending(1))) == ["a"]
     assert names(nodes.ask(pending(2))) == ["a", "c"]
 
 
-def test_who_cannot_come_back_makes_room_for_those_who_can():
+def test_a_victim_that_cannot_come_back_makes_room_for_those_that_can():
     running = [("x", "n1", 3, "big"), ("y", "n1", 3, "big"), ("z", "n1", 1, "small")]
     assert names(Nodes({"n1": 3}, running).ask(pending(2))) == ["big"]
 
 
 def test_waiting_pods_count_and_keep_their_places():
-    found = Nodes({"n1": 1}, [("x", "n1", 1, "low")]).ask(pending(1, waiting=2))
-    assert (found.placement, found.reason) == (
+    result = Nodes({"n1": 1}, [("x", "n1", 1, "low")]).ask(pending(1, waiting=2))
+    assert (result.placement, result.reason) == (
         (("u2", "n1"),),
         "1 pods have places, 2 of 3 wait",
     )
 
 
-def test_who_has_nobody_pending_or_whose_victims_are_leaving_has_to_wait():
+def test_a_job_without_pending_pods_or_whose_victims_are_leaving_has_to_wait():
     nodes = Nodes({"n1": 1}, [("x", "n1", 1, "low")])
     gangs = pending(1)
     assert nodes.ask(gangs, leaving=["x"]).reason == "pod 'x' is leaving for it already"
@@ -226,12 +226,12 @@ def test_budgets_are_kept():
     running = [(f"x{i}", "n1", 1, f"j{i}") for i in range(3)] + [("y", "n1", 5, "k")]
     nodes = Nodes({"n1": 4}, running)
     budget = [(["x0", "x1", "x2"], 1)]
-    found = nodes.ask(pending(2), budgets=budget)
-    assert (len(names(found)), "k" in names(found), found.exceeded) == (2, True, ())
-    found = nodes.ask(pending(3), budgets=budget)
-    assert (found.outcome, found.reason) == ("wait", "a budget would be exceeded")
-    found = nodes.ask(pending(3), budgets=budget, exceed_budgets=True)
-    assert (found.outcome, found.exceeded) == ("preempt", (0,))
+    result = nodes.ask(pending(2), budgets=budget)
+    assert (len(names(result)), "k" in names(result), result.exceeded) == (2, True, ())
+    result = nodes.ask(pending(3), budgets=budget)
+    assert (result.outcome, result.reason) == ("wait", "a budget would be exceeded")
+    result = nodes.ask(pending(3), budgets=budget, exceed_budgets=True)
+    assert (result.outcome, result.exceeded) == ("preempt", (0,))
 
 
 def test_a_budget_is_no_hindrance_where_the_one_that_it_spares_is_of_no_use():
@@ -311,7 +311,7 @@ def test_a_placement_that_changes_the_slots_it_is_shown_gets_no_more_of_them():
         Nodes({"n1": 1, "n2": 1}, []).ask(pending(2), place=greedy)
 
 
-def test_in_a_network_only_those_leave_who_are_in_the_spine_that_is_taken():
+def test_in_a_network_only_jobs_leave_that_are_in_the_spine_that_is_taken():
     """Koordinator's fixture: four pods must share a spine, of which both have lost a node."""
     spines = {"s1": (8, 1, 7, 2), "s2": (6, 3, 5, 4)}
     labels = {f"node-{i}": {"spine": spine} for spine, some in spines.items() for i in some}
@@ -324,11 +324,11 @@ def test_in_a_network_only_those_leave_who_are_in_the_spine_that_is_taken():
     def in_one_spine(slots, pods, costs):
         network.set_slots([slots[node] for node in network.nodes])
         decision = network.schedule(TopologyRequest("urgent", pods, must="spine", cost=costs))
-        return {one.node: one.pods for one in decision.placement} or None
+        return {part.node: part.pods for part in decision.placement} or None
 
-    found = nodes.ask(pending(4), place=in_one_spine)
-    assert {node for _, node in found.placement} == {"node-8", "node-1", "node-7", "node-2"}
-    assert [job.pods for job in found.victims] == [("existing-pod-1",)]
+    result = nodes.ask(pending(4), place=in_one_spine)
+    assert {node for _, node in result.placement} == {"node-8", "node-1", "node-7", "node-2"}
+    assert [job.pods for job in result.victims] == [("existing-pod-1",)]
     assert nodes.ask(pending(5), place=in_one_spine).outcome == "wait"
 
 
@@ -345,8 +345,8 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(kind, match=says):
             nodes.ask(gangs, **options)
-    with pytest.raises(KeyError, match="nobody"):
-        preempt_jobs(gangs, "nobody", [], nodes.slots, nodes=["n1"], priority=1)
+    with pytest.raises(KeyError, match="unknown"):
+        preempt_jobs(gangs, "unknown", [], nodes.slots, nodes=["n1"], priority=1)
     with pytest.raises(TypeError, match="gangs must be a Coscheduler"):
         preempt_jobs(None, "urgent", [], nodes.slots, nodes=["n1"], priority=1)
     with pytest.raises(ValueError, match="'x' is there twice"):
@@ -369,14 +369,14 @@ def test_victims_are_whole_enough_and_none_too_many(data):
             running.append((f"{node}.{slot}", node, data.draw(st.integers(0, 4)), job, firm))
     budgets = [
         (
-            data.draw(st.sets(st.sampled_from([one[0] for one in running]))),
+            data.draw(st.sets(st.sampled_from([entry[0] for entry in running]))),
             data.draw(st.integers(0, 2)),
         )
         for _ in range(data.draw(st.integers(0, 2)) if running else 0)
     ]
     count, priority = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 5))
     nodes = Nodes(sizes, running)
-    found = nodes.ask(pending(count), priority=priority, budgets=budgets)
+    result = nodes.ask(pending(count), priority=priority, budgets=budgets)
 
     jobs = {}
     for pod, _, level, job, may in running:
@@ -389,20 +389,20 @@ def test_victims_are_whole_enough_and_none_too_many(data):
         return kept and sum(nodes.slots(node, gone) for node in sizes) >= count
 
     possible = any(enough(some) for n in range(len(free) + 1) for some in combinations(free, n))
-    if found.outcome == "wait":
+    if result.outcome == "wait":
         if not budgets:
             assert not possible
         return
     assert possible
-    chosen = names(found)
-    assert set(chosen) <= set(free) and enough(chosen) and not found.exceeded
+    chosen = names(result)
+    assert set(chosen) <= set(free) and enough(chosen) and not result.exceeded
     gone = set()
-    for victim in found.victims:
+    for victim in result.victims:
         assert sorted(victim.pods) == sorted(pod for pod, _ in jobs[victim.name])
         gone.update(victim.pods)
-    placed = [node for _, node in found.placement]
+    placed = [node for _, node in result.placement]
     assert len(placed) == count
     assert all(placed.count(node) <= nodes.slots(node, gone) for node in sizes)
-    for one in found.victims:  # each of them is needed for these places
-        less = gone - set(one.pods)
+    for item in result.victims:  # each of them is needed for these places
+        less = gone - set(item.pods)
         assert any(placed.count(node) > nodes.slots(node, less) for node in sizes)

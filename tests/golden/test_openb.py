@@ -94,31 +94,31 @@ def test_an_idle_cluster_is_as_fragmented_as_recorded(nodes, pods):
 @pytest.mark.parametrize("policy", ALLOCATED["default"])
 def test_all_pods_of_the_first_half_find_a_place(nodes, pods, policy):
     # So they did in each of the recorded runs: 50 % allocated at 50 % load.
-    found = replay_devices(nodes, pods, policy, 0, load=0.5)
-    assert (found.node >= 0).all()
-    assert 0.498 < found.allocation[-1] <= 0.5
+    result = replay_devices(nodes, pods, policy, 0, load=0.5)
+    assert (result.node >= 0).all()
+    assert 0.498 < result.allocation[-1] <= 0.5
 
 
 @with_trace
 @pytest.mark.parametrize(("source", "name", "policy"), CASES)
 def test_whole_replays_are_those_of_the_file(nodes, source, name, policy):
     pods = load_openb_pods(OPENB / f"openb_pod_list_{name}.csv")
-    found = replay_devices(nodes, pods, policy, 0)
+    result = replay_devices(nodes, pods, policy, 0)
     assert {
-        "placed": int((found.node >= 0).sum()),
-        "allocated_milli": int(found.allocated[-1]),
-        "nodes": sha256(" ".join(map(str, found.node.tolist())).encode()).hexdigest()[:16],
+        "placed": int((result.node >= 0).sum()),
+        "allocated_milli": int(result.allocated[-1]),
+        "nodes": sha256(" ".join(map(str, result.node.tolist())).encode()).hexdigest()[:16],
     } == REPLAYS[source][name][policy]
 
 
 @with_trace
 @pytest.mark.slow
 def test_fgd_does_as_its_twin_throughout_a_whole_replay(nodes, pods):
-    found = replay_devices(nodes, pods, "fgd", 0)
-    last = len(found.rows) - 1
+    result = replay_devices(nodes, pods, "fgd", 0)
+    last = len(result.rows) - 1
     every = next(step for step in range(500, last + 1) if last % step == 0)
-    fragmented = follow(found, nodes, pods, every)
-    assert fragmented[last] == found.fragmented[-1]
+    fragmented = follow(result, nodes, pods, every)
+    assert fragmented[last] == result.fragmented[-1]
 
 
 @with_trace
@@ -126,12 +126,12 @@ def test_fgd_does_as_its_twin_throughout_a_whole_replay(nodes, pods):
 @pytest.mark.parametrize("name", ALLOCATED)
 def test_fgd_allocates_what_was_recorded_and_more_than_all_others(nodes, name):
     pods = load_openb_pods(OPENB / f"openb_pod_list_{name}.csv")
-    found = {}
+    results = {}
     for policy in ALLOCATED[name]:
         runs = [replay_devices(nodes, pods, policy, seed) for seed in range(3)]
-        found[policy] = 100 * median_at(runs, 1.0)
-    assert max(found, key=found.get) == "fgd"
-    assert abs(found["fgd"] - ALLOCATED[name]["fgd"][100]) < 0.5
+        results[policy] = 100 * median_at(runs, 1.0)
+    assert max(results, key=results.get) == "fgd"
+    assert abs(results["fgd"] - ALLOCATED[name]["fgd"][100]) < 0.5
 
 
 @with_trace

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from quotas.examples import below_p, both, fills, one, runtimes
+from quotas.examples import below_p, both, fills, runtimes, wish
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree
 
@@ -14,8 +14,8 @@ def d1(make):
     tree.set_quota(Quota("P", max={"x": 100}))
     tree.set_quota(Quota("A", max={"x": 10}, parent="P"))
     tree.set_quota(Quota("B", max={"x": 100}, parent="P"))
-    tree.submit(one("A", 50))
-    tree.submit(one("B", 20))
+    tree.submit(wish("A", 50))
+    tree.submit(wish("B", 20))
     assert (tree.see("request", "P"), tree.runtime("B")) == ({"x": 30}, {"x": 20})
     return tree
 
@@ -65,7 +65,7 @@ def test_no_dimension_is_forgotten_by_the_clock():
 
 
 @both
-def test_a_dimension_without_a_total_admits_nobody(make):
+def test_a_dimension_without_a_total_admits_no_owner(make):
     """D3: the original compares no dimension that is missing in the limit."""
     tree = make()
     tree.set_total({"cpu": 10})
@@ -90,8 +90,8 @@ def test_children_together_do_not_exceed_their_parent_during_changes(make, limit
         tree.set_quota(Quota("p", max={"x": 10}))
         for name in "ab":
             tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}, parent="p"))
-        tree.run(one("a", 10))
-        tree.submit(one("b", 5))
+        tree.run(wish("a", 10))
+        tree.submit(wish("b", 5))
         answers.append(tree.decide("of b"))
     # b is entitled to 5, so a has to go where the parent counts.
     assert answers == [("preempt",), ("bind",)]
@@ -109,7 +109,7 @@ def test_weights_without_limits_do_not_overflow(make, count):
     tree.set_total({"x": 1000})
     for name in names:
         tree.set_quota(Quota(name, max={"x": HUGE}))
-        tree.submit(one(name, 5000))
+        tree.submit(wish(name, 5000))
     assert runtimes(tree, names) == {3: [334, 333, 333], 5: [200] * 5}[count]
     assert fills(1000, [5000] * count, [0] * count, [HUGE] * count) == runtimes(tree, names)
     # The sum of the weights in 64 bits with a sign, as there.
@@ -140,7 +140,7 @@ def test_bytes_beyond_what_a_float_holds_are_scaled_exactly(make):
     tree.set_total({"x": total})
     for name, amount in least.items():
         tree.set_quota(Quota(name, max={"x": 2**60}, min={"x": amount}, weight={"x": 0}))
-        tree.submit(one(name, 2**60))
+        tree.submit(wish(name, 2**60))
     exact = {n: Fraction(total * m, sum(least.values())) for n, m in least.items()}
     given = {name: tree.see("min", name)["x"] for name in least}
     assert sum(given.values()) == total
@@ -155,7 +155,7 @@ def test_bytes_beyond_what_a_float_holds_are_scaled_exactly(make):
 
 
 @both
-def test_nobody_is_named_twice_among_those_who_have_to_go(make):
+def test_no_victim_is_named_twice(make):
     """D6."""
     tree = make()
     tree.set_total({"x": 1, "y": 1})

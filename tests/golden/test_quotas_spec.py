@@ -5,7 +5,7 @@ Sections are those of the specification, and #2876 is an issue of Koordinator.
 """
 
 import pytest
-from quotas.examples import below_p, both, fills, one, runtimes, siblings
+from quotas.examples import below_p, both, fills, runtimes, siblings, wish
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree, water_fill_rounds
 
@@ -20,12 +20,12 @@ def test_ancestors_see_only_what_a_child_could_ever_be_given(make):
     tree.set_quota(Quota("p", max={"x": 40}))
     tree.set_quota(Quota("a", max={"x": 10}, parent="p"))
     tree.set_quota(Quota("b", max={"x": 100}, min={"x": 25}, parent="p", lends=False))
-    tree.submit(one("a", 50))
-    tree.submit(one("b", 20))
+    tree.submit(wish("a", 50))
+    tree.submit(wish("b", 20))
     assert (tree.see("request", "a"), tree.see("limited_request", "a")) == ({"x": 50}, {"x": 10})
     # One that does not lend asks for its minimum at least.
     assert (tree.see("request", "b"), tree.see("request", "p")) == ({"x": 25}, {"x": 35})
-    tree.submit(one("b", 100, "more"))
+    tree.submit(wish("b", 100, "more"))
     assert tree.see("limited_request", "b") == {"x": 100}
     assert (tree.see("request", "p"), tree.see("limited_request", "p")) == ({"x": 110}, {"x": 40})
     tree.check()
@@ -65,11 +65,11 @@ def test_what_quotas_outside_use_is_taken_off_the_total(make):
     tree.set_total({"x": 100})
     tree.set_quota(Quota("system", max={"x": 2**62}, outside=True))
     tree.set_quota(Quota("a", max={"x": 100}))
-    tree.submit(one("a", 100))
-    tree.run(one("system", 30))
+    tree.submit(wish("a", 100))
+    tree.run(wish("system", 30))
     assert (tree.net_total(), tree.runtime("a")) == ({"x": 70}, {"x": 70})
     assert tree.runtime("system") == {"x": 2**62}
-    tree.run(one("system", 100, "more"))
+    tree.run(wish("system", 100, "more"))
     assert tree.runtime("a") == {"x": 0}
 
 
@@ -87,7 +87,7 @@ def test_two_rounds_share_out_what_the_bases_leave():
     assert (second.amount, second.children, second.shares) == (9, (2, 3), (3, 6))
 
 
-def test_who_has_weight_0_keeps_its_minimum_and_what_is_left_stays_idle():
+def test_a_quota_of_weight_0_keeps_its_minimum_and_what_is_left_stays_idle():
     """Section 2: 20 are idle."""
     assert fills(100, REQUESTS, MINIMUMS, (40, 60, 50, 0)) == [5, 20, 40, 15]
 
@@ -97,7 +97,7 @@ def test_a_guarantee_raises_the_minimum():
     assert fills(100, REQUESTS, (10, 15, 20, 45), (40, 60, 50, 0)) == [5, 20, 30, 45]
 
 
-def test_who_does_not_lend_keeps_its_minimum():
+def test_a_quota_that_does_not_lend_keeps_its_minimum():
     """Section 2, step 1."""
     lends = [False, True, True, True]
     assert fills(100, REQUESTS, MINIMUMS, WEIGHTS, lends)[0] == 10
@@ -131,7 +131,7 @@ def test_a_tree_that_guarantees_gives_what_runs_and_lends_nothing(make):
     """Section 3.3: as the guarantee of section 2, but A's minimum of 10 is not lent."""
     rows = zip(NAMES, MINIMUMS, (5, 20, 40, 25), (40, 60, 50, 0), [True] * 4, strict=True)
     tree = siblings(make, 100, rows, guarantee=True)
-    tree.run(one("D", 45, "runs"))
+    tree.run(wish("D", 45, "runs"))
     assert runtimes(tree, NAMES) == [10, 20, 25, 45]
     assert fills(100, (10, 20, 40, 70), (10, 15, 20, 45), (40, 60, 50, 0)) == [10, 20, 25, 45]
 
@@ -145,15 +145,15 @@ def test_what_runs_is_not_taken_back_where_it_is_guaranteed(make):
         tree.set_total({"x": 10})
         for name in "ab":
             tree.set_quota(Quota(name, max={"x": 10}, min={"x": 3}))
-        tree.run(one("a", 10))
-        tree.submit(one("b", 10))
+        tree.run(wish("a", 10))
+        tree.submit(wish("b", 10))
         taken[guarantee] = runtimes(tree, "ab")
     # There is no room for b's minimum then: the sum is above the total.
     assert taken == {False: [5, 5], True: [10, 3]}
 
 
 @both
-def test_three_gpus_among_ten_who_borrow_go_to_the_first_three(make):
+def test_three_gpus_among_ten_that_borrow_go_to_the_first_three(make):
     """#2876: the original rounded each share of 0.3 to 0."""
     names = [f"q{i}" for i in range(10)]
     tree = siblings(make, 3, [(name, 0, 5, 1, True) for name in names])
@@ -177,7 +177,7 @@ def test_shares_that_are_rounded_up_do_not_give_out_too_much(make):
 @both
 def test_minimums_are_scaled_down_to_the_unit_where_the_cluster_is_too_small(make):
     """Section 3.2: 200 cores. The runtimes are the original's. Its scaled minimums are 66.666 for
-    all three, two thousandths being left to be shared out; here they add up to what there is.
+    all three, two thousandths being left to be divided; here they add up to what there is.
     """
     tree = below_p(make, 200_000)
     assert (tree.runtime("p"), tree.see("min", "p")) == ({"x": 200_000}, {"x": 200_000})
@@ -232,20 +232,20 @@ def test_a_dimension_of_which_there_is_no_total_has_0(make):
 @pytest.mark.parametrize(
     ("request_", "answer"),
     [
-        (one("a", 6, "o"), ("bind",)),  # equality passes
-        (one("a", 7, "o"), ("wait", "runtime", "a")),
-        (one("a", 3, "o", preemptible=False), ("bind",)),
-        (one("a", 4, "o", preemptible=False), ("wait", "min", "a")),
+        (wish("a", 6, "o"), ("bind",)),  # equality passes
+        (wish("a", 7, "o"), ("wait", "runtime", "a")),
+        (wish("a", 3, "o", preemptible=False), ("bind",)),
+        (wish("a", 4, "o", preemptible=False), ("wait", "min", "a")),
         # The runtime comes before the minimum.
-        (one("a", 7, "o", preemptible=False), ("wait", "runtime", "a")),
+        (wish("a", 7, "o", preemptible=False), ("wait", "runtime", "a")),
     ],
 )
-def test_runtime_and_then_the_minimum_for_those_who_cannot_be_preempted(make, request_, answer):
+def test_runtime_and_then_the_minimum_for_owners_that_cannot_be_preempted(make, request_, answer):
     """Section 4.1, 1 and 2."""
     tree = make()
     tree.set_total({"x": 10})
     tree.set_quota(Quota("a", max={"x": 10}, min={"x": 3}))
-    tree.run(one("a", 4, "runs"))
+    tree.run(wish("a", 4, "runs"))
     tree.submit(request_)
     assert tree.decide("o") == answer
 
@@ -258,7 +258,7 @@ def test_ancestors_are_reported_from_the_top_down(make):
     tree.set_quota(Quota("grandparent", max={"x": 9}))
     tree.set_quota(Quota("parent", max={"x": 9}, parent="grandparent"))
     tree.set_quota(Quota("child", max={"x": 20}, parent="parent"))
-    tree.submit(one("child", 10, "o"))
+    tree.submit(wish("child", 10, "o"))
     assert tree.decide("o") == ("wait", "max", "grandparent")
     tree.set_quota(Quota("grandparent", max={"x": 10}))
     assert tree.decide("o") == ("wait", "max", "parent")
@@ -278,11 +278,11 @@ def test_dimensions_without_a_maximum_are_no_business_of_the_quota(make):
     assert tree.decide("o") == ("bind",)
 
 
-# --- 4.2: who has to go
+# --- 4.2: victims
 
 
 @both
-def test_who_was_removed_in_vain_comes_back(make):
+def test_an_owner_whose_end_does_not_help_comes_back(make):
     """Section 4.2: 4, 3 and 2 are removed, 3 comes back."""
     tree = make()
     tree.set_total({"cpu": 50})
@@ -315,14 +315,14 @@ def test_the_same_owners_have_to_go_when_the_delay_is_over():
 
 
 @both
-def test_of_those_who_came_later_the_last_goes_first(make):
+def test_of_those_that_came_later_the_last_goes_first(make):
     """Section 4.2: lower priority first, then later start."""
     tree = make()
     tree.set_total({"x": 3})
     tree.set_quota(Quota("q", max={"x": 3}))
     for name, priority in (("b", 0), ("a", 0), ("c", -1), ("d", 0)):
-        tree.run(one("q", 1, name, priority=priority))
-    tree.run(one("q", 1, "e", priority=-1, preemptible=False))
+        tree.run(wish("q", 1, name, priority=priority))
+    tree.run(wish("q", 1, "e", priority=-1, preemptible=False))
     assert tree.revocable("q") == ("d", "c")
     tree.set_total({})
     assert tree.revocable("q") == ("b", "a", "d", "c")  # all that can go
@@ -351,21 +351,21 @@ def test_lent_capacity_comes_back_when_it_is_asked_for(make):
     for name in "ab":
         tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}))
     for i in range(10):
-        tree.run(one("a", 1, f"a{i}"))
+        tree.run(wish("a", 1, f"a{i}"))
     assert runtimes(tree, "ab") == [10, 0]
-    tree.submit(one("b", 5))
+    tree.submit(wish("b", 5))
     assert runtimes(tree, "ab") == [5, 5]
     assert tree.decide("of b") == ("preempt",)
 
 
 @both
-def test_nobody_within_the_minimum_has_to_go(make):
+def test_no_owner_within_the_minimum_has_to_leave(make):
     """Section 5.3, #1030."""
     tree = make()
     tree.set_total({"x": 10})
     for name in "ab":
         tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}))
-    tree.run(one("a", 5))
-    tree.run(one("b", 5))
-    tree.submit(one("b", 1, "more", priority=9))
+    tree.run(wish("a", 5))
+    tree.run(wish("b", 5))
+    tree.submit(wish("b", 1, "more", priority=9))
     assert tree.decide("more") == ("wait", "runtime", "b")

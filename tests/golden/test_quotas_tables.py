@@ -4,7 +4,7 @@ Sections are those of the specification.
 """
 
 import pytest
-from quotas.examples import both, fills, one, runtimes
+from quotas.examples import both, fills, runtimes, wish
 
 from hivecore.quotas import Quota
 
@@ -28,12 +28,19 @@ TABLE = {
         [5, 2],
     ),
     "7/3 and 14/3: it is the second's": (7, (10, 10), (0, 0), (1, 2), None, [2, 5]),
-    "who lends leaves its minimum to others": (10, (0, 10), (4, 0), (1, 1), [True, True], [0, 10]),
-    "who does not keeps it": (10, (0, 10), (4, 0), (1, 1), [False, True], [4, 6]),
-    "who asks for its minimum gets no more": (10, (3, 10), (3, 0), (1, 1), None, [3, 7]),
+    "to lend leaves the minimum to others": (
+        10,
+        (0, 10),
+        (4, 0),
+        (1, 1),
+        [True, True],
+        [0, 10],
+    ),
+    "not to lend keeps it": (10, (0, 10), (4, 0), (1, 1), [False, True], [4, 6]),
+    "a quota that asks for its minimum gets no more": (10, (3, 10), (3, 0), (1, 1), None, [3, 7]),
     "bases beyond the amount are all there is": (5, (9, 9), (4, 4), (1, 1), None, [4, 4]),
     "of nothing everybody gets nothing": (0, (9, 9), (0, 0), (1, 1), None, [0, 0]),
-    "what nobody asks for stays idle": (100, (3, 4), (0, 0), (1, 1), None, [3, 4]),
+    "what no quota asks for stays idle": (100, (3, 4), (0, 0), (1, 1), None, [3, 4]),
     "without weights there is nothing beyond minimums": (
         100,
         (30, 40),
@@ -71,7 +78,7 @@ SCALED = {
     "as much as there is": (30, (10, 10, 10), [10, 10, 10]),
     "a unit less": (29, (10, 10, 10), [10, 10, 9]),
     "nothing": (0, (10, 10, 10), [0, 0, 0]),
-    "who has none is not scaled": (7, (10, 0, 4), [5, 0, 2]),
+    "a quota without minimum is not scaled": (7, (10, 0, 4), [5, 0, 2]),
 }
 
 
@@ -84,15 +91,15 @@ def test_scaled_minimums_by_hand(make, case):
     tree.set_total({"x": total})
     for name, least in zip("abc", minimums, strict=True):
         tree.set_quota(Quota(name, max={"x": 100}, min={"x": least}, weight={}))
-        tree.submit(one(name, 100))
+        tree.submit(wish(name, 100))
     assert [tree.see("min", name)["x"] for name in "abc"] == expected
     assert runtimes(tree, "abc") == expected
 
 
-# --- 8.4: whom it is taken back from
+# --- 8.4: victims
 
 
-def pressed(make, owners, asked, **settings):
+def pressed(make, owners, request, **settings):
     """a, b and c have a minimum of 5 each of 20; owners (name, amount, priority) run in a and b,
     c asks.
     """
@@ -101,14 +108,14 @@ def pressed(make, owners, asked, **settings):
     for name in "abc":
         tree.set_quota(Quota(name, max={"x": 20}, min={"x": 5}, weight={"x": 1}))
     for name, amount, priority in owners:
-        tree.run(one(name[0], amount, name, priority=priority))
-    tree.submit(one("c", asked, "o"))
+        tree.run(wish(name[0], amount, name, priority=priority))
+    tree.submit(wish("c", request, "o"))
     return tree
 
 
 @both
 def test_the_quota_most_over_its_runtime_gives_back_first(make):
-    """5 are shared out beyond the minimums, so a may use 8, b 7: they are over by 2 and 3."""
+    """5 are divided beyond the minimums, so a may use 8, b 7: they are over by 2 and 3."""
     owners = [("a1", 4, 0), ("a2", 3, 0), ("a3", 3, 1), ("b1", 5, 0), ("b2", 5, 0)]
     tree = pressed(make, owners, 5)
     assert runtimes(tree, "abc") == [8, 7, 5]
@@ -125,7 +132,7 @@ def test_lower_priority_first_then_later_start(make):
 
 
 @both
-def test_who_turns_out_not_to_be_needed_stays(make):
+def test_an_owner_that_need_not_leave_stays(make):
     """a4 goes with 1, then a2 with 6, which is enough."""
     owners = [("a1", 2, 0), ("a2", 6, 0), ("a3", 3, 1), ("a4", 1, 0), ("b1", 5, 0), ("b2", 3, 0)]
     tree = pressed(make, owners, 5)
@@ -135,16 +142,16 @@ def test_who_turns_out_not_to_be_needed_stays(make):
 
 @both
 def test_a_quota_gives_nothing_back_of_what_it_is_entitled_to(make):
-    """b is over by 3 with 10, of which nobody can go; a2 goes with 3, and a is over no more."""
+    """b is over by 3 with 10, which cannot leave; a2 leaves with 3, and a is over no more."""
     tree = pressed(make, [("a1", 4, 0), ("a2", 3, 0), ("a3", 3, 1)], 5)
     for name in ("b1", "b2"):
-        tree.run(one("b", 5, name, preemptible=False))
+        tree.run(wish("b", 5, name, preemptible=False))
     assert runtimes(tree, "abc") == [8, 7, 5]
     assert tree.decide("o") == ("wait", "total", "")
 
 
 @both
-def test_nobody_reclaims_in_order_to_borrow(make):
+def test_no_owner_reclaims_in_order_to_borrow(make):
     """c asks for 9: of 20 it may use 6, so that it waits though a and b are over."""
     tree = pressed(make, [("a1", 10, 0), ("b1", 10, 0)], 9)
     assert runtimes(tree, "abc") == [7, 7, 6]
@@ -154,15 +161,15 @@ def test_nobody_reclaims_in_order_to_borrow(make):
 
 
 @both
-def test_who_was_evicted_borrows_only_after_something_else_has_happened(make):
+def test_an_evicted_owner_borrows_only_after_something_else_has_happened(make):
     """a may use 7 of 10 while b asks for 3, so a2 is beyond that."""
     tree = make(limit="max")
     tree.set_total({"x": 10})
     for name in "ab":
         tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}, weight={"x": 1}))
-    tree.run(one("a", 4, "a1"))
-    tree.run(one("a", 4, "a2"))
-    tree.submit(one("b", 3))
+    tree.run(wish("a", 4, "a1"))
+    tree.run(wish("a", 4, "a2"))
+    tree.submit(wish("b", 3))
     assert (runtimes(tree, "ab"), tree.victims("of b")) == ([7, 3], ("a2",))
     tree.evict("a2")
     assert tree.decide("a2") == ("wait", "evicted", "a")
@@ -177,12 +184,12 @@ def test_who_was_evicted_borrows_only_after_something_else_has_happened(make):
 
 
 @both
-def test_who_stopped_for_another_reason_than_a_reclaim_borrows_at_once(make):
+def test_an_owner_that_stopped_for_another_reason_than_a_reclaim_borrows_at_once(make):
     tree = make(limit="max")
     tree.set_total({"x": 10})
     tree.set_quota(Quota("a", max={"x": 10}, weight={}))
     for name in ("a1", "a2"):
-        tree.run(one("a", 4, name))
+        tree.run(wish("a", 4, name))
     tree.evict("a1")
     tree.evict("a2", reclaimed=False)
     assert tree.decide("a1") == ("wait", "evicted", "a")

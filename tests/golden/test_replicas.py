@@ -100,8 +100,8 @@ def test_naive_holders_all_evict_on_stale_counts(classes, holders):
 def test_arbitrated_holders_keep_one_copy(classes, holders):
     directory, caches = shared_block(*classes, holders, arbitrated=True)
     for worker, cache in enumerate(caches):
-        asked = cache.propose()
-        cache.answer(asked, directory.lease(worker, asked))
+        request = cache.propose()
+        cache.answer(request, directory.lease(worker, request))
     evicted = []
     for worker, cache in enumerate(caches):
         cache.access(1 + worker)

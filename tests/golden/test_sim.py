@@ -46,8 +46,8 @@ def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe, la
     assert int(result.later("cells").sum()) == 0
     quota = summarize(result, "quota")
     # Tenants of whole-node jobs pay; the last row is that of all together.
-    assert [one.later for one in quota] == later
-    assert max(one.max_excess for one in quota) > 3600
+    assert [item.later for item in quota] == later
+    assert max(item.max_excess for item in quota) > 3600
 
 
 @needs(PHILLY)

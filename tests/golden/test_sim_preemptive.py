@@ -40,14 +40,14 @@ def jobs_of(name):
 @cache
 def recorded():
     """The simulated runs: {(trace, policy): {metric: (value, half of its last digit)}}."""
-    found = {}
+    results = {}
     for row in csv.DictReader((MURI / "published.csv").read_text().splitlines()):
         if row["figure"][:2].strip("abc") in {"9", "10", "11", "12", "13"}:
             decimals = len(row["value"].partition(".")[2])
             figure = (float(row["value"]), 0.5 * 10.0**-decimals)
             trace = "trace3" if row["trace"] == "job_type_4" else row["trace"]
-            found.setdefault((trace, row["policy"]), {})[METRICS[row["metric"]]] = figure
-    return found
+            results.setdefault((trace, row["policy"]), {})[METRICS[row["metric"]]] = figure
+    return results
 
 
 def figures(trace, policy, **options):
@@ -59,11 +59,11 @@ def figures(trace, policy, **options):
     return replace(job_figures(jobs, outcome), p99_completion=times[int(0.99 * len(times))])
 
 
-def assert_as_recorded(found, trace, name, metrics=ALL):
+def assert_as_recorded(result, trace, name, metrics=ALL):
     checked = recorded()[trace, name]
     for metric in metrics:
         value, half = checked[metric]
-        assert getattr(found, metric) == pytest.approx(value, rel=1e-9, abs=1.01 * half), metric
+        assert getattr(result, metric) == pytest.approx(value, rel=1e-9, abs=1.01 * half), metric
 
 
 @pytest.mark.parametrize("policy", ["SRTF", "SRSF", "Tiresias"])
@@ -102,23 +102,23 @@ def test_muri_gives_the_recorded_figures_on_trace3():
     ],
 )
 def test_muri_gives_the_recorded_figures_when_all_jobs_come_at_once(name, largest, metrics, events):
-    found = figures("trace3_pr", name[:6].lower(), autopack=False, largest=largest)
-    assert_as_recorded(found, "trace3_pr", name, metrics)
-    assert found.events == events
+    result = figures("trace3_pr", name[:6].lower(), autopack=False, largest=largest)
+    assert_as_recorded(result, "trace3_pr", name, metrics)
+    assert result.events == events
 
 
 @pytest.mark.parametrize("trace", ["trace1", "trace3", "trace4"])
 def test_muri_without_matching_gives_the_recorded_figures(trace):
-    found = figures(trace, "muri-l", autopack=False, matching=False)
+    result = figures(trace, "muri-l", autopack=False, matching=False)
     metrics = ["mean_completion", "makespan"]
-    assert_as_recorded(found, trace, "Muri-L w/o Blossom", metrics)
+    assert_as_recorded(result, trace, "Muri-L w/o Blossom", metrics)
 
 
 @slow
 def test_muri_in_the_worst_order_gives_the_recorded_figures():
-    found = figures("trace3", "muri-l", autopack=False, worst_order=True)
+    result = figures("trace3", "muri-l", autopack=False, worst_order=True)
     metrics = ["mean_completion", "makespan"]
-    assert_as_recorded(found, "trace3", "Muri-L w/ worst ordering", metrics)
+    assert_as_recorded(result, "trace3", "Muri-L w/ worst ordering", metrics)
 
 
 @slow
@@ -144,11 +144,11 @@ def test_muri_gives_the_recorded_figures_with_fewer_kinds_of_jobs(policy, number
     ],
 )
 def test_the_authors_simulator_agrees_on_cluster_trace(policy, options, expected):
-    found = figures("cluster_trace", policy, **options)
+    result = figures("cluster_trace", policy, **options)
     assert (
-        found.mean_completion,
-        found.makespan,
-        found.p99_completion,
+        result.mean_completion,
+        result.makespan,
+        result.p99_completion,
     ) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
@@ -157,8 +157,8 @@ def test_the_authors_simulator_agrees_on_cluster_trace(policy, options, expected
     [("muri-s", 1, 184_971.580426), ("muri-l", 2, 133_277.804076)],
 )
 def test_the_authors_simulator_agrees_on_smaller_groups(policy, largest, expected):
-    found = figures("trace3", policy, largest=largest)
-    assert found.mean_completion == pytest.approx(expected, rel=1e-9, abs=1e-6)
+    result = figures("trace3", policy, largest=largest)
+    assert result.mean_completion == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_the_authors_simulator_has_as_many_events(trace, policy, events):
 @pytest.mark.parametrize("policy", ["Muri-S", "Muri-L"])
 def test_the_library_s_own_matching_comes_near(policy):
     jobs = jobs_of("trace3")
-    found = job_figures(jobs, schedule(jobs, policy.lower(), muri=MuriOptions(autopack=False)))
+    result = job_figures(jobs, schedule(jobs, policy.lower(), muri=MuriOptions(autopack=False)))
     value, _ = recorded()["trace3", policy]["mean_completion"]
-    assert found.mean_completion == pytest.approx(value, rel=0.02)
-    assert found.makespan == pytest.approx(8_174_135.28, rel=1e-6)
+    assert result.mean_completion == pytest.approx(value, rel=0.02)
+    assert result.makespan == pytest.approx(8_174_135.28, rel=1e-6)
 
 
 def mean_of(trace, policy, **options):
@@ -194,8 +194,8 @@ def mean_of(trace, policy, **options):
 
 def test_the_best_groups_of_muri_s_own_candidates_give_what_an_integer_program_gave():
     # 105,882 s with HiGHS in the authors' simulator: equally good groups of other jobs.
-    found = mean_of("cluster_trace", "muri-exact-s", candidates=(4, 4))
-    assert found == pytest.approx(105_882, rel=1e-3)
+    result = mean_of("cluster_trace", "muri-exact-s", candidates=(4, 4))
+    assert result == pytest.approx(105_882, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,15 @@ def test_what_an_epoch_caches_is_of_use_from_the_next_one_on(epochs, seconds):
 
 
 class Once(Fifo):
-    """First in first out, which decides anew at one instant."""
+    """First in first out, which decides again at one instant."""
 
     def __init__(self, instant):
         self.instant = instant
 
     def granted(self, situation, jobs):
-        found = super().granted(situation, jobs)
+        result = super().granted(situation, jobs)
         left = self.instant - situation.now
-        return Grants(found.jobs, found.share, None, left if left > 0 else inf)
+        return Grants(result.jobs, result.share, None, left if left > 0 else inf)
 
 
 class Shrinks:

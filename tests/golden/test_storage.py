@@ -60,33 +60,33 @@ def test_s1_efficiencies():
     "objective", ["greedy", "throughput", "max_min", "fifo"]
 )  # all demand can be met, so all agree
 def test_s1_with_silod(objective):
-    found = allocate_storage(S1, SIZES, 2000, 200, objective)
-    assert found.by_dataset() == {
+    result = allocate_storage(S1, SIZES, 2000, 200, objective)
+    assert result.by_dataset() == {
         "rn50-oi": 660,
         "rn50-in": 680,
         "eff-oi": 660,
         "eff-in": 0,
         "bert": 0,
     }
-    assert found.rates_mbps.tolist() == [114, 114, 69, 69, 8]
-    assert found.throughput_mbps == 374
-    assert found.demand_mbps.sum() == pytest.approx(134)
-    assert found.verify()
+    assert result.rates_mbps.tolist() == [114, 114, 69, 69, 8]
+    assert result.throughput_mbps == 374
+    assert result.demand_mbps.sum() == pytest.approx(134)
+    assert result.verify()
 
 
 def test_s1_with_a_static_share_per_gpu():
-    found = ration_remote_io(S1, SIZES, [250, 250, 250, 250, 1000], 200, "maxmin_io")
-    assert_allclose(found.rates_mbps, [80.23, 61.06, 69, 61.06, 8], atol=0.005)
-    assert found.throughput_mbps == pytest.approx(279.36, abs=0.005)
-    assert found.demand_mbps.sum() == pytest.approx(270.66, abs=0.005)
-    assert found.verify()
+    result = ration_remote_io(S1, SIZES, [250, 250, 250, 250, 1000], 200, "maxmin_io")
+    assert_allclose(result.rates_mbps, [80.23, 61.06, 69, 61.06, 8], atol=0.005)
+    assert result.throughput_mbps == pytest.approx(279.36, abs=0.005)
+    assert result.demand_mbps.sum() == pytest.approx(270.66, abs=0.005)
+    assert result.verify()
 
 
 def test_s1_without_a_cache():
-    found = allocate_storage(S1, SIZES, 0, 200, io_mode="maxmin_io")
-    assert found.rates_mbps.tolist() == [48, 48, 48, 48, 8]
-    assert found.throughput_mbps == 200
-    assert found.verify()
+    result = allocate_storage(S1, SIZES, 0, 200, io_mode="maxmin_io")
+    assert result.rates_mbps.tolist() == [48, 48, 48, 48, 8]
+    assert result.throughput_mbps == 200
+    assert result.verify()
 
 
 # --- greedy is not the greatest total of rates, and not the fairest ----------------------------
@@ -153,10 +153,10 @@ def test_rates_without_stalls_put_the_longer_job_first():
 
 def test_jobs_on_one_dataset_share_its_cache_and_add_up_their_rates():
     jobs = StorageJobs(dataset=["a", "a", "b"], rate_mbps=[30, 30, 50])
-    found = allocate_storage(jobs, {"a": 100, "b": 100}, 100, 50)
-    assert found.by_dataset() == {"a": 100, "b": 0}  # 0.6 against 0.5 MB/s per GB
-    assert found.rates_mbps.tolist() == [30, 30, 50]
-    assert found.verify()
+    result = allocate_storage(jobs, {"a": 100, "b": 100}, 100, 50)
+    assert result.by_dataset() == {"a": 100, "b": 0}  # 0.6 against 0.5 MB/s per GB
+    assert result.rates_mbps.tolist() == [30, 30, 50]
+    assert result.verify()
 
 
 # --- what is cached later hits later -----------------------------------------------------------
@@ -169,4 +169,4 @@ def test_remote_io_is_handed_out_for_what_hits_now():
     assert (cold.cache_gb.tolist(), cold.rates_mbps.tolist()) == ([50], [40])
     warm = allocate_storage(job.replace(effective_gb=[50]), [100], 50, 40)
     assert warm.rates_mbps.tolist() == [80]
-    assert [1000 * 100 / found.rates_mbps[0] for found in (cold, warm)] == [2500, 1250]
+    assert [1000 * 100 / result.rates_mbps[0] for result in (cold, warm)] == [2500, 1250]

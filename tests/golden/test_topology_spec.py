@@ -12,7 +12,7 @@ SPINES = {"s1": ("b1", "b2"), "s2": ("b3", "b4")}
 
 
 def network():
-    made = NetworkTopology(
+    topology = NetworkTopology(
         ["spine", "block"],
         {
             f"node-{number}": {"spine": spine, "block": block}
@@ -21,9 +21,9 @@ def network():
             for number in BLOCKS[block]
         },
     )
-    for node in made.nodes:
-        made.set_free(node, {"cpu": 16})
-    return made
+    for node in topology.nodes:
+        topology.set_free(node, {"cpu": 16})
+    return topology
 
 
 def gang(pods, cpu, **wishes):
@@ -40,8 +40,8 @@ def greedy(network, slots, pods, **wishes):
 def test_four_pods_fill_a_spine():
     decision = network().schedule(gang(4, 16))
     assert (decision.layer, decision.domain) == ("spine", ("s1",))
-    assert {one.node for one in decision.placement} == {"node-1", "node-8", "node-2", "node-7"}
-    assert [one.pods for one in decision.placement] == [1] * 4
+    assert {part.node for part in decision.placement} == {"node-1", "node-8", "node-2", "node-7"}
+    assert [part.pods for part in decision.placement] == [1] * 4
 
 
 def test_koordinator_takes_nodes_by_name_within_blocks():
@@ -56,16 +56,16 @@ def test_two_pods_share_a_block_or_a_node():
     assert greedy(network(), [1] * 8, 2, must=2) == ("block", {"node-1": 1, "node-8": 1})
     small = network().schedule(gang(2, 8))
     assert small.layer == "node"
-    assert [one.pods for one in small.placement] == [2]
+    assert [part.pods for part in small.placement] == [2]
     assert greedy(network(), [2] * 8, 2) == ("node", {"node-1": 2})
 
 
 def test_a_spine_that_lost_a_node_has_room_for_three():
     busy = network()
     for name, node in (("existing-pod-1", "node-1"), ("existing-pod-4", "node-4")):
-        fixed = gang(1, 16, cost={one: 1 for one in busy.nodes if one != node}).replace(name=name)
+        fixed = gang(1, 16, cost=dict.fromkeys({*busy.nodes} - {node}, 1)).replace(name=name)
         busy.commit(busy.schedule(fixed))
-        assert [one.node for one in busy.placement(name)] == [node]
+        assert [part.node for part in busy.placement(name)] == [node]
     decision = busy.schedule(gang(4, 16, must="spine"))
     assert decision.outcome == "wait"
     assert decision.reason == "4 pods need one spine: s1 has 3, s2 has 3"
@@ -77,7 +77,7 @@ def test_a_spine_that_lost_a_node_has_room_for_three():
 def test_the_cheapest_end_admits_the_gang():
     busy = network()
     for name, node in (("existing-pod-1", "node-1"), ("existing-pod-4", "node-4")):
-        cost = {one: 1 for one in busy.nodes if one != node}
+        cost = dict.fromkeys({*busy.nodes} - {node}, 1)
         busy.commit(busy.schedule(gang(1, 16, cost=cost).replace(name=name)))
     change = busy.explain(gang(4, 16, must="spine")).changes[-1]
     assert (change.kind, change.owners) == ("release", ("existing-pod-1",))
@@ -88,48 +88,48 @@ def test_the_cheapest_end_admits_the_gang():
 def test_equal_segments_where_greedy_filling_fails():
     # 32 pods in segments of 8; blocks with 12 slots have room for one segment each.
     labels = {f"n{i}": {"spine": "s", "block": f"b{i // 3}"} for i in range(12)}
-    made = NetworkTopology(["spine", "block"], labels)
-    made.set_slots([4] * 12)
+    topology = NetworkTopology(["spine", "block"], labels)
+    topology.set_slots([4] * 12)
     request = TopologyRequest("gang", 32, multiple={"block": 8})
-    decision = made.schedule(request)
+    decision = topology.schedule(request)
     by_block = {}
-    for one in decision.placement:
-        block = made.domain(one.node)[1]
-        by_block[block] = by_block.get(block, 0) + one.pods
+    for part in decision.placement:
+        block = topology.domain(part.node)[1]
+        by_block[block] = by_block.get(block, 0) + part.pods
     assert by_block == {"b0": 8, "b1": 8, "b2": 8, "b3": 8}
-    decision.verify(made)
-    assert made.schedule(request.replace(multiple={"block": 12, "node": 4})).outcome == "wait"
+    decision.verify(topology)
+    assert topology.schedule(request.replace(multiple={"block": 12, "node": 4})).outcome == "wait"
 
 
 def test_greedy_filling_uses_more_domains_than_need_be():
     labels = {f"n{i}": {"block": f"b{i // 3}"} for i in range(6)}
-    made = NetworkTopology(["block"], labels)
+    topology = NetworkTopology(["block"], labels)
     # Block b0 has 6 + 1 + 1 slots, b1 has 4 + 4 + 1: eight pods go into two nodes of b1.
-    made.set_slots([6, 1, 1, 4, 4, 1])
-    exact = made.schedule(TopologyRequest("gang", 8))
-    assert [one.node for one in exact.placement] == ["n3", "n4"]
-    assert greedy(made, [6, 1, 1, 4, 4, 1], 8) == ("block", {"n0": 6, "n1": 1, "n2": 1})
+    topology.set_slots([6, 1, 1, 4, 4, 1])
+    exact = topology.schedule(TopologyRequest("gang", 8))
+    assert [part.node for part in exact.placement] == ["n3", "n4"]
+    assert greedy(topology, [6, 1, 1, 4, 4, 1], 8) == ("block", {"n0": 6, "n1": 1, "n2": 1})
 
 
 def test_koordinator_cuts_wide_domains_off_to_whole_segments_before_it_goes_to_narrow_ones():
-    made = NetworkTopology(["block", "rack"], {n: {"block": "b", "rack": "r"} for n in "ab"})
-    made.set_slots([1, 1])
-    decision = made.schedule(TopologyRequest("gang", 2, multiple={"block": 4}))
+    topology = NetworkTopology(["block", "rack"], {n: {"block": "b", "rack": "r"} for n in "ab"})
+    topology.set_slots([1, 1])
+    decision = topology.schedule(TopologyRequest("gang", 2, multiple={"block": 4}))
     assert (decision.layer, decision.ranks) == ("rack", ("a", "b"))
-    assert greedy(made, [1, 1], 2, multiples={1: 4}) is None
+    assert greedy(topology, [1, 1], 2, multiples={1: 4}) is None
 
 
 def test_koordinator_does_not_read_which_layer_is_preferred():
-    made = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
-    made.set_slots([2, 2])
-    assert made.schedule(TopologyRequest("gang", 2, prefer="rack")).layer == "rack"
-    assert greedy(made, [2, 2], 2) == ("node", {"a": 2})
+    topology = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    topology.set_slots([2, 2])
+    assert topology.schedule(TopologyRequest("gang", 2, prefer="rack")).layer == "rack"
+    assert greedy(topology, [2, 2], 2) == ("node", {"a": 2})
 
 
 def test_koordinator_s_job_preemption_takes_the_dearer_of_equal_nodes():
-    made = NetworkTopology([], {"a": {}, "b": {}})
-    made.set_slots([1, 1])
+    topology = NetworkTopology([], {"a": {}, "b": {}})
+    topology.set_slots([1, 1])
     request = TopologyRequest("gang", 1, cost={"b": 1})
-    assert made.schedule(request).ranks == ("a",)
-    assert greedy(made, [1, 1], 1, cost=[0, 1]) == ("node", {"a": 1})
-    assert greedy(made, [1, 1], 1, cost=[0, 1], dear_first=True) == ("node", {"b": 1})
+    assert topology.schedule(request).ranks == ("a",)
+    assert greedy(topology, [1, 1], 1, cost=[0, 1]) == ("node", {"a": 1})
+    assert greedy(topology, [1, 1], 1, cost=[0, 1], dear_first=True) == ("node", {"b": 1})

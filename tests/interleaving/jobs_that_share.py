@@ -76,8 +76,8 @@ def with_proved_matchings(bits):
             for v in range(u + 1, n):
                 count = round(min(max(math.ldexp(weights[u][v], bits), 0.0), 2.0**57))
                 counts[u, v] = counts[v, u] = count
-        found = max_weight_matching(counts)
-        assert found.verify()
-        return found.mate.tolist()
+        result = max_weight_matching(counts)
+        assert result.verify()
+        return result.mate.tolist()
 
     return matcher

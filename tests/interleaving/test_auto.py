@@ -32,13 +32,13 @@ def shared(draw):
 def test_auto_is_never_worse_than_rounds(given_jobs, most_kinds):
     rows, gpus, capacity, options = given_jobs
     with patch.object(automatic, "_MAX_KINDS", most_kinds):
-        found = grouped(rows, gpus, capacity, **options)
+        grouping = grouped(rows, gpus, capacity, **options)
     rounds = grouped(rows, gpus, capacity, method="muri", **options)
-    assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
-    assert found.gpus <= max(capacity or 0, rounds.gpus)
-    if rounds.gpus <= max(capacity or 0, found.gpus):
-        assert found.value >= rounds.value * (1 - 1e-9)
-        assert found.bound >= rounds.value * (1 - 1e-9)
+    assert sorted(job for group in grouping.groups for job in group) == list(range(len(rows)))
+    assert grouping.gpus <= max(capacity or 0, rounds.gpus)
+    if rounds.gpus <= max(capacity or 0, grouping.gpus):
+        assert grouping.value >= rounds.value * (1 - 1e-9)
+        assert grouping.bound >= rounds.value * (1 - 1e-9)
 
 
 @given(shared())
@@ -47,10 +47,10 @@ def test_auto_finds_the_best_groups_where_there_are_few_kinds(given_jobs):
     options |= {"weight": "efficiency"}
     options.pop("start", None)
     capacity = None if capacity is None else min(capacity, sum(gpus) - 1) or None
-    found = grouped(rows, gpus, capacity, **options)
+    grouping = grouped(rows, gpus, capacity, **options)
     best = grouped(rows, gpus, capacity, method="exact", **options)
-    assert found.groups == best.groups
-    assert found.gap == 0.0
+    assert grouping.groups == best.groups
+    assert grouping.gap == 0.0
 
 
 @given(shared(), st.integers(1, 3000), st.booleans())
@@ -71,10 +71,10 @@ def test_a_search_stops_where_the_twin_has_no_effort_left(given_jobs, effort, le
     )
     jobs = candidates(rows, gpus, **options)
     begin = jobs.start_of(start)
-    found = group_in_rounds(
+    result = group_in_rounds(
         jobs, capacity or 0, gain, effort, begin, least_waste_first=least_waste_first
     )
-    assert found == expected
+    assert result == expected
 
 
 def candidates(rows, gpus, weight="efficiency", **options):
@@ -93,7 +93,7 @@ def test_kinds_of_groups_are_counted_as_by_listing_them(given_jobs):
         tuple(sorted(group))
         for size in range(1, len(jobs.factors) + 1)
         for group in combinations(types, size)
-        if len({one[0] for one in group}) == 1
+        if len({item[0] for item in group}) == 1
     }
     assert count_kinds(jobs, 10**9) == len(listed)
     assert min(count_kinds(jobs, 3), 4) == min(len(listed), 4)
@@ -102,13 +102,13 @@ def test_kinds_of_groups_are_counted_as_by_listing_them(given_jobs):
 def test_many_jobs_of_few_profiles_are_grouped_best_and_of_many_by_matchings():
     rng = np.random.default_rng(0)
     profiles = rng.random((8, 4))
-    found = group_jobs(profiles[rng.integers(0, 8, 2000)], [1] * 2000, 700)
-    assert found.gap == 0.0
+    result = group_jobs(profiles[rng.integers(0, 8, 2000)], [1] * 2000, 700)
+    assert result.gap == 0.0
     rows = rng.random((150, 4))
-    found = group_jobs(rows, [1] * 150, 50)
-    assert found.bound == inf
-    assert found.value > group_jobs(rows, [1] * 150, 50, method="muri").value
-    assert [sorted(group) for group in found.groups] != [[job] for job in range(150)]
+    result = group_jobs(rows, [1] * 150, 50)
+    assert result.bound == inf
+    assert result.value > group_jobs(rows, [1] * 150, 50, method="muri").value
+    assert [sorted(group) for group in result.groups] != [[job] for job in range(150)]
 
 
 def test_jobs_that_find_gpus_enough_stay_alone():
@@ -120,18 +120,18 @@ def test_jobs_that_find_gpus_enough_stay_alone():
 
 def test_merges_at_a_loss_are_not_made_for_gain():
     rows, slow = [(5.0, 0.0)] * 2, [1.0, 4.0]
-    found = group_jobs(rows, [1, 1], 1, interference=slow, weight="gain")
-    assert found.groups == [[0], [1]]
+    result = group_jobs(rows, [1, 1], 1, interference=slow, weight="gain")
+    assert result.groups == [[0], [1]]
     assert group_jobs(rows, [1, 1], 1, interference=slow).groups == [[0, 1]]
 
 
 @pytest.mark.parametrize("weight", ["efficiency", "gain"])
 def test_what_the_exact_program_refuses_is_grouped_by_matchings(weight):
     rows = [(9.0, 1.0), (1.0, 9.0)]
-    found = group_jobs(rows, [2**31, 3], 2**31 + 2, weight=weight)
-    assert found.groups == [[0], [1]]
-    found = grouped(rows, [1, 1], 1, weight=weight, solo=[1e300, 1e300])
-    assert sorted(found.groups[0]) == [0, 1]
+    result = group_jobs(rows, [2**31, 3], 2**31 + 2, weight=weight)
+    assert result.groups == [[0], [1]]
+    result = grouped(rows, [1, 1], 1, weight=weight, solo=[1e300, 1e300])
+    assert sorted(result.groups[0]) == [0, 1]
 
 
 def test_a_grouper_uses_method_auto_by_default():
@@ -152,8 +152,8 @@ def test_a_grouper_uses_method_auto_by_default():
 @pytest.mark.parametrize("model", ["barrier", "artifact"])
 def test_no_jobs_are_an_empty_grouping(method, model):
     for capacity in (None, 4):
-        found = grouped([], [], capacity, method=method, model=model)
-        assert (found.groups, found.gpus, found.value, found.gap) == ([], 0, 0.0, 0.0)
+        grouping = grouped([], [], capacity, method=method, model=model)
+        assert (grouping.groups, grouping.gpus, grouping.value, grouping.gap) == ([], 0, 0.0, 0.0)
 
 
 def test_a_proved_optimum_has_no_gap_at_all():
@@ -162,6 +162,6 @@ def test_a_proved_optimum_has_no_gap_at_all():
         rng = np.random.default_rng(seed)
         rows = rng.random((12, 4))[rng.integers(0, 12, 60)]
         gpus = rng.choice([1, 2, 4], 60)
-        found = group_jobs(rows, gpus, int(gpus.sum()) // 2, method="exact")
-        assert found.gap == 0.0
-        assert found.bound == found.value
+        result = group_jobs(rows, gpus, int(gpus.sum()) // 2, method="exact")
+        assert result.gap == 0.0
+        assert result.bound == result.value

@@ -22,7 +22,7 @@ CACHE = GroupingCache()
 
 @st.composite
 def small(draw):
-    """Rows, GPUs, capacity, who may wait, and options: few enough to try all groups."""
+    """Rows, GPUs, capacity, which jobs may wait, and options: few enough to try all groups."""
     rows, gpus, options = draw(jobs_that_share(columns=4, jobs=8, types=4))
     n = len(rows)
     wait = st.lists(st.booleans(), min_size=n, max_size=n)
@@ -49,7 +49,7 @@ def test_no_grouping_is_better(jobs, with_cache):
     may_wait = frozenset(job for job in range(n) if optional[job])
     largest = options.get("max_group", slots)
     room, value = best_value(like, gpus, capacity or 0, largest, gain, may_wait)
-    found = grouped(
+    grouping = grouped(
         rows,
         gpus,
         capacity,
@@ -58,19 +58,19 @@ def test_no_grouping_is_better(jobs, with_cache):
         cache=CACHE if with_cache else None,
         **options,
     )
-    assert found.value == pytest.approx(value, rel=1e-9)
-    assert found.gap == 0.0
-    assert found.gpus <= room
-    members = sorted(job for group in found.groups for job in group)
+    assert grouping.value == pytest.approx(value, rel=1e-9)
+    assert grouping.gap == 0.0
+    assert grouping.gpus <= room
+    members = sorted(job for group in grouping.groups for job in group)
     assert len(set(members)) == len(members)
     assert set(range(n)) - may_wait <= set(members)
-    for group in found.groups:
+    for group in grouping.groups:
         assert len(group) <= largest
         assert len({gpus[job] for job in group}) == 1
         assert len(group) == 1 or like.is_allowed(like.by_type(group))
-    worth = [like.progress(group) if gain else like.efficiency(group) for group in found.groups]
-    each = [gpus[group[0]] for group in found.groups]
-    assert found.value == pytest.approx(np.dot(worth, each), rel=1e-9)
+    worth = [like.progress(group) if gain else like.efficiency(group) for group in grouping.groups]
+    each = [gpus[group[0]] for group in grouping.groups]
+    assert grouping.value == pytest.approx(np.dot(worth, each), rel=1e-9)
 
 
 def best_by_highs(types, counts, gpus, capacity, optional):
@@ -91,7 +91,7 @@ def best_by_highs(types, counts, gpus, capacity, optional):
             values.append(value * size)
             groups.append(kind)
     must = (counts - optional).ravel()
-    found = optimize.milp(
+    result = optimize.milp(
         -np.array(values),
         constraints=optimize.LinearConstraint(
             np.array(columns).T, np.append(must, 0), np.append(counts.ravel(), capacity)
@@ -99,11 +99,11 @@ def best_by_highs(types, counts, gpus, capacity, optional):
         integrality=np.ones(len(values)),
         options={"mip_rel_gap": 0},
     )
-    return -found.fun if found.status == 0 else None
+    return -result.fun if result.status == 0 else None
 
 
 def places_of(kinds):
-    """Each kind as numbers of rows that nobody else has."""
+    """Each kind as numbers of rows of no other kind."""
     starts = np.cumsum([0, *map(len, kinds)])
     return [list(range(first, end)) for first, end in pairwise(starts)]
 
@@ -126,13 +126,13 @@ def test_highs_finds_nothing_better(seed, with_optional):
             rows += [types[t]] * number
             sizes += [int(size)] * number
             may_wait += [place < optional[bucket, t] for place in range(number)]
-    found = group_jobs(rows, sizes, capacity, method="exact", optional=np.array(may_wait))
+    result = group_jobs(rows, sizes, capacity, method="exact", optional=np.array(may_wait))
     if expected is None:
-        assert found.gpus > capacity
+        assert result.gpus > capacity
     else:
-        assert found.gpus <= capacity
-        assert found.value == pytest.approx(expected, rel=1e-7)
-        assert found.gap == 0.0
+        assert result.gpus <= capacity
+        assert result.value == pytest.approx(expected, rel=1e-7)
+        assert result.gap == 0.0
 
 
 def test_where_many_branches_are_needed_the_best_is_found():
@@ -140,11 +140,11 @@ def test_where_many_branches_are_needed_the_best_is_found():
     types = rng.random((14, 4)) + 0.01
     which = rng.integers(0, 14, 54)
     counts = np.bincount(which, minlength=14)[None]
-    found = group_jobs(types[which], [1] * 54, 14, method="exact")
-    assert found.value == pytest.approx(
+    result = group_jobs(types[which], [1] * 54, 14, method="exact")
+    assert result.value == pytest.approx(
         best_by_highs(types, counts, [1], 14, np.zeros_like(counts)), rel=1e-9
     )
-    assert found.gap == 0.0
+    assert result.gap == 0.0
 
 
 @examples(30)

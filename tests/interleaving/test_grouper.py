@@ -51,7 +51,7 @@ def test_a_large_job_that_does_not_fit_lets_others_pass():
 
 
 def swapping(cost, **options):
-    """Two pairs that would be better the other way round, after a change of who is there."""
+    """Two pairs that would be better the other way round, after jobs have come and left."""
     grouper = Grouper(3, 8, restart_cost=cost, max_group=2, **options)
     grouper.add("d1", DATA, 4)
     grouper.add("d2", DATA, 4)
@@ -80,10 +80,10 @@ def test_a_worse_pair_is_parted_only_if_restarts_are_cheap():
 def test_what_a_change_brings_is_weighed_against_the_restarts_that_it_needs(weight, better, worse):
     # Both pairs are better then; of the jobs that ran three restart instead of one.
     limit = 2 * (better - worse) / 2
-    lonely, found = swapping(limit * 0.99, weight=weight)
-    assert lonely not in found
-    lonely, found = swapping(limit * 1.01, weight=weight)
-    assert lonely in found
+    lonely, result = swapping(limit * 0.99, weight=weight)
+    assert lonely not in result
+    lonely, result = swapping(limit * 1.01, weight=weight)
+    assert lonely in result
 
 
 def test_a_change_that_brings_nothing_is_not_made():
@@ -93,9 +93,9 @@ def test_a_change_that_brings_nothing_is_not_made():
     pairs = set(map(frozenset, names(grouper)))
     for job in (3, 1):
         grouper.set_priority(job, -1)
-        found = grouper.groups()
-        assert {frozenset(group.jobs) for group in found} == pairs
-        assert all(group.kept for group in found)
+        result = grouper.groups()
+        assert {frozenset(group.jobs) for group in result} == pairs
+        assert all(group.kept for group in result)
 
 
 def test_what_ran_is_parted_if_others_need_its_gpus():
@@ -141,9 +141,9 @@ def test_what_is_kept_grows_when_gpus_are_lacking():
     grouper.add("d3", DATA, 4)
     pair = next(group for group in names(grouper) if len(group) == 2)
     grouper.add("n", NET, 4)
-    found = {frozenset(group.jobs): group.kept for group in grouper.groups()}
-    assert found[frozenset(pair)]
-    assert sorted(map(len, found)) == [2, 2]
+    result = {frozenset(group.jobs): group.kept for group in grouper.groups()}
+    assert result[frozenset(pair)]
+    assert sorted(map(len, result)) == [2, 2]
 
 
 def test_what_ran_stays_where_only_it_leaves_gpus_enough():
@@ -158,8 +158,8 @@ def test_what_ran_stays_where_only_it_leaves_gpus_enough():
     assert names(grouper) == [(0,), (1,)]
     for job in range(2, 6):
         grouper.add(job, DATA, 4)
-        found = names(grouper)
-    assert sorted(map(len, found)) == [3, 3]
+        result = names(grouper)
+    assert sorted(map(len, result)) == [3, 3]
 
 
 def test_a_group_that_slows_an_urgent_job_too_much_is_not_kept():

@@ -65,15 +65,15 @@ class Groups(RuleBasedStateMachine):
             fresh.add(job, row, gpus, priority)
         candidates = set(fresh._urgent())
         before = [candidates.intersection(group) for group in self.grouper._running]
-        found, expected = self.grouper.groups(), fresh.groups()
+        result, expected = self.grouper.groups(), fresh.groups()
         again = self.grouper.groups()
-        assert [group.jobs for group in again] == [group.jobs for group in found]
+        assert [group.jobs for group in again] == [group.jobs for group in result]
         assert all(group.kept for group in again)
-        for group in found:
+        for group in result:
             assert group.kept == (set(group.jobs) in before)
         if {job for group in expected for job in group.jobs} == candidates:
-            assert {job for group in found for job in group.jobs} == candidates
-            assert self.worth(found, before) >= self.worth(expected, before) - 1e-6
+            assert {job for group in result for job in group.jobs} == candidates
+            assert self.worth(result, before) >= self.worth(expected, before) - 1e-6
 
     @invariant()
     def is_sound(self):

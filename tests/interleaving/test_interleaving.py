@@ -26,9 +26,9 @@ NAN, INF = float("nan"), float("inf")
 
 def test_two_jobs_on_two_resources_follow_equations_1_and_2():
     (a1, a2), (b1, b2) = (3.0, 5.0), (4.0, 1.0)
-    found = interleave([(a1, a2), (b1, b2)])
-    assert found.iteration_time == max(a1, b2) + max(a2, b1) == 8.0
-    assert found.efficiency == (a1 + a2 + b1 + b2) / (2 * 8.0)
+    result = interleave([(a1, a2), (b1, b2)])
+    assert result.iteration_time == max(a1, b2) + max(a2, b1) == 8.0
+    assert result.efficiency == (a1 + a2 + b1 + b2) / (2 * 8.0)
 
 
 def test_the_order_of_three_jobs_matters():
@@ -205,13 +205,13 @@ def test_what_wastes_least_merges_first_or_what_comes_first():
     rows = [(5.0, 1.0), (5.0, 2.0), (9.0, 1.0), (1.0, 9.0)]
     gpus = [1, 1, 2, 2]
     assert group_jobs(rows, gpus, 5, method="muri").groups == [[0], [1], [2, 3]]
-    found = grouped(rows, gpus, 5, method="muri", least_waste_first=False)
-    assert found.groups == [[0, 1], [2], [3]]
+    grouping = grouped(rows, gpus, 5, method="muri", least_waste_first=False)
+    assert grouping.groups == [[0, 1], [2], [3]]
 
 
 def test_the_memory_of_many_jobs_adds_up_beyond_any_limit():
     whole = 2**59
-    found = group_jobs(
+    result = group_jobs(
         np.eye(8) + 0.1,
         [1] * 8,
         method="muri",
@@ -219,7 +219,7 @@ def test_the_memory_of_many_jobs_adds_up_beyond_any_limit():
         memory=[whole] * 8,
         gpu_memory=whole,
     )
-    assert found.groups == [[*range(7)], [7]]
+    assert result.groups == [[*range(7)], [7]]
 
 
 def test_a_function_decides_what_merges_are_worth():
@@ -229,8 +229,8 @@ def test_a_function_decides_what_merges_are_worth():
         seen.append([sorted(group) for group in groups])
         return [1.0 if sorted(group) == [0, 2] else -1.0 for group in groups]
 
-    found = group_jobs([DATA, GPU, NET], [1] * 3, max_group=2, weight=only_0_and_2)
-    assert found.groups == [[1], [0, 2]]
+    result = group_jobs([DATA, GPU, NET], [1] * 3, max_group=2, weight=only_0_and_2)
+    assert result.groups == [[1], [0, 2]]
     assert seen[0] == [[0, 1], [0, 2], [1, 2]]
 
 
@@ -250,8 +250,8 @@ def test_a_function_s_mistakes_are_named_and_its_errors_pass():
 
 def test_no_jobs_make_no_groups():
     for weight in ("efficiency", lambda groups: [1.0] * len(groups)):
-        found = group_jobs(np.empty((0, 3)), [], weight=weight)
-        assert (found.groups, found.gpus, found.efficiencies.tolist()) == ([], 0, [])
+        result = group_jobs(np.empty((0, 3)), [], weight=weight)
+        assert (result.groups, result.gpus, result.efficiencies.tolist()) == ([], 0, [])
 
 
 @pytest.mark.parametrize(
@@ -321,21 +321,21 @@ def test_wrong_terms_of_the_simulator_are_named(terms, message):
 
 def test_of_equal_jobs_the_most_urgent_get_the_shortest_rounds():
     slow, fast, job = (1.0, 9.0), (1.0, 2.0), (2.0, 1.0)
-    found = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact", priorities=[0, 1, 3, 2])
-    assert found.groups == [[0, 2], [1, 3]]
+    result = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact", priorities=[0, 1, 3, 2])
+    assert result.groups == [[0, 2], [1, 3]]
 
 
 def test_the_shortest_rounds_are_not_those_of_the_least_rows():
     slow, fast, job = (1.0, 9.0), (2.0, 3.0), (3.0, 1.0)
-    found = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact")
-    assert found.groups == [[0, 3], [1, 2]]
+    result = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact")
+    assert result.groups == [[0, 3], [1, 2]]
 
 
 def test_of_equally_good_groups_the_later_bucket_has_fewer():
     # However many share, all of them keep one of two resources busy.
-    found = group_jobs([(1.0, 0.0)] * 6, [1] * 4 + [2] * 2, 6, method="exact")
-    assert found.groups == [[0], [1], [2], [3], [4, 5]]
-    assert found.value == 3.0
+    result = group_jobs([(1.0, 0.0)] * 6, [1] * 4 + [2] * 2, 6, method="exact")
+    assert result.groups == [[0], [1], [2], [3], [4, 5]]
+    assert result.value == 3.0
 
 
 def test_a_low_limit_gives_groups_with_a_bound():
@@ -352,10 +352,10 @@ def test_a_low_limit_gives_groups_with_a_bound():
 def test_a_search_that_gives_up_has_dived_for_good_groups():
     rng = np.random.default_rng(3)
     rows = (rng.random((20, 3)) + 0.01)[rng.integers(0, 20, 118)]
-    found = group_jobs(rows, [1] * 118, 30, method="exact", model="data2", node_limit=20)
-    assert 1e-9 < found.gap < 1e-3
+    result = group_jobs(rows, [1] * 118, 30, method="exact", model="data2", node_limit=20)
+    assert 1e-9 < result.gap < 1e-3
     best = group_jobs(rows, [1] * 118, 30, method="exact", model="data2")
-    assert found.value <= best.value <= found.bound
+    assert result.value <= best.value <= result.bound
     assert best.gap == 0.0
 
 
@@ -363,18 +363,18 @@ def test_more_gpus_than_jobs_could_take_are_no_trouble():
     rows = np.array([DATA, GPU])[np.arange(30) % 2]
     for gpus in (1, 2**31):
         for capacity in (30 * gpus, 30 * gpus + 1, 2**62):
-            found = group_jobs(rows, [gpus] * 30, capacity, method="exact", weight="gain")
+            result = group_jobs(rows, [gpus] * 30, capacity, method="exact", weight="gain")
             few = group_jobs(rows, [gpus] * 30, 30 * gpus, method="exact", weight="gain")
-            assert found.groups == few.groups
-            assert found.value == few.value
+            assert result.groups == few.groups
+            assert result.value == few.value
     assert group_jobs(rows, [2**31] * 30, 2**31 * 20 + 1, method="exact").gpus <= 2**31 * 20
 
 
 def test_with_room_for_all_every_job_may_be_alone():
     rows = np.array([(3.0, 1.0), (2.0, 1.0)])[np.arange(200) % 2]
     solo = rows.max(axis=1)
-    found = grouped(rows, [1] * 200, 10**6, method="exact", solo=solo)
-    assert found.groups == [[job] for job in range(200)]
+    grouping = grouped(rows, [1] * 200, 10**6, method="exact", solo=solo)
+    assert grouping.groups == [[job] for job in range(200)]
 
 
 def test_too_many_kinds_of_groups_are_refused():
@@ -395,24 +395,24 @@ def test_many_gpus_are_no_trouble_unless_their_numbers_have_little_in_common():
 def test_extreme_numbers_do_no_harm():
     rows = [(1e300, 1e-300), (5e-324, 1e300), (1e300, 1e300), (5e-324, 0.0)]
     for weight in ("efficiency", "gain"):
-        found = grouped(rows, [2**31] * 4, weight=weight, solo=[1e300, 5e-324, 1.0, 1.0])
-        assert sorted(job for group in found.groups for job in group) == [0, 1, 2, 3]
+        grouping = grouped(rows, [2**31] * 4, weight=weight, solo=[1e300, 5e-324, 1.0, 1.0])
+        assert sorted(job for group in grouping.groups for job in group) == [0, 1, 2, 3]
 
 
 def test_threads_may_call_at_once():
     rows = np.random.default_rng(0).random((60, 4))
     expected = group_jobs(rows, [1] * 60).groups
-    found = []
+    results = []
 
     def work():
-        found.append(group_jobs(rows, [1] * 60).groups)
+        results.append(group_jobs(rows, [1] * 60).groups)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 4
+    assert results == [expected] * 4
 
 
 # --- profiles and priorities -------------------------------------------------------------------

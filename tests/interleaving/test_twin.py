@@ -42,16 +42,16 @@ def test_one_group_is_interleaved_as_by_the_twin(group, order):
     expected = twin.interleave(rows, model, order)
     assert (tuple(offsets.tolist()), time[0], share[0]) == expected
     if model != "artifact":
-        found = interleave(rows, model=model, order=order)
-        assert (found.offsets, found.iteration_time, found.efficiency) == expected
+        result = interleave(rows, model=model, order=order)
+        assert (result.offsets, result.iteration_time, result.efficiency) == expected
 
 
 @pytest.mark.parametrize(("slots", "jobs"), [(k, p) for k in (7, 8) for p in range(1, k + 1)])
 def test_many_slots_are_searched_as_by_the_twin(slots, jobs):
     rows = np.random.default_rng(10 * slots + jobs).integers(0, 4, (jobs, slots)) + 0.1
-    found = interleave(rows)
+    result = interleave(rows)
     expected = twin.interleave([tuple(row) for row in rows.tolist()])
-    assert (found.offsets, found.iteration_time, found.efficiency) == expected
+    assert (result.offsets, result.iteration_time, result.efficiency) == expected
 
 
 def test_the_recurrence_ends_where_that_of_the_twin_does():
@@ -80,25 +80,25 @@ def test_all_pairs_are_worth_what_the_twin_says(data, model, order):
     few = data.draw(rows_of(columns, 1, 6))
     # More than one tile of the kernel, from few rows.
     rows = (few * 40)[: data.draw(st.integers(1, 70))]
-    found = _interleaving.pairs(np.array(rows), model, order == "best")
-    assert found.tolist() == twin.efficiencies(rows, None, model, order)
+    result = _interleaving.pairs(np.array(rows), model, order == "best")
+    assert result.tolist() == twin.efficiencies(rows, None, model, order)
     if model != "artifact":
-        assert (efficiencies(rows, model=model, order=order) == found).all()
-    assert (found == found.T).all()
+        assert (efficiencies(rows, model=model, order=order) == result).all()
+    assert (result == result.T).all()
 
 
 @given(groups().filter(lambda group: group[0] != "artifact"))
 def test_a_round_is_as_long_as_its_longest_job_and_its_busiest_resource_at_least(group):
     model, rows = group
-    found, worst = interleave(rows, model=model), interleave(rows, model=model, order="worst")
+    result, worst = interleave(rows, model=model), interleave(rows, model=model, order="worst")
     busy = [sum(column) for column in zip(*rows, strict=True)]
     if model == "data2":
         busy[0] /= 2  # two jobs at once, one on storage and one on the CPU
     bound = max(*map(sum, rows), *busy)
-    assert bound * (1 - 1e-12) <= found.iteration_time <= worst.iteration_time * (1 + 1e-12)
-    assert 0 < found.efficiency <= 1
-    assert found.offsets[0] == 0
-    assert len(set(found.offsets)) == len(rows)
+    assert bound * (1 - 1e-12) <= result.iteration_time <= worst.iteration_time * (1 + 1e-12)
+    assert 0 < result.efficiency <= 1
+    assert result.offsets[0] == 0
+    assert len(set(result.offsets)) == len(rows)
 
 
 # --- groups ------------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ def candidates(draw):
 def test_jobs_are_grouped_as_by_the_twin_with_matchings_that_are_proved(given_jobs):
     rows, gpus, capacity, options = given_jobs
     matcher = with_proved_matchings(54 if options["weight"] == "gain" else 56)
-    found = grouped(rows, gpus, capacity, **options).groups
+    grouping = grouped(rows, gpus, capacity, **options).groups
     options["merge_order"] = "waste" if options.pop("least_waste_first") else "index"
-    assert found == twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
+    assert grouping == twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
 
 
 def test_many_profiles_are_grouped_as_by_the_twin():
@@ -161,12 +161,12 @@ def test_a_local_search_takes_the_steps_of_the_twin(seed):
 @given(candidates())
 def test_every_job_is_in_one_group_of_its_kind(given_jobs):
     rows, gpus, capacity, options = given_jobs
-    found = grouped(rows, gpus, capacity, **options)
-    assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
-    for group in found.groups:
+    grouping = grouped(rows, gpus, capacity, **options)
+    assert sorted(job for group in grouping.groups for job in group) == list(range(len(rows)))
+    for group in grouping.groups:
         assert len({gpus[job] for job in group}) == 1
-    assert found.gpus == sum(gpus[group[0]] for group in found.groups)
-    for group, time in zip(found.groups, found.iteration_times, strict=True):
+    assert grouping.gpus == sum(gpus[group[0]] for group in grouping.groups)
+    for group, time in zip(grouping.groups, grouping.iteration_times, strict=True):
         members = sorted(rows[job] for job in group)
         alone = options["solo"][group[0]] if "solo" in options else sum(members[0])
         order = options["model"], options["order"]
@@ -190,10 +190,10 @@ def test_a_function_that_returns_efficiencies_makes_groups_as_good(given_jobs):
     pairs = [
         sum(
             share
-            for group, share in zip(found.groups, found.efficiencies, strict=True)
+            for group, share in zip(result.groups, result.efficiencies, strict=True)
             if len(group) == 2
         )
-        for found in (own, native)
+        for result in (own, native)
     ]
     assert pairs[0] == pytest.approx(pairs[1])
 

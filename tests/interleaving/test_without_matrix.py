@@ -25,13 +25,13 @@ def pairs_of(rows, *, matrix=10**6, **options):
         return grouped(rows, [1] * len(rows), max_group=2, method="muri", **options)
 
 
-def weight_of(found, rows, weight="efficiency", solo=None):
+def weight_of(result, rows, weight="efficiency", solo=None):
     """What the merges of a round weigh together."""
     solo = np.asarray(rows).sum(axis=1) if solo is None else np.asarray(solo)
-    merged = [g for g, group in enumerate(found.groups) if len(group) > 1]
+    merged = [g for g, group in enumerate(result.groups) if len(group) > 1]
     if weight == "efficiency":
-        return found.efficiencies[merged].sum()
-    gains = [solo[found.groups[g]].sum() / found.iteration_times[g] - 1 for g in merged]
+        return result.efficiencies[merged].sum()
+    gains = [solo[result.groups[g]].sum() / result.iteration_times[g] - 1 for g in merged]
     return np.minimum(gains, 8).sum()
 
 
@@ -110,20 +110,20 @@ def test_a_certificate_proves_the_pairs():
 @pytest.mark.usefixtures("without_matrix")
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_few_jobs_need_no_matrix_either(n):
-    found = grouped(np.ones((n, 2)), [1] * n, method="muri")
-    assert sum(map(len, found.groups)) == n
+    grouping = grouped(np.ones((n, 2)), [1] * n, method="muri")
+    assert sum(map(len, grouping.groups)) == n
 
 
 @pytest.mark.usefixtures("without_matrix")
 def test_later_rounds_match_groups_of_several_jobs():
     rows = np.random.default_rng(3).random((900, 4))
-    found = grouped(rows, [1] * 900, method="muri")
-    assert sorted(map(len, found.groups)) == [4] * 225
-    times, shares, _ = rounds(rows, found.groups)
-    assert np.array_equal(found.iteration_times, times)
-    assert np.array_equal(found.efficiencies, shares)
+    grouping = grouped(rows, [1] * 900, method="muri")
+    assert sorted(map(len, grouping.groups)) == [4] * 225
+    times, shares, _ = rounds(rows, grouping.groups)
+    assert np.array_equal(grouping.iteration_times, times)
+    assert np.array_equal(grouping.efficiencies, shares)
     again = grouped(rows, [1] * 900, method="muri")
-    assert found.groups == again.groups
+    assert grouping.groups == again.groups
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")

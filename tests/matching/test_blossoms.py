@@ -25,9 +25,9 @@ def rings_in_rings(rng, depth, leaves):
         for _ in range(rng.choice([3, 5])):
             ends.append(ring(ends[-1], depth - 1))
         members = list(pairwise(ends))
-        for one, other in zip(members, members[1:] + members[:1], strict=True):
+        for member, other in zip(members, members[1:] + members[:1], strict=True):
             weight = 20 * (height - depth + 1) + rng.integers(3)
-            edges.append((rng.integers(*one), rng.integers(*other), weight))
+            edges.append((rng.integers(*member), rng.integers(*other), weight))
         return ends[-1]
 
     height = depth
@@ -47,9 +47,9 @@ def test_blossoms_in_blossoms_are_made_and_taken_apart(depth, leaves):
             pairs, values = list(map(tuple, ends.tolist())), (weights + offset).tolist()
             best = twin(n, pairs, values)
             total = sum(w for (u, v), w in zip(pairs, values, strict=True) if best.mate[u] == v)
-            found = max_weight_matching((n, ends, weights + offset))
-            assert found.weight == total
-            assert found.verify()
+            matching = max_weight_matching((n, ends, weights + offset))
+            assert matching.weight == total
+            assert matching.verify()
         array = np.full((n, n), np.nan)
         array[*ends.T] = array[*ends.T[::-1]] = weights
         most = max_weight_matching(array, max_cardinality=True)
@@ -65,9 +65,9 @@ def nested(blossoms):
 
 def test_the_rings_do_need_nested_blossoms():
     n, edges = rings_in_rings(np.random.default_rng(0), 4, 1)
-    found = max_weight_matching((n, edges[:, :2], edges[:, 2]))
-    assert found.verify()
-    assert nested(found.certificate.blossoms) >= 2
+    matching = max_weight_matching((n, edges[:, :2], edges[:, 2]))
+    assert matching.verify()
+    assert nested(matching.certificate.blossoms) >= 2
 
 
 def test_a_path_of_a_million_vertices():
@@ -76,6 +76,8 @@ def test_a_path_of_a_million_vertices():
     without, with_last = 0, 0  # the heaviest matching of the vertices so far
     for weight in weights.tolist():
         without, with_last = with_last, max(with_last, without + weight)
-    found = max_weight_matching((n, np.column_stack([np.arange(n - 1), np.arange(1, n)]), weights))
-    assert found.weight == with_last
-    assert found.verify()
+    matching = max_weight_matching(
+        (n, np.column_stack([np.arange(n - 1), np.arange(1, n)]), weights)
+    )
+    assert matching.weight == with_last
+    assert matching.verify()

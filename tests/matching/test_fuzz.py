@@ -85,13 +85,13 @@ def test_small_graphs_match_brute_force(kind, shape):
         _, negated_least = heaviest_of_most_edges(-weights, present)
         for i in range(per_size):
             for graph in forms(weights[i], present[i], grid):
-                for found, weight in (
+                for matching, weight in (
                     (max_weight_matching(graph), most[i]),
                     (max_weight_matching(graph, max_cardinality=True), int(most_of_edges[i])),
                     (min_weight_matching(graph), -int(negated_least[i])),
                 ):
-                    assert found.weight == type(found.weight)(weight * grid)
-                    assert found.exact
-                    assert found.verify()
-                assert found.cardinality == edges[i]
+                    assert matching.weight == type(matching.weight)(weight * grid)
+                    assert matching.exact
+                    assert matching.verify()
+                assert matching.cardinality == edges[i]
     print(f"{per_size * len(SIZES):7,} graphs {shape}, {kind}: 6 matchings each")

@@ -220,8 +220,8 @@ def test_an_array_of_any_layout_and_dtype_is_solved_alike(n, dtype):
         expected = _matching.solve_dense(counts)
         heaviest = int(max(sense * low, sense * high) + offset)
         for array in layouts(weights):
-            found = _matching.solve_dense(array, 0, sense, offset, heaviest)
-            for ours, theirs in zip(found, expected, strict=True):
+            result = _matching.solve_dense(array, 0, sense, offset, heaviest)
+            for ours, theirs in zip(result, expected, strict=True):
                 assert np.array_equal(ours, theirs)
 
 
@@ -282,8 +282,8 @@ def test_rows_are_sorted_and_stable(dtype):
             outside, loop, repeated, *rows = _matching.rows(n, part[:, 0], part[:, 1], None)
             expected = sorted_rows(n, *part.T)
             assert (outside, loop) == (-1, -1)
-            for found, wanted in zip(rows, expected, strict=True):
-                assert found.tolist() == wanted.tolist()
+            for row, wanted in zip(rows, expected, strict=True):
+                assert row.tolist() == wanted.tolist()
             same = (rows[1][1:] == rows[1][:-1]) & ~np.isin(np.arange(1, len(rows[1])), rows[0])
             assert repeated == (np.flatnonzero(same)[0] + 1 if same.any() else -1)
 
@@ -328,8 +328,8 @@ def test_the_first_edge_that_is_none_is_found():
 
 
 def unaligned(dtype):
-    made = np.zeros(41 * 8 + 1, dtype=np.uint8)[1:].view(dtype)
-    return made[:36].reshape(6, 6)
+    created = np.zeros(41 * 8 + 1, dtype=np.uint8)[1:].view(dtype)
+    return created[:36].reshape(6, 6)
 
 
 REFUSED = [
@@ -419,10 +419,10 @@ def test_a_networkx_graph_is_taken_with_its_nodes_in_their_order():
     graph.add_edge("d", "e")
     edges = ([(0, 1), (1, 2), (2, 3), (3, 4)], [2, 9, 3, 1])
     for solve in (max_weight_matching, min_weight_matching):
-        found, expected = solve(graph), solve((5, *edges))
-        assert np.array_equal(found.mate, expected.mate)
-        assert (found.weight, type(found.weight)) == (expected.weight, int)
-        assert found.verify()
+        matching, expected = solve(graph), solve((5, *edges))
+        assert np.array_equal(matching.mate, expected.mate)
+        assert (matching.weight, type(matching.weight)) == (expected.weight, int)
+        assert matching.verify()
         double = nx.MultiGraph(graph)
         double.add_edge("a", "b", weight=2)
         assert solve(double).weight == expected.weight
@@ -459,10 +459,10 @@ def test_an_array_of_bools_has_an_edge_of_weight_1_where_it_is_true(solve):
     scipy_sparse = pytest.importorskip("scipy.sparse")
     diagonal = joined | np.eye(30, dtype=bool)  # says nothing
     for graph in (joined, diagonal, joined[::-1].copy()[::-1], scipy_sparse.coo_array(joined)):
-        found = solve(graph)
-        assert (found.weight, found.cardinality) == (expected.weight, expected.cardinality)
-        assert isinstance(found.weight, int)
-        assert found.verify()
+        matching = solve(graph)
+        assert (matching.weight, matching.cardinality) == (expected.weight, expected.cardinality)
+        assert isinstance(matching.weight, int)
+        assert matching.verify()
     assert solve((2, [(0, 1)], [True])).weight == 1
     with pytest.raises(NoPerfectMatchingError):
         solve(np.zeros((2, 2), dtype=bool), perfect=True)
@@ -484,10 +484,10 @@ def test_what_is_masked_is_no_edge(solve, dtype):
     u, v = np.triu_indices(20, 1)
     as_edges = (20, np.stack((u, v), axis=1), np.ma.array(weights[u, v], mask=masked[u, v]))
     for graph in (np.ma.array(weights, mask=masked), as_edges):
-        found = solve(graph)
-        assert (found.weight, found.cardinality) == (expected.weight, expected.cardinality)
-        assert type(found.weight) is type(expected.weight)
-        assert found.verify()
+        matching = solve(graph)
+        assert (matching.weight, matching.cardinality) == (expected.weight, expected.cardinality)
+        assert type(matching.weight) is type(expected.weight)
+        assert matching.verify()
     whole = solve(np.ma.array(weights))  # nothing is masked
     assert whole.weight == solve(weights).weight
     masked[3, 4] = not masked[4, 3]

@@ -23,9 +23,9 @@ def test_a_core_that_lacks_edges(seed):
     weights = np.triu(weights, 1)
     weights += weights.T
     order = rng.permutation(n)
-    found = max_weight_matching(weights[np.ix_(order, order)])
-    assert found.verify()
-    assert found.weight == max_weight_matching(weights).weight
+    matching = max_weight_matching(weights[np.ix_(order, order)])
+    assert matching.verify()
+    assert matching.weight == max_weight_matching(weights).weight
 
 
 def test_many_blossoms_in_a_large_sparse_graph():
@@ -34,9 +34,9 @@ def test_many_blossoms_in_a_large_sparse_graph():
     _, near = cKDTree(points).query(points, 7)
     ends = np.column_stack([np.repeat(np.arange(len(points)), 6), near[:, 1:].ravel()])
     lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
-    found = max_weight_matching((len(points), ends, 1 - lengths))
-    assert len(found.certificate.parents) > 100
-    assert found.verify()
+    matching = max_weight_matching((len(points), ends, 1 - lengths))
+    assert len(matching.certificate.parents) > 100
+    assert matching.verify()
 
 
 @pytest.mark.filterwarnings("ignore::hivecore.errors.InexactWarning")

@@ -21,11 +21,11 @@ def random_weights(n, rng, high=1000):
 
 def check(matcher, weights):
     """Against a solution from scratch; `weights` is the symmetric array, NaN or not."""
-    found = matcher.solve()
-    assert found.verify()
-    assert found.weight == max_weight_matching(weights).weight
-    assert len(found.mate) == matcher.n
-    return found
+    matching = matcher.solve()
+    assert matching.verify()
+    assert matching.weight == max_weight_matching(weights).weight
+    assert len(matching.mate) == matcher.n
+    return matching
 
 
 def test_an_empty_matcher_fills_up():
@@ -50,8 +50,8 @@ def test_removed_vertices_are_free_and_their_numbers_are_used_again():
     assert matcher.vertices.tolist() == [0, 2, 4, 5, 6, 8]
     gone = weights.copy()
     gone[[3, 7, 1]] = gone[:, [3, 7, 1]] = NAN
-    found = check(matcher, gone)
-    assert (found.mate[[3, 7, 1]] == -1).all()
+    result = check(matcher, gone)
+    assert (result.mate[[3, 7, 1]] == -1).all()
     assert matcher.add_vertex(weights[1]) == 1
     gone[1, matcher.vertices] = gone[matcher.vertices, 1] = weights[1, matcher.vertices]
     check(matcher, gone)
@@ -86,12 +86,12 @@ def test_without_a_change_the_answer_is_the_same_object():
 
 def test_an_answer_outdated_by_a_change_no_longer_verifies():
     matcher = Matcher(np.array([[0, 5, 4], [5, 0, 1], [4, 1, 0]]))
-    found = matcher.solve()
-    assert found.verify()
+    matching = matcher.solve()
+    assert matching.verify()
     matcher.set_edge(0, 2, 7)
     with pytest.raises(CertificateError):
-        found.verify()
-    assert (found.pairs.tolist(), found.weight) == ([[0, 1]], 5)
+        matching.verify()
+    assert (matching.pairs.tolist(), matching.weight) == ([[0, 1]], 5)
 
 
 @pytest.mark.parametrize("graph", ["array", "edges", "scipy"])
@@ -134,12 +134,12 @@ def test_floats_may_need_a_finer_grid_and_then_a_coarser_one():
         row = rng.random(12) * scale
         weights[v] = weights[:, v] = row
         matcher.set_vertex(v, row)
-        found = matcher.solve()
-        assert found.verify()
+        matching = matcher.solve()
+        assert matching.verify()
         best = max_weight_matching(weights)
-        assert abs(found.weight - best.weight) <= found.gap_bound + best.gap_bound
-    assert not found.exact
-    assert found.gap_bound > 0
+        assert abs(matching.weight - best.weight) <= matching.gap_bound + best.gap_bound
+    assert not matching.exact
+    assert matching.gap_bound > 0
 
 
 def test_weights_above_zero_after_none():
@@ -148,9 +148,9 @@ def test_weights_above_zero_after_none():
     matcher.set_vertex(2, [0.3, 0.1, NAN, 0.2])
     assert matcher.solve().weight == 0.3
     matcher.set_edge(0, 1, 1e-300)
-    found = matcher.solve()
-    assert found.verify()
-    assert (found.weight, found.exact) == (0.3, False)
+    matching = matcher.solve()
+    assert matching.verify()
+    assert (matching.weight, matching.exact) == (0.3, False)
 
 
 def test_full_floats_are_exact():
@@ -313,10 +313,10 @@ def test_weights_far_apart(changes):
     matcher = Matcher(3)
     for u, weight in enumerate(changes):
         matcher.set_edge(u, u + 1, weight)
-        found = matcher.solve()
-        assert found.verify()
+        matching = matcher.solve()
+        assert matching.verify()
     best = max(0.0, *changes)
-    assert found.weight <= best <= found.weight + found.gap_bound
+    assert matching.weight <= best <= matching.weight + matching.gap_bound
 
 
 def test_rounding_ends_with_the_weight_that_made_it_necessary():
@@ -449,9 +449,9 @@ def test_the_vertex_left_over_need_not_sink_to_zero():
     rng = np.random.default_rng(3)
     weights = random_weights(31, rng) + 1000
     matcher = Matcher(weights)
-    found = check(matcher, weights)
-    assert sorted(found.certificate.blossoms[0].tolist()) == list(range(31))
-    assert found.certificate.duals.min() == 0
+    result = check(matcher, weights)
+    assert sorted(result.certificate.blossoms[0].tolist()) == list(range(31))
+    assert result.certificate.duals.min() == 0
 
     def set_row(v, row):
         weights[v] = weights[:, v] = row

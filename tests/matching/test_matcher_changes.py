@@ -90,10 +90,10 @@ class Changes(RuleBasedStateMachine):
     @rule()
     def solve(self):
         self.matcher.check()
-        found = self.matcher.solve()
-        assert found.exact
+        matching = self.matcher.solve()
+        assert matching.exact
         scratch = max_weight_matching(self.graph(self.matcher.n))
-        assert found.weight == scratch.weight
+        assert matching.weight == scratch.weight
         assert self.matcher.vertices.tolist() == sorted(self.vertices)
 
 

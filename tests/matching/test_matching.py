@@ -29,13 +29,13 @@ SQUARE = [[0, 6, 1, 5], [6, 0, 5, 1], [1, 5, 0, 6], [5, 1, 6, 0]]
     "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 )
 def test_every_dtype_of_numbers_is_welcome(dtype):
-    found = max_weight_matching(np.array(SQUARE, dtype=dtype))
-    assert found.pairs.tolist() == [[0, 1], [2, 3]]
-    assert found.weight == 12
-    assert type(found.weight) is (float if "f" in dtype else int)
-    assert (found.exact, found.gap_bound, found.cardinality) == (True, 0.0, 2)
-    assert found.mate.tolist() == [1, 0, 3, 2]
-    assert found.verify() is True
+    matching = max_weight_matching(np.array(SQUARE, dtype=dtype))
+    assert matching.pairs.tolist() == [[0, 1], [2, 3]]
+    assert matching.weight == 12
+    assert type(matching.weight) is (float if "f" in dtype else int)
+    assert (matching.exact, matching.gap_bound, matching.cardinality) == (True, 0.0, 2)
+    assert matching.mate.tolist() == [1, 0, 3, 2]
+    assert matching.verify() is True
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f8"])
@@ -63,9 +63,9 @@ def test_an_array_of_any_layout_is_read_and_not_changed(order):
 
 def test_the_diagonal_says_nothing_and_nan_is_no_edge():
     weights = np.array([[INF, 2.0, NAN], [2.0, NAN, 1.0], [NAN, 1.0, -INF]])
-    found = max_weight_matching(weights)
-    assert found.pairs.tolist() == [[0, 1]]
-    assert found.verify()
+    matching = max_weight_matching(weights)
+    assert matching.pairs.tolist() == [[0, 1]]
+    assert matching.verify()
     assert max_weight_matching(np.full((3, 3), NAN)).pairs.shape == (0, 2)
     diagonal = np.array([[2**62, 1], [1, -(2**62)]])
     assert max_weight_matching(diagonal).verify()
@@ -85,9 +85,9 @@ def test_all_forms_of_one_graph_give_one_matching():
         assert solve(dense).weight == expected
         for make in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_matrix):
             for half in (upper, upper.T, upper + upper.T):
-                found = solve(make(half))
-                assert found.weight == expected
-                assert found.verify()
+                matching = solve(make(half))
+                assert matching.weight == expected
+                assert matching.verify()
 
 
 def test_a_stored_zero_is_an_edge_and_an_absent_entry_is_none():
@@ -120,16 +120,16 @@ EMPTY = [
 
 @pytest.mark.parametrize("graph", EMPTY)
 def test_without_edges_the_matching_is_empty(graph):
-    for found in (
+    for matching in (
         max_weight_matching(graph),
         max_weight_matching(graph, max_cardinality=True),
         min_weight_matching(graph),
     ):
-        assert found.pairs.shape == (0, 2)
-        assert found.pairs.dtype == found.mate.dtype == np.int64
-        assert set(found.mate.tolist()) <= {-1}
-        assert (found.weight, found.exact, found.gap_bound) == (0, True, 0.0)
-        assert found.verify()
+        assert matching.pairs.shape == (0, 2)
+        assert matching.pairs.dtype == matching.mate.dtype == np.int64
+        assert set(matching.mate.tolist()) <= {-1}
+        assert (matching.weight, matching.exact, matching.gap_bound) == (0, True, 0.0)
+        assert matching.verify()
 
 
 def test_nothing_is_matched_perfectly():
@@ -145,14 +145,14 @@ def test_without_a_demand_for_edges_none_of_weight_zero_or_less_is_used():
 
 
 def test_results_are_read_only_and_can_be_pickled():
-    found = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
-    proof = found.certificate
+    matching = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
+    proof = matching.certificate
     forest = (proof.innermost, proof.parents, proof.blossom_duals, *proof.blossoms)
-    for array in (found.mate, found.pairs, proof.duals, *forest):
+    for array in (matching.mate, matching.pairs, proof.duals, *forest):
         assert array.dtype == np.int64
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
-    assert pickle.loads(pickle.dumps(found)).verify()
+    assert pickle.loads(pickle.dumps(matching)).verify()
 
 
 # --- what is refused
@@ -252,9 +252,9 @@ def test_a_sparse_matrix_must_be_square():
 def test_integers_up_to_the_limit_are_exact(sign):
     high = 2**59
     graph = (4, [(0, 1), (1, 2), (2, 3)], [sign * high, sign * (high - 1), sign * (high - 3)])
-    found = max_weight_matching(graph)
-    assert found.weight == (2 * high - 3 if sign > 0 else 0)
-    assert found.verify()
+    matching = max_weight_matching(graph)
+    assert matching.weight == (2 * high - 3 if sign > 0 else 0)
+    assert matching.verify()
 
 
 def test_most_edges_are_found_where_the_offset_for_any_graph_does_not_fit():
@@ -262,9 +262,9 @@ def test_most_edges_are_found_where_the_offset_for_any_graph_does_not_fit():
     # six that has all the edges takes three, which weigh too little to leave room for a fourth.
     high = 2**57
     graph = (12, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], [1, high, 1, high, 1])
-    found = max_weight_matching(graph, max_cardinality=True)
-    assert (found.weight, found.cardinality, found.exact) == (3, 3, True)
-    assert found.verify()
+    matching = max_weight_matching(graph, max_cardinality=True)
+    assert (matching.weight, matching.cardinality, matching.exact) == (3, 3, True)
+    assert matching.verify()
 
 
 def test_integers_however_far_apart_are_compared():
@@ -272,13 +272,13 @@ def test_integers_however_far_apart_are_compared():
     edges = [(4 * i + j, 4 * i + j + 1) for i in range(8) for j in range(3)]
     for high in (2**50, 2**59):
         graph = (33, edges, [-high, high, -high] * 8)
-        found = max_weight_matching(graph, max_cardinality=True)
-        assert found.weight == -16 * high
-        assert found.verify()
+        matching = max_weight_matching(graph, max_cardinality=True)
+        assert matching.weight == -16 * high
+        assert matching.verify()
         floats = (33, edges, np.array(graph[2], dtype=float) / 3)
-        found = max_weight_matching(floats, max_cardinality=True)
-        assert found.cardinality == 16
-        assert found.verify()
+        matching = max_weight_matching(floats, max_cardinality=True)
+        assert matching.cardinality == 16
+        assert matching.verify()
 
 
 @pytest.mark.parametrize(
@@ -301,12 +301,12 @@ def test_integers_however_far_apart_are_compared():
 )
 def test_floats_are_exact_however_many_bits_they_span(weights):
     graph = (4, [(0, 1), (1, 2), (2, 3)], weights)
-    found = max_weight_matching(graph)
+    matching = max_weight_matching(graph)
     value = dict(zip([(0, 1), (1, 2), (2, 3)], map(Fraction, weights), strict=True))
     best = max(max(0, value[0, 1]) + max(0, value[2, 3]), value[1, 2])
-    assert sum(value[pair] for pair in map(tuple, found.pairs.tolist())) == best
-    assert (found.exact, found.gap_bound) == (True, 0.0)
-    assert found.verify()
+    assert sum(value[pair] for pair in map(tuple, matching.pairs.tolist())) == best
+    assert (matching.exact, matching.gap_bound) == (True, 0.0)
+    assert matching.verify()
     for other in (min_weight_matching(graph), max_weight_matching(graph, perfect=True)):
         assert other.cardinality == 2
         assert other.weight == weights[0] + weights[2]
@@ -316,25 +316,25 @@ def test_floats_are_exact_however_many_bits_they_span(weights):
 def test_floats_of_a_complete_graph_stay_exact_when_most_edges_are_asked_for():
     rng = np.random.default_rng(3)
     weights = rng.random((60, 60))
-    found = min_weight_matching(weights + weights.T)
-    assert found.exact
-    assert found.cardinality == 30
-    assert found.verify()
+    matching = min_weight_matching(weights + weights.T)
+    assert matching.exact
+    assert matching.cardinality == 30
+    assert matching.verify()
 
 
 def test_what_the_rounding_costs_is_stated():
     rng = np.random.default_rng(5)
     edges = [(i, 0) for i in range(1, 400)]
-    found = max_weight_matching((400, edges, rng.random(399)), max_cardinality=True)
-    assert found.cardinality == 1
-    assert found.verify()
-    assert found.exact == (found.gap_bound == 0.0)
+    matching = max_weight_matching((400, edges, rng.random(399)), max_cardinality=True)
+    assert matching.cardinality == 1
+    assert matching.verify()
+    assert matching.exact == (matching.gap_bound == 0.0)
 
 
 def test_a_weight_beyond_the_floats_is_infinite():
-    found = max_weight_matching((4, [(0, 1), (2, 3)], [1.7e308, 1.7e308]))
-    assert found.weight == INF
-    assert found.cardinality == 2
+    matching = max_weight_matching((4, [(0, 1), (2, 3)], [1.7e308, 1.7e308]))
+    assert matching.weight == INF
+    assert matching.cardinality == 2
 
 
 # --- no perfect matching
@@ -385,10 +385,10 @@ def test_a_set_that_too_many_components_need_is_named():
 def two_triangles():
     """Two triangles joined by an edge, with one blossom in the proof."""
     edges = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]
-    found = max_weight_matching((6, edges, [8, 8, 8, 8, 8, 8, 1]))
-    assert found.verify()
-    assert found.certificate.blossoms
-    return found
+    matching = max_weight_matching((6, edges, [8, 8, 8, 8, 8, 8, 1]))
+    assert matching.verify()
+    assert matching.certificate.blossoms
+    return matching
 
 
 def changed(array, index, value):
@@ -397,28 +397,28 @@ def changed(array, index, value):
     return array
 
 
-def corruptions(found):
-    proof = found.certificate
-    yield "mate must be int64", replace(found, mate=found.mate[:-1])
-    yield "mate must be int64", replace(found, mate=found.mate.astype(np.int32))
-    yield r"mate\[0\]=6: vertices run", replace(found, mate=changed(found.mate, 0, 6))
-    yield r"mate\[0\]=-2: vertices run", replace(found, mate=changed(found.mate, 0, -2))
-    yield r"mate\[0\]=0, but", replace(found, mate=changed(found.mate, 0, 0))
-    u, v = found.pairs[0].tolist()
-    yield rf"mate\[{v}\]={u}, but mate\[{u}\]=-1", replace(found, mate=changed(found.mate, u, -1))
-    yield "pairs and mate differ", replace(found, pairs=found.pairs[::-1])
-    yield "pairs and mate differ", replace(found, mate=np.full(6, -1))
+def corruptions(result):
+    proof = result.certificate
+    yield "mate must be int64", replace(result, mate=result.mate[:-1])
+    yield "mate must be int64", replace(result, mate=result.mate.astype(np.int32))
+    yield r"mate\[0\]=6: vertices run", replace(result, mate=changed(result.mate, 0, 6))
+    yield r"mate\[0\]=-2: vertices run", replace(result, mate=changed(result.mate, 0, -2))
+    yield r"mate\[0\]=0, but", replace(result, mate=changed(result.mate, 0, 0))
+    u, v = result.pairs[0].tolist()
+    yield rf"mate\[{v}\]={u}, but mate\[{u}\]=-1", replace(result, mate=changed(result.mate, u, -1))
+    yield "pairs and mate differ", replace(result, pairs=result.pairs[::-1])
+    yield "pairs and mate differ", replace(result, mate=np.full(6, -1))
     no_edge = np.array([5, -1, -1, -1, -1, 0])
-    wrong = replace(found, mate=no_edge, pairs=np.array([[0, 5]]))
+    wrong = replace(result, mate=no_edge, pairs=np.array([[0, 5]]))
     yield r"pair \(0, 5\) is not an edge", wrong
-    yield "weight=1,", replace(found, weight=1)
-    yield "weight=.*, but the pairs weigh", replace(found, weight=float(found.weight))
-    yield "gap_bound=1.0", replace(found, gap_bound=1.0)
+    yield "weight=1,", replace(result, weight=1)
+    yield "weight=.*, but the pairs weigh", replace(result, weight=float(result.weight))
+    yield "gap_bound=1.0", replace(result, gap_bound=1.0)
 
     def proven(**fields):
-        return replace(found, certificate=replace(proof, **fields))
+        return replace(result, certificate=replace(proof, **fields))
 
-    free = int(np.flatnonzero(found.mate < 0)[0]) if (found.mate < 0).any() else None
+    free = int(np.flatnonzero(result.mate < 0)[0]) if (result.mate < 0).any() else None
     if free is not None:
         yield "must be 0, since the vertex is free", proven(duals=changed(proof.duals, free, 2))
     yield "must be from 0 to", proven(duals=changed(proof.duals, 0, -1))
@@ -479,32 +479,32 @@ def test_every_corruption_is_found(two_triangles):
 
 
 def test_a_blossom_that_is_not_full_is_found():
-    found = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
-    proof = found.certificate
-    unmatched = replace(found, mate=np.full(3, -1), pairs=np.zeros((0, 2), dtype=np.int64))
+    matching = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
+    proof = matching.certificate
+    unmatched = replace(matching, mate=np.full(3, -1), pairs=np.zeros((0, 2), dtype=np.int64))
     with pytest.raises(CertificateError, match="blossom 0 has 0 matched edges, too few"):
         unmatched.verify()
     twice = replace(proof, parents=np.array([-1, 0]), blossom_duals=np.array([6, 4]))
     with pytest.raises(CertificateError, match="blossom 1 has 0 vertices: not odd"):
-        replace(found, certificate=twice).verify()
+        replace(matching, certificate=twice).verify()
     inner = replace(twice, innermost=proof.innermost + 1)  # two blossoms of the same vertices
-    assert replace(found, certificate=inner).verify()
+    assert replace(matching, certificate=inner).verify()
 
 
 def test_the_sum_of_nested_duals_is_bounded():
-    found = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
+    matching = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
     k = 17
     parents, heavy = np.arange(-1, k - 1), np.full(k, 2**60)
-    proof = replace(found.certificate, innermost=np.full(3, k - 1), parents=parents)
+    proof = replace(matching.certificate, innermost=np.full(3, k - 1), parents=parents)
     with pytest.raises(CertificateError, match=r"blossom_duals\[1\]=1152.*too large"):
-        replace(found, certificate=replace(proof, blossom_duals=heavy)).verify()
+        replace(matching, certificate=replace(proof, blossom_duals=heavy)).verify()
 
 
 def test_an_offset_that_shows_nothing_is_found():
     # Heaviest alone, the middle edge wins; it is no proof about matchings of two edges.
     graph = (4, [(0, 1), (1, 2), (2, 3)], [1, 9, 1])
-    found = max_weight_matching(graph)
-    claimed = replace(found, certificate=replace(found.certificate, most_edges=True))
+    matching = max_weight_matching(graph)
+    claimed = replace(matching, certificate=replace(matching.certificate, most_edges=True))
     with pytest.raises(CertificateError, match="offset=0 does not show that no matching has more"):
         claimed.verify()
     assert max_weight_matching(graph, max_cardinality=True).certificate.offset > 0
@@ -529,16 +529,16 @@ def test_a_claim_of_exactness_is_checked(monkeypatch):
 
 def test_a_graph_that_changed_since_is_found():
     weights = np.array(SQUARE, dtype=float)
-    found = max_weight_matching(weights)
+    matching = max_weight_matching(weights)
     weights[0, 3] = weights[3, 0] = 50.0
     with pytest.raises(CertificateError, match=r"edge \(0, 3\) is not covered"):
-        found.verify()
+        matching.verify()
     weights[0, 3] = weights[3, 0] = INF
     with pytest.raises(CertificateError, match="a weight is not finite"):
-        found.verify()
+        matching.verify()
     weights[0, 1] = weights[1, 0] = NAN
     with pytest.raises(CertificateError, match=r"pair \(0, 1\) is not an edge"):
-        found.verify()
+        matching.verify()
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
@@ -549,10 +549,10 @@ def test_nested_blossoms_are_verified(k):
     around = np.append(np.cumsum(blossom_duals[::-1])[::-1] // 2, 0)
     last = np.arange(2 * k + 1)
     weights = around[np.maximum((np.maximum(last[:, None], last) + 1) // 2 - 1, 0)]
-    found = max_weight_matching(weights)
-    assert found.weight == around[:k].sum()
+    matching = max_weight_matching(weights)
+    assert matching.weight == around[:k].sum()
     proof = replace(
-        found.certificate,
+        matching.certificate,
         duals=np.zeros(2 * k + 1, dtype=np.int64),
         innermost=k - 1 - np.maximum((last + 1) // 2 - 1, 0),
         parents=np.arange(-1, k - 1),
@@ -563,7 +563,7 @@ def test_nested_blossoms_are_verified(k):
     ]
     mate = np.array([-1, *(v + 1 if v % 2 else v - 1 for v in range(1, 2 * k + 1))])
     pairs = np.arange(1, 2 * k + 1).reshape(k, 2)
-    by_hand = replace(found, mate=mate, pairs=pairs, certificate=proof)
+    by_hand = replace(matching, mate=mate, pairs=pairs, certificate=proof)
     assert by_hand.verify()
     for u, v in rng.integers(0, 2 * k + 1, (20, 2)):
         if u != v and mate[u] != v:
@@ -580,16 +580,16 @@ def test_a_nesting_of_100_000_blossoms_is_no_burden():
     k = 100_000
     pairs = np.arange(1, 2 * k + 1).reshape(k, 2)
     weights = np.arange(k, 0, -1)
-    found = max_weight_matching((2 * k + 1, pairs, weights))
+    matching = max_weight_matching((2 * k + 1, pairs, weights))
     vertices = np.arange(2 * k + 1)
     proof = replace(
-        found.certificate,
+        matching.certificate,
         duals=np.zeros(2 * k + 1, dtype=np.int64),
         innermost=k - 1 - np.maximum((vertices + 1) // 2 - 1, 0),
         parents=np.arange(-1, k - 1),
         blossom_duals=np.full(k, 2),
     )
-    nested = replace(found, certificate=proof)
+    nested = replace(matching, certificate=proof)
     assert nested.verify()
     assert len(proof.blossoms) == k
     assert set(proof.blossoms[-2].tolist()) == {0, 1, 2, 3, 4}

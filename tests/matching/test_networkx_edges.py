@@ -48,10 +48,10 @@ def graphs(draw):
 
 def outcome(call, *arguments):
     try:
-        found = call(*arguments)
+        result = call(*arguments)
     except (TypeError, ValueError) as error:
         return type(error), str(error)
-    return found.dtype, found.shape, found.tolist()
+    return result.dtype, result.shape, result.tolist()
 
 
 @given(graphs(), st.sampled_from(["weight", "price", None]))
@@ -62,7 +62,7 @@ def test_edges_and_weights_come_in_the_order_of_the_view(graph, weight):
     other_ends, other_weights = _from_edge_view(graph, number, weight)
     assert ends.tolist() == other_ends.tolist()
     assert ends.shape == other_ends.shape
-    assert all(one is other for one, other in zip(weights, other_weights, strict=True))
+    assert all(item is other for item, other in zip(weights, other_weights, strict=True))
     assert ends.dtype == np.int64
 
 

@@ -100,16 +100,16 @@ def test_a_search_that_is_ended_proves_its_bound(n, weights):
     best = max_weight_matching(weights(n)).weight
     for dtype in (np.int64, np.int32, float):
         for time_limit in (NO_TIME, 0.001, 0.003, 0.01):
-            found = max_weight_matching(weights(n).astype(dtype), time_limit=time_limit)
-            assert found.verify()
-            assert found.weight <= best <= found.weight + found.gap_bound
-            assert found.cardinality == n // 2
+            matching = max_weight_matching(weights(n).astype(dtype), time_limit=time_limit)
+            assert matching.verify()
+            assert matching.weight <= best <= matching.weight + matching.gap_bound
+            assert matching.cardinality == n // 2
 
 
 def test_without_time_the_bound_is_near():
-    found = max_weight_matching(noise(500), time_limit=NO_TIME)
-    assert not found.exact
-    assert 0 < found.gap_bound < 0.1 * found.weight
+    matching = max_weight_matching(noise(500), time_limit=NO_TIME)
+    assert not matching.exact
+    assert 0 < matching.gap_bound < 0.1 * matching.weight
     least = min_weight_matching(noise(500), time_limit=NO_TIME)
     assert (least.exact, least.gap_bound) == (False, math.inf)
     assert least.verify()
@@ -144,24 +144,24 @@ def test_a_gap_has_two_parts_where_weights_are_rounded(monkeypatch):
 
 
 def test_what_is_claimed_of_an_ended_search_is_checked():
-    found = max_weight_matching(noise(60), time_limit=NO_TIME)
+    matching = max_weight_matching(noise(60), time_limit=NO_TIME)
     free = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]), time_limit=NO_TIME)
     assert free.gap_bound > 0
     for wrong, says in (
-        (replace(found, exact=True), "the duals sum up to"),
+        (replace(matching, exact=True), "the duals sum up to"),
         (replace(free, exact=True), "must be 0, since the vertex is free"),
-        (replace(found, gap_bound=0.0), "gap_bound=0.0, but the certificate gives"),
-        (replace(found, gap_bound=math.inf), "gap_bound=inf, but"),
-        (replace(found, gap_bound=math.nan), "gap_bound=nan, but"),
+        (replace(matching, gap_bound=0.0), "gap_bound=0.0, but the certificate gives"),
+        (replace(matching, gap_bound=math.inf), "gap_bound=inf, but"),
+        (replace(matching, gap_bound=math.nan), "gap_bound=nan, but"),
     ):
         with pytest.raises(CertificateError, match=says):
             wrong.verify()
     best = max_weight_matching(noise(60))
     with pytest.raises(CertificateError, match=r"exact=False, but gap_bound=0\.0"):
         replace(best, exact=False).verify()
-    lowered = replace(found.certificate, duals=np.maximum(found.certificate.duals - 10**4, 0))
+    lowered = replace(matching.certificate, duals=np.maximum(matching.certificate.duals - 10**4, 0))
     with pytest.raises(CertificateError, match="is not covered"):
-        replace(found, certificate=lowered).verify()
+        replace(matching, certificate=lowered).verify()
     least = min_weight_matching(noise(60), time_limit=NO_TIME)
     for gap in (0.0, 1e9):
         with pytest.raises(
@@ -200,8 +200,8 @@ def test_what_is_no_earlier_result_is_refused(initial, error, message):
 
 
 def test_a_defective_result_is_refused():
-    found = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
-    proof = found.certificate
+    matching = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
+    proof = matching.certificate
     for defects in (
         {"innermost": np.full(3, 7)},
         {"parents": np.array([5])},
@@ -214,14 +214,14 @@ def test_a_defective_result_is_refused():
     ):
         with pytest.raises(ValueError, match=r"initial\.certificate: "):
             max_weight_matching(
-                noise(3), initial=replace(found, certificate=replace(proof, **defects))
+                noise(3), initial=replace(matching, certificate=replace(proof, **defects))
             )
     with pytest.raises(ValueError, match=r"initial\.mate\[2\]=3: must be a vertex from 0 to 2"):
-        max_weight_matching(noise(3), initial=replace(found, mate=np.array([0, 1, 3])))
-    one_sided = replace(found, mate=np.array([1, 2, 0]))
+        max_weight_matching(noise(3), initial=replace(matching, mate=np.array([0, 1, 3])))
+    one_sided = replace(matching, mate=np.array([1, 2, 0]))
     assert max_weight_matching(noise(3), initial=one_sided).verify()
     heavy = replace(proof, blossom_duals=np.array([2**62]))
-    assert max_weight_matching(noise(3), initial=replace(found, certificate=heavy)).verify()
+    assert max_weight_matching(noise(3), initial=replace(matching, certificate=heavy)).verify()
 
 
 def test_an_earlier_result_may_be_of_another_kind():
@@ -244,9 +244,9 @@ def test_an_earlier_result_may_be_of_another_kind():
         for solve in (max_weight_matching, min_weight_matching):
             scratch = solve(graph)
             for initial in kinds:
-                found = solve(graph, initial=initial)
-                assert found.weight == scratch.weight
-                assert found.verify()
+                matching = solve(graph, initial=initial)
+                assert matching.weight == scratch.weight
+                assert matching.verify()
 
 
 @pytest.mark.parametrize("high", [2**27, 2**28, 2**59])
@@ -259,9 +259,9 @@ def test_the_heaviest_weights_leave_room_for_any_beginning(high):
         assert max_weight_matching(half + half.T, initial=initial).verify()
         forged = replace(initial.certificate, duals=np.full(9, 2**60))
         forged = replace(initial, certificate=forged)
-        found = max_weight_matching(half + half.T, initial=forged)
-        assert found.verify()
-        assert found.weight == max_weight_matching(half + half.T).weight
+        matching = max_weight_matching(half + half.T, initial=forged)
+        assert matching.verify()
+        assert matching.weight == max_weight_matching(half + half.T).weight
 
 
 # --- the kernel's own arguments
@@ -294,7 +294,7 @@ def test_the_kernel_refuses_what_does_not_go_together():
 
 
 def slow(parts):
-    """Edges at two hubs that get tight in turn: minutes of small steps, in each part anew."""
+    """Edges at two hubs that get tight in turn: minutes of small steps, in each part again."""
     n = 200_004
     p = n // 4 - 1
     heavy, i = 8 * (p + 2) ** 2, np.arange(p)
@@ -340,10 +340,10 @@ def test_a_signal_whose_handler_returns_does_not_end_a_search():
     before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        found = min_weight_matching(graph)
+        matching = min_weight_matching(graph)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert heard
-    assert found.weight == expected
-    assert found.verify()
+    assert matching.weight == expected
+    assert matching.verify()

@@ -22,25 +22,26 @@ PAIRS_OF_4 = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)]
 TINY_BESIDE_1 = (4, PAIRS_OF_4, [0.0, 0.0, 0.0, 0.0, 2.225073858507e-311, 1.0])
 
 
-def same(one, other):
+def same(item, other):
     """Whether two results are equal to the last bit."""
     return (
-        np.array_equal(one.pairs, other.pairs)
-        and (one.weight, one.exact, one.gap_bound) == (other.weight, other.exact, other.gap_bound)
+        np.array_equal(item.pairs, other.pairs)
+        and (item.weight, item.exact, item.gap_bound)
+        == (other.weight, other.exact, other.gap_bound)
         and all(
-            np.array_equal(getattr(one.certificate, name), getattr(other.certificate, name))
+            np.array_equal(getattr(item.certificate, name), getattr(other.certificate, name))
             for name in ("duals", "innermost", "parents", "blossom_duals")
         )
     )
 
 
-def true_weight(graph, found, pick=max):
+def true_weight(graph, result, pick=max):
     _, edges, weights = graph
     value = {}
     for (u, v), w in zip(edges, map(Fraction, weights), strict=True):
         pair = min(u, v), max(u, v)
         value[pair] = pick(w, value.get(pair, w))
-    return sum(value[pair] for pair in map(tuple, found.pairs.tolist()))
+    return sum(value[pair] for pair in map(tuple, result.pairs.tolist()))
 
 
 # --- time
@@ -52,12 +53,12 @@ def test_without_time_the_bound_holds(graph):
     n, edges, weights = graph
     best = max(brute_force(n, edges, [Fraction(w) for w in weights]))
     for form in (graph, dense(graph)):
-        found = max_weight_matching(form, time_limit=NO_TIME)
-        assert found.verify()
-        assert found.exact == (found.gap_bound == 0.0)
-        assert true_weight(graph, found) + Fraction(found.gap_bound) >= best
-        if found.exact:
-            assert true_weight(graph, found) == best
+        matching = max_weight_matching(form, time_limit=NO_TIME)
+        assert matching.verify()
+        assert matching.exact == (matching.gap_bound == 0.0)
+        assert true_weight(graph, matching) + Fraction(matching.gap_bound) >= best
+        if matching.exact:
+            assert true_weight(graph, matching) == best
 
 
 @example(TINY_BESIDE_1)
@@ -72,14 +73,14 @@ def test_without_time_nothing_is_claimed_of_matchings_of_most_edges(graph):
     ):
         pick = min if solve is min_weight_matching else max
         for form in (graph, dense(graph, pick)):
-            found = solve(form, time_limit=NO_TIME)
-            assert found.verify()
-            if math.isfinite(found.gap_bound):
-                assert found.cardinality == len(best) - 1
-                difference = abs(true_weight(graph, found, pick) - best[-1])
-                assert difference <= Fraction(found.gap_bound)
+            matching = solve(form, time_limit=NO_TIME)
+            assert matching.verify()
+            if math.isfinite(matching.gap_bound):
+                assert matching.cardinality == len(best) - 1
+                difference = abs(true_weight(graph, matching, pick) - best[-1])
+                assert difference <= Fraction(matching.gap_bound)
             else:
-                assert not found.exact
+                assert not matching.exact
 
 
 @given(graphs())
@@ -95,32 +96,34 @@ def test_time_enough_changes_nothing(graph):
 def test_without_time_a_perfect_matching_is_found_or_not(graph):
     for form in (graph, dense(graph)):
         try:
-            found = max_weight_matching(form, perfect=True, time_limit=NO_TIME)
+            matching = max_weight_matching(form, perfect=True, time_limit=NO_TIME)
         except (TimeoutError, ValueError) as error:
             most = len(brute_force(*graph)) - 1
             assert isinstance(error, TimeoutError) or 2 * most < graph[0]
         else:
-            assert 2 * found.cardinality == graph[0]
-            assert found.verify()
+            assert 2 * matching.cardinality == graph[0]
+            assert matching.verify()
 
 
 @given(graphs(vertices=9), st.data())
 @examples(300)
 def test_a_bound_with_one_number_changed_is_not_proven(graph, data):
-    found = max_weight_matching(graph, time_limit=NO_TIME)
-    assume(len(found.certificate.duals))
-    duals = found.certificate.duals.copy()
+    matching = max_weight_matching(graph, time_limit=NO_TIME)
+    assume(len(matching.certificate.duals))
+    duals = matching.certificate.duals.copy()
     duals[data.draw(st.integers(0, len(duals) - 1))] += data.draw(st.sampled_from([-2, -1, 1, 2]))
-    wrong = replace(found, certificate=replace(found.certificate, duals=duals))
+    wrong = replace(matching, certificate=replace(matching.certificate, duals=duals))
     with pytest.raises(CertificateError):
         wrong.verify()
-    claimed = data.draw(st.sampled_from([0.0, found.gap_bound / 2, found.gap_bound + 1, math.inf]))
-    assume(claimed != found.gap_bound)
+    claimed = data.draw(
+        st.sampled_from([0.0, matching.gap_bound / 2, matching.gap_bound + 1, math.inf])
+    )
+    assume(claimed != matching.gap_bound)
     for exact in (True, False):
         with pytest.raises(CertificateError):
-            replace(found, gap_bound=claimed, exact=exact).verify()
+            replace(matching, gap_bound=claimed, exact=exact).verify()
     with pytest.raises(CertificateError):
-        replace(found, exact=not found.exact).verify()
+        replace(matching, exact=not matching.exact).verify()
 
 
 # --- earlier results
@@ -149,15 +152,16 @@ def test_any_earlier_result_will_do(graph, data):
     for solve in solves:
         pick = min if solve is min_weight_matching else max
         for form in (graph, dense(graph, pick)):
-            scratch, found = solve(form), solve(form, initial=first)
-            assert found.verify()
-            assert (found.exact, found.gap_bound) == (scratch.exact, scratch.gap_bound)
+            scratch, matching = solve(form), solve(form, initial=first)
+            assert matching.verify()
+            assert (matching.exact, matching.gap_bound) == (scratch.exact, scratch.gap_bound)
             assert (
-                found.cardinality == scratch.cardinality or not solve(form).certificate.most_edges
+                matching.cardinality == scratch.cardinality
+                or not solve(form).certificate.most_edges
             )
-            if found.exact:
-                assert true_weight(graph, found, pick) == true_weight(graph, scratch, pick)
-            assert same(found, solve(form, initial=first))
+            if matching.exact:
+                assert true_weight(graph, matching, pick) == true_weight(graph, scratch, pick)
+            assert same(matching, solve(form, initial=first))
 
 
 NUMBERS = st.sampled_from([-(2**63), -1, 0, 1, 7, 2**20, 2**59, 2**60, 2**63 - 1])

@@ -66,9 +66,9 @@ def test_the_twin_agrees(family, n):
         best = twin(n, list(map(tuple, ends.tolist())), values.tolist())
         total = sum(weights[a, b] for a, b in enumerate(best.mate) if b > a)
         for graph in (weights, edge_list(weights)):
-            for found in (max_weight_matching(graph), min_weight_matching(graph)):
-                assert found.verify()
-                assert found.exact
+            for matching in (max_weight_matching(graph), min_weight_matching(graph)):
+                assert matching.verify()
+                assert matching.exact
             assert max_weight_matching(graph).weight == total
 
 
@@ -109,9 +109,9 @@ def test_rustworkx_agrees(family, n):
 def test_the_order_of_the_vertices_does_not_matter(family):
     rng = np.random.default_rng(3)
     weights = family(rng, 300).astype(float)
-    found = max_weight_matching(weights)
+    matching = max_weight_matching(weights)
     for _ in range(3):
         order = rng.permutation(300)
         again = max_weight_matching(weights[np.ix_(order, order)])
-        assert again.weight == found.weight
+        assert again.weight == matching.weight
         assert again.verify()

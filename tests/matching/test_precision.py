@@ -45,9 +45,9 @@ def forms(n, edges, weights):
     return (n, edges, weights), array
 
 
-def exact_weight(found, edges, weights):
+def exact_weight(result, edges, weights):
     value = {tuple(edge): Fraction(w) for edge, w in zip(edges.tolist(), weights, strict=True)}
-    return sum((value[pair] for pair in map(tuple, found.pairs.tolist())), Fraction(0))
+    return sum((value[pair] for pair in map(tuple, result.pairs.tolist())), Fraction(0))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -61,12 +61,12 @@ def test_a_forbidden_edge_costs_no_precision_on_small_graphs(huge, mode):
         sense = -1 if mode == "min" else 1
         bests = brute_force(n, edges.tolist(), [sense * Fraction(w) for w in weights.tolist()])
         for graph in forms(n, edges, weights):
-            found = solve(graph, mode)
-            got = sense * exact_weight(found, edges, weights.tolist())
+            matching = solve(graph, mode)
+            got = sense * exact_weight(matching, edges, weights.tolist())
             assert got == (max(bests) if mode == "max" else bests[-1])
-            assert mode == "max" or found.cardinality == len(bests) - 1
-            assert found.exact
-            assert found.verify()
+            assert mode == "max" or matching.cardinality == len(bests) - 1
+            assert matching.exact
+            assert matching.verify()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -88,19 +88,19 @@ def test_a_forbidden_edge_costs_no_precision_on_larger_graphs(density, mode):
             theirs = nx.max_weight_matching(exact, mode == "max_cardinality", backend="networkx")
         best = sum(Fraction(exact.edges[pair]["weight"], 2**1074) for pair in theirs)
         for graph in forms(n, edges, weights):
-            found = solve(graph, mode)
-            assert exact_weight(found, edges, weights.tolist()) == best
-            assert found.exact
-            assert found.verify()
-            assert mode == "max" or found.cardinality == len(theirs)
+            matching = solve(graph, mode)
+            assert exact_weight(matching, edges, weights.tolist()) == best
+            assert matching.exact
+            assert matching.verify()
+            assert mode == "max" or matching.cardinality == len(theirs)
 
 
 def test_networkx_gets_what_it_would_find_itself():
     nx = pytest.importorskip("networkx")
     graph = nx.Graph()
     graph.add_weighted_edges_from([(0, 1, 0.9), (2, 3, 0.3), (0, 3, -1e30)])
-    found = {frozenset(pair) for pair in backend.max_weight_matching(graph)}
-    assert found == {frozenset((0, 1)), frozenset((2, 3))}
+    matching = {frozenset(pair) for pair in backend.max_weight_matching(graph)}
+    assert matching == {frozenset((0, 1)), frozenset((2, 3))}
 
 
 def test_a_matcher_does_not_lose_precision_to_a_forbidden_edge_either():
@@ -113,19 +113,19 @@ def test_a_matcher_does_not_lose_precision_to_a_forbidden_edge_either():
     array[3] = array[:, 3] = np.where(np.arange(30) % 3, 0.7, -1e200)
     array[3, 3] = np.nan
     matcher.set_vertex(3, array[3])
-    found = matcher.solve()
-    assert found.exact
-    assert found.verify()
-    assert found.weight == max_weight_matching(array).weight
+    matching = matcher.solve()
+    assert matching.exact
+    assert matching.verify()
+    assert matching.weight == max_weight_matching(array).weight
 
 
 def test_distances_are_exact():
     points = np.random.default_rng(0).random((120, 2))
     distances = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
     for mode in MODES:
-        found = solve(distances, mode)
-        assert found.exact
-        assert found.verify()
+        matching = solve(distances, mode)
+        assert matching.exact
+        assert matching.verify()
 
 
 # --- rounding
@@ -141,13 +141,13 @@ def many_edges(n=140_000):
 def test_rounding_is_warned_of_and_costs_no_more_than_adding_floats():
     n, edges, weights = many_edges()
     with pytest.warns(InexactWarning, match="the best matching may be better by up to"):
-        found = max_weight_matching((n, edges, weights))
-    assert not found.exact
-    assert 0 < found.gap_bound <= n / 2 * 2.0**-53 * weights.max()
-    assert found.verify()
+        matching = max_weight_matching((n, edges, weights))
+    assert not matching.exact
+    assert 0 < matching.gap_bound <= n / 2 * 2.0**-53 * weights.max()
+    assert matching.verify()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InexactWarning)
-        assert max_weight_matching((n, edges, weights)).weight == found.weight
+        assert max_weight_matching((n, edges, weights)).weight == matching.weight
 
 
 def test_a_complete_graph_is_rounded_only_where_floats_cannot_tell(monkeypatch):
@@ -167,16 +167,16 @@ def test_a_complete_graph_is_rounded_only_where_floats_cannot_tell(monkeypatch):
 
 def test_the_proof_of_forbidden_edges_cannot_be_forged():
     array = np.array([[0, 1, 1e30, 5], [1, 0, 3, 1e30], [1e30, 3, 0, 2], [5, 1e30, 2, 0]]) * 0.7
-    found = min_weight_matching(array)
-    assert found.pairs.tolist() == [[0, 1], [2, 3]]
-    assert found.verify()
-    assert found.certificate.floor < 0
+    matching = min_weight_matching(array)
+    assert matching.pairs.tolist() == [[0, 1], [2, 3]]
+    assert matching.verify()
+    assert matching.certificate.floor < 0
     mate, pairs = np.array([2, 3, 0, 1]), np.array([[0, 2], [1, 3]])
     for wrong in (
-        replace(found, mate=mate, pairs=pairs),  # the forbidden edges
-        replace(found, mate=mate, pairs=pairs, weight=1.4e30),
-        replace(found, certificate=replace(found.certificate, floor=None)),
-        replace(found, certificate=replace(found.certificate, floor=-(2**70))),
+        replace(matching, mate=mate, pairs=pairs),  # the forbidden edges
+        replace(matching, mate=mate, pairs=pairs, weight=1.4e30),
+        replace(matching, certificate=replace(matching.certificate, floor=None)),
+        replace(matching, certificate=replace(matching.certificate, floor=-(2**70))),
     ):
         with pytest.raises(CertificateError):
             wrong.verify()
@@ -184,17 +184,17 @@ def test_the_proof_of_forbidden_edges_cannot_be_forged():
 
 def test_duals_wider_than_64_bits_are_checked_like_others():
     edges, weights, forbidden = forbidding(12, 1e30, 3, density=0.4, share=0.6)
-    found = solve((12, edges, signed(weights, forbidden, "max")), "max_cardinality")
-    proof = found.certificate
+    matching = solve((12, edges, signed(weights, forbidden, "max")), "max_cardinality")
+    proof = matching.certificate
     assert proof.duals.dtype == object
     assert {type(dual) for dual in proof.duals.tolist()} == {int}
     for change in (-1, 1, 2**100, -(2**100), 0.5, None):
         duals = proof.duals.copy()
         duals[4] = None if change is None else duals[4] + change
         with pytest.raises(CertificateError):
-            replace(found, certificate=replace(proof, duals=duals)).verify()
+            replace(matching, certificate=replace(proof, duals=duals)).verify()
     with pytest.raises(CertificateError):
-        replace(found, certificate=replace(proof, exponent=proof.exponent + 1)).verify()
+        replace(matching, certificate=replace(proof, exponent=proof.exponent + 1)).verify()
 
 
 # --- integers of certificates are Python's
@@ -224,6 +224,6 @@ def test_that_no_matching_has_more_edges_is_proved_in_whole_numbers(name):
     n, edges, weights = witness_graphs()[name]
     for mode in MODES:
         for scale in (1.0, 2.0**-40, 1e6):
-            found = solve((n, edges, weights * scale), mode)
-            assert found.exact
-            assert found.verify()
+            matching = solve((n, edges, weights * scale), mode)
+            assert matching.exact
+            assert matching.verify()

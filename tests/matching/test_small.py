@@ -68,20 +68,20 @@ def edge_list(array, kind="i8"):
 def outcome(way, graph, **options):
     """All that a call tells, as plain values; of an error its type and its message."""
     try:
-        found = WAYS[way](graph, **options)
+        result = WAYS[way](graph, **options)
     except Exception as error:
         return type(error), str(error)
-    proof = found.certificate
-    assert found.verify()
-    assert not found.mate.flags.writeable
-    assert not found.pairs.flags.writeable
-    assert found.mate.dtype == found.pairs.dtype == np.int64
+    proof = result.certificate
+    assert result.verify()
+    assert not result.mate.flags.writeable
+    assert not result.pairs.flags.writeable
+    assert result.mate.dtype == result.pairs.dtype == np.int64
     return (
-        found.mate.tolist(),
-        found.pairs.tolist(),
-        found.pairs.shape,
-        (type(found.weight), found.weight),
-        (found.exact, found.gap_bound),
+        result.mate.tolist(),
+        result.pairs.tolist(),
+        result.pairs.shape,
+        (type(result.weight), result.weight),
+        (result.exact, result.gap_bound),
         [getattr(proof, name).tolist() for name in PROOF],
         [(getattr(proof, name).dtype, getattr(proof, name).flags.writeable) for name in PROOF],
         [getattr(proof, name) for name in SCALE],
@@ -208,10 +208,10 @@ HOSTILE = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_bad_input_is_refused_as_on_the_general_way(name, way):
-    told = outcome(way, HOSTILE[name])
-    assert told == outcome(way, HOSTILE[name], threads=2)
-    if isinstance(told[0], type):
-        assert issubclass(told[0], (ValueError, TypeError, NoPerfectMatchingError))
+    answers = outcome(way, HOSTILE[name])
+    assert answers == outcome(way, HOSTILE[name], threads=2)
+    if isinstance(answers[0], type):
+        assert issubclass(answers[0], (ValueError, TypeError, NoPerfectMatchingError))
 
 
 @pytest.mark.parametrize(
@@ -251,24 +251,24 @@ def test_the_binding_declines_what_is_not_for_it():
 
 
 @pytest.fixture(params=["array", "edge list"])
-def found(request):
+def result(request):
     array = np.array([[0, 6, 6, 1], [6, 0, 6, 0], [6, 6, 0, 0], [1, 0, 0, 0]])
     return max_weight_matching(array if request.param == "array" else edge_list(array))
 
 
-def test_the_certificate_is_made_once_when_it_is_read(found):
-    assert "certificate" not in vars(found)
-    assert isinstance(found.certificate, Certificate)
-    assert found.certificate is found.certificate
-    assert "certificate=Certificate" in repr(found)
-    assert isinstance(found._graph, (Dense, Sparse))
+def test_the_certificate_is_made_once_when_it_is_read(result):
+    assert "certificate" not in vars(result)
+    assert isinstance(result.certificate, Certificate)
+    assert result.certificate is result.certificate
+    assert "certificate=Certificate" in repr(result)
+    assert isinstance(result._graph, (Dense, Sparse))
     with pytest.raises(AttributeError, match="no attribute 'gap'"):
-        found.gap  # noqa: B018
+        result.gap  # noqa: B018
 
 
-def test_threads_that_read_it_at_once_get_the_same_certificate(found):
+def test_threads_that_read_it_at_once_get_the_same_certificate(result):
     with ThreadPoolExecutor(4) as pool:
-        read = list(pool.map(lambda _: found.certificate, range(8)))
+        read = list(pool.map(lambda _: result.certificate, range(8)))
     assert all(proof is read[0] for proof in read)
 
 
@@ -276,36 +276,36 @@ def test_threads_that_read_it_at_once_get_the_same_certificate(found):
     "again", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
 )
 @pytest.mark.parametrize("is_read", [False, True])
-def test_it_can_be_copied_before_and_after(found, again, is_read):
-    proof = found.certificate if is_read else None
-    other = again(found)
+def test_it_can_be_copied_before_and_after(result, again, is_read):
+    proof = result.certificate if is_read else None
+    other = again(result)
     assert other.verify()
-    assert other.certificate.duals.tolist() == found.certificate.duals.tolist()
-    assert proof is None or found.certificate is proof
+    assert other.certificate.duals.tolist() == result.certificate.duals.tolist()
+    assert proof is None or result.certificate is proof
 
 
 def test_an_edge_list_that_is_written_to_later_does_not_change_the_proof():
     n, ends, values = edge_list(np.array([[0, 6, 5], [6, 0, 8], [5, 8, 0]]))
-    found = max_weight_matching((n, ends, values))
+    matching = max_weight_matching((n, ends, values))
     ends[:], values[:] = 0, 0
-    assert found.verify()
+    assert matching.verify()
 
 
 def test_an_array_that_is_written_to_later_fails_the_proof():
     array = np.array([[0, 6, 5], [6, 0, 8], [5, 8, 0]])
-    found = max_weight_matching(array)
+    matching = max_weight_matching(array)
     array[:] = 9
     with pytest.raises(Exception, match=r"not covered|pairs weigh"):
-        found.verify()
+        matching.verify()
 
 
 def test_without_a_certificate_nothing_is_kept():
-    found = max_weight_matching(np.ones((4, 4)), certificate=False)
-    assert found.certificate is None
-    assert found._graph is None
-    assert vars(found)["_later"] is None
+    matching = max_weight_matching(np.ones((4, 4)), certificate=False)
+    assert matching.certificate is None
+    assert matching._graph is None
+    assert vars(matching)["_later"] is None
 
 
-def test_it_is_where_another_search_may_begin(found):
+def test_it_is_where_another_search_may_begin(result):
     array = np.array([[0, 6, 6, 1], [6, 0, 6, 0], [6, 6, 0, 9], [1, 0, 9, 0]])
-    assert max_weight_matching(array, initial=found).weight == 15
+    assert max_weight_matching(array, initial=result).weight == 15

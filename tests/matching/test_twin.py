@@ -75,10 +75,10 @@ def dense(graph, best=max):
 @given(graphs())
 @examples(300)
 def test_the_twin_is_right(graph):
-    found = twin(*graph)
+    result = twin(*graph)
     best = brute_force(*graph)
-    assert sum(found.duals) + sum(
-        z * (len(b) // 2) for b, z in zip(found.blossoms, found.blossom_duals, strict=True)
+    assert sum(result.duals) + sum(
+        z * (len(b) // 2) for b, z in zip(result.blossoms, result.blossom_duals, strict=True)
     ) == 2 * max(best)
 
 
@@ -87,16 +87,16 @@ def test_the_twin_is_right(graph):
 @example((2, [(0, 1), (1, 0)], [1, 2]))
 def test_integers_match_brute_force_in_every_sense(graph):
     most = brute_force(*graph)
-    for found, weight in (
+    for matching, weight in (
         (max_weight_matching(graph), max(most)),
         (max_weight_matching(graph, max_cardinality=True), most[-1]),
         (min_weight_matching(graph), lightest(graph)[-1]),
     ):
-        assert found.weight == weight
-        assert isinstance(found.weight, int)
-        assert found.exact
-        assert found.verify()
-    assert found.cardinality == len(most) - 1
+        assert matching.weight == weight
+        assert isinstance(matching.weight, int)
+        assert matching.exact
+        assert matching.verify()
+    assert matching.cardinality == len(most) - 1
 
 
 @given(graphs(FLOATS))
@@ -113,19 +113,19 @@ def test_floats_are_counted_exactly_however_many_bits_they_span(graph):
         (min_weight_matching, graph, None, least[-1]),
         (min_weight_matching, dense(graph, min), None, least[-1]),
     ):
-        found = solve(form) if cardinality is None else solve(form, max_cardinality=cardinality)
+        matching = solve(form) if cardinality is None else solve(form, max_cardinality=cardinality)
         pick = min if cardinality is None else max
         value = {}
         for (u, v), w in zip(edges, fractions, strict=True):
             pair = min(u, v), max(u, v)
             value[pair] = pick(w, value.get(pair, w))
-        got = sum(value[pair] for pair in map(tuple, found.pairs.tolist()))
+        got = sum(value[pair] for pair in map(tuple, matching.pairs.tolist()))
         assert got == best
-        assert found.exact
-        assert cardinality is False or found.cardinality == len(most) - 1
-        if math.isfinite(found.weight):
-            assert found.weight == pytest.approx(float(got), rel=1e-15, abs=0.0)
-        assert found.verify()
+        assert matching.exact
+        assert cardinality is False or matching.cardinality == len(most) - 1
+        if math.isfinite(matching.weight):
+            assert matching.weight == pytest.approx(float(got), rel=1e-15, abs=0.0)
+        assert matching.verify()
 
 
 @given(graphs(vertices=12))
@@ -135,9 +135,9 @@ def test_a_perfect_matching_is_found_or_disproved(graph):
     most = brute_force(*graph)
     for form in (graph, dense(graph)):
         if 2 * (len(most) - 1) == n:
-            found = max_weight_matching(form, perfect=True)
-            assert found.weight == type(found.weight)(most[-1])
-            assert found.verify()
+            matching = max_weight_matching(form, perfect=True)
+            assert matching.weight == type(matching.weight)(most[-1])
+            assert matching.verify()
             continue
         with pytest.raises(NoPerfectMatchingError) as caught:
             max_weight_matching(form, perfect=True)
@@ -154,8 +154,8 @@ def test_a_perfect_matching_is_found_or_disproved(graph):
 @given(graphs(vertices=9), st.data())
 @examples(300)
 def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
-    found = max_weight_matching(graph)
-    proof = found.certificate
+    matching = max_weight_matching(graph)
+    proof = matching.certificate
     assume(len(proof.duals))
     name = data.draw(st.sampled_from(["duals", "innermost", "parents", "blossom_duals"]))
     array = getattr(proof, name).copy()
@@ -163,21 +163,21 @@ def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
     at = data.draw(st.integers(0, len(array) - 1))
     array[at] += data.draw(st.sampled_from([-2, -1, 1, 2, 2**61, -(2**61)]))
     with pytest.raises(CertificateError):
-        replace(found, certificate=replace(proof, **{name: array})).verify()
+        replace(matching, certificate=replace(proof, **{name: array})).verify()
 
 
 @given(graphs(vertices=9), st.data())
 @examples(200)
 def test_a_worse_matching_is_not_proven(graph, data):
-    found = max_weight_matching(graph)
-    assume(found.cardinality)
-    dropped = data.draw(st.integers(0, found.cardinality - 1))
-    mate, pairs = found.mate.copy(), np.delete(found.pairs, dropped, axis=0)
-    mate[found.pairs[dropped]] = -1
+    matching = max_weight_matching(graph)
+    assume(matching.cardinality)
+    dropped = data.draw(st.integers(0, matching.cardinality - 1))
+    mate, pairs = matching.mate.copy(), np.delete(matching.pairs, dropped, axis=0)
+    mate[matching.pairs[dropped]] = -1
     with pytest.raises(CertificateError):
-        replace(found, mate=mate, pairs=pairs).verify()
+        replace(matching, mate=mate, pairs=pairs).verify()
     n, edges, weights = graph
-    u, v = found.pairs[dropped].tolist()
+    u, v = matching.pairs[dropped].tolist()
     kept = [{u, v} != set(edge) for edge in edges]
     other = max_weight_matching(
         (
@@ -186,7 +186,7 @@ def test_a_worse_matching_is_not_proven(graph, data):
             [w for w, k in zip(weights, kept, strict=True) if k],
         )
     )
-    assert other.weight <= found.weight
-    if other.weight < found.weight:
+    assert other.weight <= matching.weight
+    if other.weight < matching.weight:
         with pytest.raises(CertificateError):
-            replace(other, _graph=found._graph).verify()
+            replace(other, _graph=matching._graph).verify()

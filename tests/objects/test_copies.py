@@ -60,15 +60,15 @@ def is_public(name, is_package):
 
 def public_classes():
     """What users import, the readable twins aside."""
-    found = {}
+    results = {}
     for module in pkgutil.walk_packages(hivecore.__path__, "hivecore."):
         if is_public(module.name, module.ispkg):
             imported = importlib.import_module(module.name)
             for name in getattr(imported, "__all__", ()):
                 thing = getattr(imported, name)
                 if inspect.isclass(thing) and not getattr(thing, "_is_protocol", False):
-                    found[thing] = f"{module.name}.{name}"
-    return found
+                    results[thing] = f"{module.name}.{name}"
+    return results
 
 
 PUBLIC = public_classes()
@@ -79,35 +79,35 @@ ASKED = devices.DeviceRequest("asked", gpus=1, memory=1 << 20)
 def running():
     """A job that runs, and one that waits."""
     limit = quotas.Quota("a", max={"gpu": 4})
-    made = scheduler.Scheduler(quotas=quotas.QuotaTree([limit], total={"gpu": 4}))
+    created = scheduler.Scheduler(quotas=quotas.QuotaTree([limit], total={"gpu": 4}))
     for name in ("first", "second"):
-        made.submit(scheduler.Job(name, "a", 3), 0.0)
-    made.decide(0.0)
-    return made
+        created.submit(scheduler.Job(name, "a", 3), 0.0)
+    created.decide(0.0)
+    return created
 
 
 def tenant_queues():
     """Two tenants with a job each."""
-    made = queues.TenantQueues()
-    made.push(queues.QueuedJob("first", "a", 2), 0)
-    made.push(queues.QueuedJob("second", "b", 2), 1)
-    return made
+    created = queues.TenantQueues()
+    created.push(queues.QueuedJob("first", "a", 2), 0)
+    created.push(queues.QueuedJob("second", "b", 2), 1)
+    return created
 
 
 def namespace_quota():
     """A job is assumed."""
-    made = queues.NamespaceQuota()
-    made.set_quota("a", {"gpu": 4}, {"gpu": 1})
-    made.pre_dequeue(queues.QueuedJob("first", "a", 2, resources={"gpu": 2}))
-    return made
+    created = queues.NamespaceQuota()
+    created.set_quota("a", {"gpu": 4}, {"gpu": 1})
+    created.pre_dequeue(queues.QueuedJob("first", "a", 2, resources={"gpu": 2}))
+    return created
 
 
 def shared_gpus(*owners):
     """A node of two GPUs, and its owners."""
-    made = devices.DeviceCluster({"n": devices.NodeDevices.uniform(gpus=2)})
+    node = devices.DeviceCluster({"n": devices.NodeDevices.uniform(gpus=2)})
     for name in owners:
-        made.allocate(ASKED.replace(name=name), "n")
-    return made
+        node.allocate(ASKED.replace(name=name), "n")
+    return node
 
 
 # --- objects that change: how one is made, how it is changed, and what is to be seen of it
@@ -119,10 +119,10 @@ def specification():
 
 
 def cluster(*groups):
-    made = cells.CellCluster(specification())
+    created = cells.CellCluster(specification())
     for group in groups:
-        made.commit(made.schedule(group))
-    return made
+        created.commit(created.schedule(group))
+    return created
 
 
 RUNNING = cells.AffinityGroup("first", "A", [(1, 2)])
@@ -130,35 +130,35 @@ WAITING = cells.AffinityGroup("second", "A", [(1, 1)])
 
 
 def allocator():
-    made = cells.BuddyAllocator([2, 2], 2)
-    made.allocate(2)
-    return made
+    created = cells.BuddyAllocator([2, 2], 2)
+    created.allocate(2)
+    return created
 
 
 def matcher(dtype=float):
     weights = np.random.default_rng(0).integers(1, 9, (9, 9)).astype(dtype)
-    made = matching.Matcher(np.maximum(weights, weights.T))
-    made.remove_vertex(4)
-    made.solve()
-    return made
+    created = matching.Matcher(np.maximum(weights, weights.T))
+    created.remove_vertex(4)
+    created.solve()
+    return created
 
 
 def matched(thing):
-    found = thing.solve()
-    return found.pairs.tolist(), found.weight, found.exact, thing.n, thing.vertices.tolist()
+    result = thing.solve()
+    return result.pairs.tolist(), result.weight, result.exact, thing.n, thing.vertices.tolist()
 
 
 def grouper():
-    made = interleaving.Grouper(2, capacity=4, method="exact")
-    made.add("train", [1.0, 3.0], gpus=4)
-    made.groups()
-    return made
+    created = interleaving.Grouper(2, capacity=4, method="exact")
+    created.add("train", [1.0, 3.0], gpus=4)
+    created.groups()
+    return created
 
 
 def grouping_cache():
-    made = interleaving.GroupingCache()
-    grouped(made)
-    return made
+    created = interleaving.GroupingCache()
+    grouped(created)
+    return created
 
 
 def grouped(cache):
@@ -166,46 +166,46 @@ def grouped(cache):
 
 
 def uniform_cache():
-    made = caching.UniformCache(capacity=40)
-    made.add_dataset("text", items=9, item_size=10, quota=30)
-    made.access("text", [1, 2])
-    return made
+    created = caching.UniformCache(capacity=40)
+    created.add_dataset("text", items=9, item_size=10, quota=30)
+    created.access("text", [1, 2])
+    return created
 
 
 def mapping():
-    made = caching.UniformMapping(maxsize=9)
-    made["a"] = 1
-    return made
+    created = caching.UniformMapping(maxsize=9)
+    created["a"] = 1
+    return created
 
 
 def limiter():
-    made = storage.RemoteIOLimiter(rate_bytes=100, burst_bytes=100)
-    made.add_job(50, 50, now_ns=0)
-    return made
+    created = storage.RemoteIOLimiter(rate_bytes=100, burst_bytes=100)
+    created.add_job(50, 50, now_ns=0)
+    return created
 
 
 def replica_cache():
-    made = replicas.ReplicaAwareCache(capacity=3, blocks=10)
-    made.access(2)
-    return made
+    created = replicas.ReplicaAwareCache(capacity=3, blocks=10)
+    created.access(2)
+    return created
 
 
 def directory():
-    made = replicas.ReplicaDirectory(workers=3, blocks=10)
-    made.join(0)
-    return made
+    created = replicas.ReplicaDirectory(workers=3, blocks=10)
+    created.join(0)
+    return created
 
 
 def quota_tree():
-    made = quotas.QuotaTree([quotas.Quota("a", max={"gpu": 8})], total={"gpu": 8})
-    made.commit(made.schedule(quotas.QuotaRequest("first", "a", {"gpu": 6})))
-    return made
+    created = quotas.QuotaTree([quotas.Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    created.commit(created.schedule(quotas.QuotaRequest("first", "a", {"gpu": 6})))
+    return created
 
 
 def overuse_monitor():
-    made = quotas.OveruseMonitor(delay=5)
-    observed(made, 0)
-    return made
+    created = quotas.OveruseMonitor(delay=5)
+    observed(created, 0)
+    return created
 
 
 def observed(monitor, now):
@@ -220,31 +220,31 @@ def silent(command, text=""):
 
 
 def network():
-    made = topology.NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
-    made.set_slots([2, 2])
-    made.commit(made.schedule(topology.TopologyRequest("first", 1)))
-    return made
+    created = topology.NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    created.set_slots([2, 2])
+    created.commit(created.schedule(topology.TopologyRequest("first", 1)))
+    return created
 
 
 def usage_history():
-    made = quotas.UsageHistory(half_life=9)
-    made.record("a", 0, 8)
-    return made
+    created = quotas.UsageHistory(half_life=9)
+    created.record("a", 0, 8)
+    return created
 
 
 def clairvoyant():
-    made = caching.ClairvoyantCache(capacity=5, datasets=[9])
-    made.attach(1, 0, shuffle=11, rate=1.0)
-    made.access(1, 3)
-    return made
+    created = caching.ClairvoyantCache(capacity=5, datasets=[9])
+    created.attach(1, 0, shuffle=11, rate=1.0)
+    created.access(1, 3)
+    return created
 
 
 def coscheduler():
-    made = gangs.Coscheduler()
-    made.create_pod("a", gangs.GangSpec("g", 2), 0)
-    made.create_pod("b", "g", 0)
-    made.assume_pod("a", 0, ["n"])
-    return made
+    created = gangs.Coscheduler()
+    created.create_pod("a", gangs.GangSpec("g", 2), 0)
+    created.create_pod("b", "g", 0)
+    created.assume_pod("a", 0, ["n"])
+    return created
 
 
 def hived():
@@ -254,10 +254,10 @@ def hived():
     cell = {"cellType": "NODE", "cellAddress": "node"}
     owned = {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]}
     physical = {"cellTypes": cell_types, "physicalCells": [cell]}
-    made = HivedScheduler({"physicalCluster": physical, "virtualClusters": {"A": owned}})
-    made.schedule("default/train", {"virtualCluster": "A", "leafCellNumber": 2})
-    made.allocate("default/train")
-    return made
+    created = HivedScheduler({"physicalCluster": physical, "virtualClusters": {"A": owned}})
+    created.schedule("default/train", {"virtualCluster": "A", "leafCellNumber": 2})
+    created.allocate("default/train")
+    return created
 
 
 def inspected(extender):
@@ -276,11 +276,11 @@ SHARING = [
 
 def taking_turns():
     """Two jobs on the same GPUs; one of them is to end."""
-    made = InterleavedGpus(SHARING)
-    made.obey([scheduler.Start("first", ()), scheduler.Start("second", (), ("first",))], 0.0)
-    made.speeds(0.0)
-    made.end("second", 1.0)
-    return made
+    created = InterleavedGpus(SHARING)
+    created.obey([scheduler.Start("first", ()), scheduler.Start("second", (), ("first",))], 0.0)
+    created.speeds(0.0)
+    created.end("second", 1.0)
+    return created
 
 
 def speeds_of(thing):
@@ -296,14 +296,14 @@ CLAIM = {
 
 
 def claims_cluster():
-    made = dra.DraCluster()
+    created = dra.DraCluster()
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "d", "nodeName": "n1", "pool": pool}
     spec["devices"] = [{"name": f"gpu-{i}"} for i in range(6)]
-    made.update({"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
-    made.update({"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
-    made.commit(made.schedule([CLAIM]))
-    return made
+    created.update({"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    created.update({"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
+    created.commit(created.schedule([CLAIM]))
+    return created
 
 
 ACTING = {
@@ -439,14 +439,14 @@ ERRORS = {
 }
 
 
-def hollow(made):
+def hollow(created):
     """An instance whose fields are what no constructor would let pass, each another one."""
-    if issubclass(made, tuple):
-        return made._make(made._fields)
-    if issubclass(made, Struct):
-        return made(**{name: [name] for name in made.__struct_fields__})
-    thing = object.__new__(made)
-    for field in dataclasses.fields(made):
+    if issubclass(created, tuple):
+        return created._make(created._fields)
+    if issubclass(created, Struct):
+        return created(**{name: [name] for name in created.__struct_fields__})
+    thing = object.__new__(created)
+    for field in dataclasses.fields(created):
         object.__setattr__(thing, field.name, [field.name])
     return thing
 
@@ -532,23 +532,23 @@ def fields_of(thing):
     return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
 
 
-def recipe(made):
-    if made in ACTING:
-        return ACTING[made]
-    if issubclass(made, (HivecoreError, Warning)):
-        arguments = ERRORS.get(made, ("why",))
-        return (lambda: made(*arguments)), None, lambda it: (str(it), vars(it))
-    if made in CHECKED:
-        return (lambda: CHECKED[made]), None, fields_of
-    known = dataclasses.is_dataclass(made) or issubclass(made, (tuple, Struct))
+def recipe(created):
+    if created in ACTING:
+        return ACTING[created]
+    if issubclass(created, (HivecoreError, Warning)):
+        arguments = ERRORS.get(created, ("why",))
+        return (lambda: created(*arguments)), None, lambda it: (str(it), vars(it))
+    if created in CHECKED:
+        return (lambda: CHECKED[created]), None, fields_of
+    known = dataclasses.is_dataclass(created) or issubclass(created, (tuple, Struct))
     assert known, "add a line to ACTING"
-    return (lambda: hollow(made)), None, fields_of
+    return (lambda: hollow(created)), None, fields_of
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("made", PUBLIC, ids=PUBLIC.values())
-def test_a_copy_is_equal_and_goes_its_own_way(made, how):
-    make, change, look = recipe(made)
+@pytest.mark.parametrize("created", PUBLIC, ids=PUBLIC.values())
+def test_a_copy_is_equal_and_goes_its_own_way(created, how):
+    make, change, look = recipe(created)
     thing = make()
     before = look(thing)
     other = HOW[how](thing)
@@ -561,17 +561,17 @@ def test_a_copy_is_equal_and_goes_its_own_way(made, how):
     again = HOW[how](thing)
     change(thing)
     assert look(again) == before != look(thing)
-    for one in (thing, other, again):
-        if hasattr(one, "check"):
-            one.check()
+    for item in (thing, other, again):
+        if hasattr(item, "check"):
+            item.check()
 
 
-SAVED = [made for made in ACTING if hasattr(made, "from_bytes")]
+SAVED = [created for created in ACTING if hasattr(created, "from_bytes")]
 
 
-@pytest.mark.parametrize("made", SAVED, ids=lambda made: made.__name__)
-def test_damaged_bytes_of_a_state_are_refused(made):
-    damaged_bytes_are_refused(ACTING[made][0])
+@pytest.mark.parametrize("created", SAVED, ids=lambda created: created.__name__)
+def test_damaged_bytes_of_a_state_are_refused(created):
+    damaged_bytes_are_refused(ACTING[created][0])
 
 
 # --- a decision is carried out wherever it still fits, and nowhere else
@@ -582,12 +582,12 @@ def test_a_copied_decision_binds_in_the_cluster_and_in_its_copies(how):
     where = cluster(RUNNING)
     decision = where.schedule(WAITING)
     other = HOW[how](decision)
-    for made in (where.copy(), HOW["pickle"](where), where):
-        made.commit(other)
-        made.check()
-        assert made.group("second").placement == decision.placement
+    for created in (where.copy(), HOW["pickle"](where), where):
+        created.commit(other)
+        created.check()
+        assert created.group("second").placement == decision.placement
         with pytest.raises(StaleDecisionError, match="live already"):
-            made.commit(other)
+            created.commit(other)
     both, moved = HOW["pickle"]((cluster(RUNNING), decision))
     both.commit(moved)
     assert both.group("second").placement == decision.placement
@@ -639,10 +639,10 @@ def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_wit
     assert decision.downgrades == ("lazy",)
 
     carried = HOW["pickle"](decision)
-    for made in (where.copy(), HOW["pickle"](where)):
-        made.commit(carried)
-        made.check()
-        assert made.group("lazy").lazy_preempted_by == "urgent"
+    for created in (where.copy(), HOW["pickle"](where)):
+        created.commit(carried)
+        created.check()
+        assert created.group("lazy").lazy_preempted_by == "urgent"
 
     where.release("lazy")
     where.commit(where.schedule(cells.AffinityGroup("lazy", "A", [(1, 4)], priority=9)))
@@ -657,7 +657,7 @@ def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_wit
 def test_a_decision_made_up_harms_nothing():
     where = cluster(RUNNING)
     made_up = copy.copy(where.schedule(WAITING))
-    made, arguments = made_up.__reduce__()
+    created, arguments = made_up.__reduce__()
     plan = made_up._plan
     before = where.to_bytes()
     for wrong in (
@@ -671,7 +671,7 @@ def test_a_decision_made_up_harms_nothing():
         {"touched": [None]},
     ):
         changed = plan._replace(**wrong)
-        wrong_decision = made(*[changed if given is plan else given for given in arguments])
+        wrong_decision = created(*[changed if given is plan else given for given in arguments])
         with pytest.raises(StaleDecisionError):
             where.commit(wrong_decision)
         assert where.to_bytes() == before
@@ -684,12 +684,12 @@ def test_a_decision_made_up_harms_nothing():
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("dtype", [np.int64, float])
 def test_a_copied_matcher_goes_on_as_the_original(how, dtype):
-    one = matcher(dtype)
-    one.set_edge(0, 1, dtype(2**40))
-    answer = matched(one)
-    other = HOW[how](one)
+    item = matcher(dtype)
+    item.set_edge(0, 1, dtype(2**40))
+    answer = matched(item)
+    other = HOW[how](item)
     assert matched(other) == answer
-    assert other.add_vertex(np.ones(9, dtype)) == one.add_vertex(np.ones(9, dtype)) == 4
-    assert other.solve().weight == one.solve().weight
+    assert other.add_vertex(np.ones(9, dtype)) == item.add_vertex(np.ones(9, dtype)) == 4
+    assert other.solve().weight == item.solve().weight
     other.check()
-    one.check()
+    item.check()

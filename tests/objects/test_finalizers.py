@@ -50,15 +50,17 @@ def other_group(cluster):
 
 
 @pytest.mark.parametrize("allocations", range(1, 90, 8))
-def test_a_group_is_told_as_it_was_when_another_takes_its_place_meanwhile(allocations):
+def test_a_group_is_described_as_it_was_when_another_takes_its_place_meanwhile(allocations):
     cluster = CellCluster(SPEC)
     commit(cluster, "first", 20)
     expected = cluster.group("first")
     books = cluster._books
     handle = books.live["first"].handle
-    found = interrupted(lambda: books.core.group(handle), lambda: other_group(cluster), allocations)
-    assert [len(pod) for pod in found[4]] == [8] * len(expected.placement)
-    assert found[4] == [list(range(8 * n, 8 * n + 8)) for n in range(20)]
+    result = interrupted(
+        lambda: books.core.group(handle), lambda: other_group(cluster), allocations
+    )
+    assert [len(pod) for pod in result[4]] == [8] * len(expected.placement)
+    assert result[4] == [list(range(8 * n, 8 * n + 8)) for n in range(20)]
 
 
 @pytest.mark.parametrize("allocations", range(1, 40))
@@ -102,5 +104,5 @@ def test_statistics_are_those_of_a_dataset_that_is_removed_meanwhile(allocations
         cache.remove_dataset("first")
         cache.add_dataset("second", 7, 1, quota=9)
 
-    found = interrupted(lambda: cache.statistics("first"), replace, allocations)
-    assert (found["items"], found["quota"]) == (50, 40)
+    result = interrupted(lambda: cache.statistics("first"), replace, allocations)
+    assert (result["items"], result["quota"]) == (50, 40)

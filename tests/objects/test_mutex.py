@@ -59,7 +59,7 @@ def test_an_exception_releases_it():
     in_threads(mutex.__enter__)
 
 
-def test_who_waits_gets_in_although_another_thread_always_comes_back():
+def test_a_waiting_thread_gets_in_although_another_thread_always_comes_back():
     mutex, served, rounds = Mutex(), threading.Event(), 0
 
     def wait():
@@ -96,7 +96,7 @@ def test_calls_wait_for_a_batch_that_runs_without_the_gil():
     buddies.check()
 
 
-def test_who_is_not_within_cannot_leave():
+def test_a_thread_that_is_not_inside_cannot_leave():
     mutex, refused = Mutex(), []
     with pytest.raises(RuntimeError, match="not within"):
         mutex.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""What somebody has in a part goes to another name: nothing else changes."""
+"""What an owner has in a part goes to another name: nothing else changes."""
 
 import copy
 import pickle
@@ -13,19 +13,19 @@ from hivecore.topology import NetworkTopology, TopologyRequest
 
 def cells():
     chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
-    made = CellCluster(ClusterSpec({"c": chain}, {"A": {"c": {"node": 1}}}))
-    return made, lambda name: AffinityGroup(name, "A", [(1, 2)], priority=3)
+    node = CellCluster(ClusterSpec({"c": chain}, {"A": {"c": {"node": 1}}}))
+    return node, lambda name: AffinityGroup(name, "A", [(1, 2)], priority=3)
 
 
 def network():
-    made = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
-    made.set_slots([2, 2])
-    return made, lambda name: TopologyRequest(name, 2)
+    topology = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    topology.set_slots([2, 2])
+    return topology, lambda name: TopologyRequest(name, 2)
 
 
 def machines():
-    made = DeviceCluster({"n0": NodeDevices.uniform(gpus=4)})
-    return made, lambda name: DeviceRequest(name, gpus=2, priority=3)
+    node = DeviceCluster({"n0": NodeDevices.uniform(gpus=4)})
+    return node, lambda name: DeviceRequest(name, gpus=2, priority=3)
 
 
 PARTS = pytest.mark.parametrize("make", [cells, network, machines])
@@ -34,7 +34,7 @@ HOW = [lambda part: part, copy.copy, lambda part: pickle.loads(pickle.dumps(part
 
 @PARTS
 @pytest.mark.parametrize("how", HOW, ids=["itself", "copy", "pickle"])
-def test_who_is_renamed_has_what_it_had_and_its_old_name_is_free(make, how):
+def test_a_renamed_owner_has_what_it_had_and_its_old_name_is_free(make, how):
     part, request = make()
     part.commit(part.schedule(request("old")))
     other, _ = make()
@@ -68,7 +68,7 @@ def test_a_branch_keeps_the_old_name(make):
 @pytest.mark.parametrize(
     ("name", "new", "error"),
     [
-        ("nobody", "new", KeyError),
+        ("unknown", "new", KeyError),
         ("old", "other", ValueError),
         ("old", "old", ValueError),
         ("old", "", ValueError),
@@ -86,7 +86,7 @@ def test_names_that_do_not_do_change_nothing(make, name, new, error):
     part.check()
 
 
-def test_who_has_downgraded_others_is_known_to_them_by_the_new_name():
+def test_a_group_that_has_downgraded_others_is_known_to_them_by_the_new_name():
     chain = Chain(["gpu", "node"], fanouts=[4], roots=2)
     cluster = CellCluster(ClusterSpec({"c": chain}, {"A": {"c": {"node": 1}}}))
     cluster.commit(cluster.schedule(AffinityGroup("weak", "A", [(1, 4)], lazy_preemption=True)))
@@ -133,7 +133,7 @@ def test_owners_that_ask_for_the_same_exchange_what_they_have(how):
     assert tree.owners == () and tree.status("a").used == {"gpu": 0}
 
 
-def test_who_was_evicted_exchanges_that_he_may_not_borrow_either():
+def test_an_evicted_owner_exchanges_that_it_may_not_borrow_either():
     quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
     tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
     tree.submit_many(QuotaRequest(name, "a", {"gpu": 6}) for name in ("one", "two"))
@@ -154,6 +154,6 @@ def test_owners_that_differ_exchange_nothing():
     for name in ("more", "other", "urgent"):
         with pytest.raises(ValueError, match="something else"):
             tree.exchange("one", name)
-    with pytest.raises(KeyError, match="nobody"):
-        tree.exchange("one", "nobody")
+    with pytest.raises(KeyError, match="unknown"):
+        tree.exchange("one", "unknown")
     assert tree.to_bytes() == before

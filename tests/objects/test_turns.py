@@ -50,19 +50,19 @@ class Gate:
 def outcome(call, thing):
     """What a call returns or raises, so that it can be compared."""
     try:
-        found = call(thing)
+        result = call(thing)
     except Exception as error:
         return type(error), str(error)
-    return repr(found.tolist() if isinstance(found, np.ndarray) else found)
+    return repr(result.tolist() if isinstance(result, np.ndarray) else result)
 
 
 def meanwhile(thing, call, change):
     """What a call gives that another thread makes while this one has the object and changes it."""
     gate = thing._lock = Gate(thing._lock)
-    found = []
+    results = []
 
     def run():
-        found.append(outcome(call, thing))
+        results.append(outcome(call, thing))
         gate.someone_waits.set()  # for a call that takes no turn
 
     thread = threading.Thread(target=run)
@@ -72,24 +72,24 @@ def meanwhile(thing, call, change):
         change(thing)
     thread.join()
     thing._lock = gate.lock
-    return found[0]
+    return results[0]
 
 
 # --- a gang is never booked on another node than its decision says ------------------------------
 
 
 def network(*nodes, room=("b", "c")):
-    made = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
-    made.set_slots([1] * len(room), room)
-    return made
+    topology = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
+    topology.set_slots([1] * len(room), room)
+    return topology
 
 
 def test_a_gang_is_booked_on_its_node_though_the_nodes_were_renumbered_while_it_waited():
     nodes = network("a", "b", "c")
     decision = nodes.schedule(TopologyRequest("train", 1))
-    assert [one.node for one in decision.placement] == ["b"]
+    assert [part.node for part in decision.placement] == ["b"]
     meanwhile(nodes, lambda it: it.commit(decision), lambda it: it.remove_node("a"))
-    assert [one.node for one in nodes.placement("train")] == ["b"]
+    assert [part.node for part in nodes.placement("train")] == ["b"]
     assert nodes.slots() == {"b": 0, "c": 1}
 
 
@@ -142,7 +142,7 @@ def test_a_decision_that_was_pickled_means_the_nodes_of_its_names():
     decision = pickle.loads(pickle.dumps(nodes.schedule(TopologyRequest("train", 1))))
     nodes.remove_node("a")
     nodes.commit(decision)
-    assert [one.node for one in nodes.placement("train")] == ["b"]
+    assert [part.node for part in nodes.placement("train")] == ["b"]
 
 
 @pytest.mark.parametrize("again", [(), ("x", "a"), ("a",)], ids=["gone", "moved", "same number"])
@@ -182,43 +182,43 @@ OWNED = {"A": {"V100": {"node": 1}}}
 
 
 def racks():
-    made = network("a", "b", "c")
-    made.add_node("z", {"rack": "s"}, {"slots": 2})
-    made.commit(made.schedule(TopologyRequest("first", 2)))
-    return made
+    created = network("a", "b", "c")
+    created.add_node("z", {"rack": "s"}, {"slots": 2})
+    created.commit(created.schedule(TopologyRequest("first", 2)))
+    return created
 
 
 def devices():
-    made = DeviceCluster({"a": INVENTORY, "b": INVENTORY, "c": NodeDevices.uniform(gpus=1)})
-    made.commit(made.schedule(DeviceRequest("first", gpus=1), nodes=["b"]))
-    return made
+    node = DeviceCluster({"a": INVENTORY, "b": INVENTORY, "c": NodeDevices.uniform(gpus=1)})
+    node.commit(node.schedule(DeviceRequest("first", gpus=1), nodes=["b"]))
+    return node
 
 
 def quotas():
     names = ("x", "y")
-    made = QuotaTree([Quota(name, max={"gpu": 8}) for name in names], total={"gpu": 8})
-    made.commit(made.schedule(QuotaRequest("first", "y", {"gpu": 2})))
-    return made
+    created = QuotaTree([Quota(name, max={"gpu": 8}) for name in names], total={"gpu": 8})
+    created.commit(created.schedule(QuotaRequest("first", "y", {"gpu": 2})))
+    return created
 
 
 def queues():
-    made = TenantQueues()
-    made.push(QueuedJob("first", "x", 1), now=0)
-    made.push(QueuedJob("second", "y", 1), now=0)
-    return made
+    created = TenantQueues()
+    created.push(QueuedJob("first", "x", 1), now=0)
+    created.push(QueuedJob("second", "y", 1), now=0)
+    return created
 
 
 def namespaces():
-    made = NamespaceQuota()
-    made.set_quota("x", {"gpu": 4})
-    made.pre_dequeue(QueuedJob("first", "x", 1, resources={"gpu": 3}, namespace="x"))
-    return made
+    created = NamespaceQuota()
+    created.set_quota("x", {"gpu": 4})
+    created.pre_dequeue(QueuedJob("first", "x", 1, resources={"gpu": 3}, namespace="x"))
+    return created
 
 
 def gangs():
-    made = Coscheduler()
-    made.create_pod("p", GangSpec("x", 2), now=0)
-    return made
+    created = Coscheduler()
+    created.create_pod("p", GangSpec("x", 2), now=0)
+    return created
 
 
 def cells(nodes=("n1", "n2")):
@@ -234,15 +234,15 @@ def scheduler():
     nodes = {"n1": {"rack": "r"}, "n2": {"rack": "r"}}
     network = NetworkTopology(["rack"], nodes)
     network.set_slots([1, 1])
-    made = Scheduler(topology=network, quotas=quotas())
-    made.submit(Job("early", "x", 1), now=0.0)
-    made.decide(now=0.0)
-    return made
+    created = Scheduler(topology=network, quotas=quotas())
+    created.submit(Job("early", "x", 1), now=0.0)
+    created.decide(now=0.0)
+    return created
 
 
-def fewer_nodes(made):
-    made.remove_node("n1", now=1.0)
-    made.submit(Job("late", "y", 1), now=1.0)
+def fewer_nodes(created):
+    created.remove_node("n1", now=1.0)
+    created.submit(Job("late", "y", 1), now=1.0)
 
 
 def hived(cells=("n1", "n2")):
@@ -256,14 +256,14 @@ def hived(cells=("n1", "n2")):
     )
 
 
-def other_nodes(made):
-    made.reconfigure(hived(["n2", "n3"]).config)
+def other_nodes(created):
+    created.reconfigure(hived(["n2", "n3"]).config)
 
 
 def grouper():
-    made = Grouper(2, capacity=4)
-    made.add("first", [1, 2], gpus=1)
-    return made
+    created = Grouper(2, capacity=4)
+    created.add("first", [1, 2], gpus=1)
+    return created
 
 
 SPEC = {"virtualCluster": "A", "leafCellNumber": 1}

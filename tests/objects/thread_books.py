@@ -62,14 +62,14 @@ class TopologyBooks:
         for name in network.owners:
             placement = self.decisions[name].placement
             assert network.placement(name) == placement
-            for one in placement:
-                taken[one.node] += one.pods
+            for part in placement:
+                taken[part.node] += part.pods
         for node in network.nodes:
             network.set_health(node, True)
             assert network.free(node) == {"slots": SLOTS - taken[node]}
         for node, owners in self.gone:
             for name in owners:
-                assert node in [one.node for one in self.decisions[name].placement]
+                assert node in [place.node for place in self.decisions[name].placement]
                 assert name not in network.owners
 
 
@@ -112,7 +112,7 @@ class DeviceBooks:
             decision = self.decisions[name]
             assert cluster.node_of(name) == decision.node
             assert cluster.allocations(name) == decision.placement
-            taken.update((decision.node, one.type, one.minor) for one in decision.placement)
+            taken.update((decision.node, part.type, part.minor) for part in decision.placement)
         assert set(taken.values()) <= {1}
         for node, owners in self.gone:
             for name in owners:
@@ -227,7 +227,7 @@ class GangBooks:
         self.actions.extend(gangs.free([f"node {new % 5}"], now=0))
 
     def compare(self, gangs):
-        released = [one.pods for one in self.actions if one.kind == "release"]
+        released = [action.pods for action in self.actions if action.kind == "release"]
         assert all(len(pods) == 2 for pods in released)
         flat = [pod for pods in released for pod in pods]
         assert len(set(flat)) == len(flat)

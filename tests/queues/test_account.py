@@ -48,20 +48,20 @@ class Account:
         return job.run_time * (job.size if self.order == "srsf" else 1)
 
     def queue(self, name, now):
-        def urgency(one):
-            job, arrived, number = one
+        def urgency(entry):
+            job, arrived, number = entry
             return -(job.priority + self.ageing * (now - arrived)), self.rank(job), number
 
-        return sorted([one for one in self.jobs if one[0].tenant == name], key=urgency)
+        return sorted([entry for entry in self.jobs if entry[0].tenant == name], key=urgency)
 
     def push(self, job, arrived, number, refunded=False):
         self.tenant(job.tenant)
-        if not refunded and not any(one[0].tenant == job.tenant for one in self.jobs):
+        if not refunded and not any(entry[0].tenant == job.tenant for entry in self.jobs):
             self.tag[job.tenant] = max(self.tag[job.tenant], self.virtual)
         self.jobs.append((job, arrived, number))
 
     def in_turn(self):
-        busy = [name for name in self.names if any(one[0].tenant == name for one in self.jobs)]
+        busy = [name for name in self.names if any(entry[0].tenant == name for entry in self.jobs)]
         place = self.names.index
         if self.order == "weighted":
             return sorted(busy, key=lambda name: (self.tag[name], place(name)))
@@ -73,9 +73,11 @@ class Account:
         return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
 
     def first_place(self, name):
-        """Of the first one that is not parked; whoever has none is not asked."""
+        """Of the first job that is not parked; a tenant without one is left out."""
         parked = self.parked[name]
-        free = [one for one in self.jobs if one[0].tenant == name and one[0].kind not in parked]
+        free = [
+            entry for entry in self.jobs if entry[0].tenant == name and entry[0].kind not in parked
+        ]
         places = [
             (self.ageing * at - job.priority, self.rank(job), number) for job, at, number in free
         ]
@@ -84,14 +86,14 @@ class Account:
     def next(self, now, held=(), unfit=(), free=None, running=()):
         reserved = None
         for name in self.in_turn():
-            for one in self.queue(name, now):
-                job = one[0]
+            for entry in self.queue(name, now):
+                job = entry[0]
                 waits = sort_of(job) in held or job.kind in self.parked[name]
                 room = free is None or job.size <= free
                 if room and free is not None and reserved is not None:
                     room = not delays(job, reserved, now, free, running)
                 if not waits and room and sort_of(job) not in unfit:
-                    return one
+                    return entry
                 if self.mode[name] == "fifo":
                     break
                 if self.mode[name] == "backfill" and not waits and reserved is None:
@@ -100,12 +102,12 @@ class Account:
                     reserved = job
         return None
 
-    def leave(self, one):
-        self.jobs.remove(one)
-        name = one[0].tenant
+    def leave(self, entry):
+        self.jobs.remove(entry)
+        name = entry[0].tenant
         self.last = name
         self.virtual = max(self.virtual, self.tag[name])
-        self.tag[name] += Fraction(one[0].size, self.weight[name])
+        self.tag[name] += Fraction(entry[0].size, self.weight[name])
 
 
 def sort_of(job):
@@ -149,7 +151,7 @@ class Histories(RuleBasedStateMachine):
     def begin(self, order, ageing, blocking):
         ageing = Fraction(0) if order in RANKED else ageing
         self.queues = TenantQueues(order=order, ageing=ageing, blocking=blocking)
-        self.told = Account(order, ageing, blocking)
+        self.account = Account(order, ageing, blocking)
         self.now = self.made = 0
         self.gone = []
         self.trials = []
@@ -160,13 +162,13 @@ class Histories(RuleBasedStateMachine):
         branch, trial = self.queues.copy(), self.queues.trial()
         trial.__enter__()
         assert self.queues.to_bytes() == branch.to_bytes()
-        told = copy.deepcopy(self.told)
-        self.trials.append((trial, self.queues, branch, told, self.now, self.made, [*self.gone]))
+        account = copy.deepcopy(self.account)
+        self.trials.append((trial, self.queues, branch, account, self.now, self.made, [*self.gone]))
 
     @precondition(lambda self: self.trials)
     @rule(error=st.sampled_from((None, KeyError("inside"))))
     def end_a_trial(self, error):
-        trial, self.queues, before, self.told, self.now, self.made, self.gone = self.trials.pop()
+        trial, self.queues, before, self.account, self.now, self.made, self.gone = self.trials.pop()
         assert not trial.__exit__(type(error), error, None)
         assert self.queues.to_bytes() == before.to_bytes()
         assert list(self.queues) == list(before) and self.queues.tenants == before.tenants
@@ -189,12 +191,12 @@ class Histories(RuleBasedStateMachine):
         self.made += 1
         job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time, kind, attained)
         self.queues.push(job, self.now)
-        self.told.push(job, self.now, self.made)
+        self.account.push(job, self.now, self.made)
 
     @rule(data=st.data(), later=st.integers(0, 2), limited=st.booleans())
     def next(self, data, later, limited):
         self.now += later
-        sorts = sorted({sort_of(one[0]) for one in self.told.jobs}, key=str)
+        sorts = sorted({sort_of(entry[0]) for entry in self.account.jobs}, key=str)
         some = st.sets(st.sampled_from(sorts), max_size=2) if sorts else st.just(set())
         held, unfit = data.draw(some), data.draw(some)
         free, running = None, []
@@ -204,98 +206,98 @@ class Histories(RuleBasedStateMachine):
                 st.lists(st.tuples(st.integers(0, self.now + 9), st.integers(1, 4)), max_size=4)
             )
         capacity = Capacity(free, running) if limited else None
-        expected = self.told.next(self.now, held, unfit, free, running)
+        expected = self.account.next(self.now, held, unfit, free, running)
         ask = {"plugins": [Holding(held)], "capacity": capacity}
         ask["fits"] = lambda job: sort_of(job) not in unfit
         before = self.queues.to_bytes()
         assert self.queues.peek(self.now, **ask) == (expected and expected[0])
         assert self.queues.to_bytes() == before
-        found = self.queues.next(self.now, **ask)
+        result = self.queues.next(self.now, **ask)
         if expected is None:
-            assert found is None
+            assert result is None
         else:
-            assert (found.job, found.arrived, found.number) == expected
-            self.told.leave(expected)
-            self.gone.append((found, self.told.weight[found.job.tenant]))
+            assert (result.job, result.arrived, result.number) == expected
+            self.account.leave(expected)
+            self.gone.append((result, self.account.weight[result.job.tenant]))
 
     @rule(later=st.integers(0, 2))
     def next_of_all(self, later):
-        """Nobody is asked, which has a way of its own."""
+        """Without questions, which has a way of its own."""
         self.now += later
-        expected = self.told.next(self.now)
-        found = self.queues.next(self.now)
-        assert (found and found[:3]) == expected
+        expected = self.account.next(self.now)
+        result = self.queues.next(self.now)
+        assert (result and result[:3]) == expected
         if expected is not None:
-            self.told.leave(expected)
-            self.gone.append((found, self.told.weight[found.job.tenant]))
+            self.account.leave(expected)
+            self.gone.append((result, self.account.weight[result.job.tenant]))
 
     @precondition(lambda self: self.gone)
     @rule(more=st.integers(0, 3))
     def requeue(self, more):
         """It may have run meanwhile."""
-        found, weight = self.gone.pop()
-        ran = found.job.replace(attained=found.job.attained + more)
-        found = found._replace(job=ran)
-        self.queues.requeue(found)
+        result, weight = self.gone.pop()
+        ran = result.job.replace(attained=result.job.attained + more)
+        result = result._replace(job=ran)
+        self.queues.requeue(result)
         if weight < inf:
-            self.told.tag[found.job.tenant] -= Fraction(found.job.size, weight)
-        self.told.push(found.job, found.arrived, found.number, refunded=True)
+            self.account.tag[result.job.tenant] -= Fraction(result.job.size, weight)
+        self.account.push(result.job, result.arrived, result.number, refunded=True)
 
-    @precondition(lambda self: self.told.jobs)
+    @precondition(lambda self: self.account.jobs)
     @rule(data=st.data())
     def remove(self, data):
-        one = data.draw(st.sampled_from(self.told.jobs))
-        assert self.queues.remove(one[0].name) == one[0]
-        self.told.jobs.remove(one)
+        item = data.draw(st.sampled_from(self.account.jobs))
+        assert self.queues.remove(item[0].name) == item[0]
+        self.account.jobs.remove(item)
 
-    @precondition(lambda self: self.told.jobs)
+    @precondition(lambda self: self.account.jobs)
     @rule(data=st.data())
     def take(self, data):
-        """Out of its turn, so that nobody is charged."""
-        one = data.draw(st.sampled_from(self.told.jobs))
-        found = self.queues.take(one[0].name)
-        assert found[:3] == one and found.charge == 0
-        self.told.jobs.remove(one)
-        self.gone.append((found, inf))
+        """Out of its turn, so that no tenant is charged."""
+        item = data.draw(st.sampled_from(self.account.jobs))
+        result = self.queues.take(item[0].name)
+        assert result[:3] == item and result.charge == 0
+        self.account.jobs.remove(item)
+        self.gone.append((result, inf))
 
     @rule(tenant=st.sampled_from(TENANTS), weight=st.sampled_from([1, 2, 4]))
     def weigh(self, tenant, weight):
         self.queues.set_weight(tenant, weight)
-        self.told.tenant(tenant)
-        self.told.weight[tenant] = weight
+        self.account.tenant(tenant)
+        self.account.weight[tenant] = weight
 
     @rule(tenant=st.sampled_from(TENANTS), key=st.integers(-2, 2))
     def set_key(self, tenant, key):
         self.queues.set_key(tenant, key)
-        self.told.tenant(tenant)
-        self.told.key[tenant] = key
+        self.account.tenant(tenant)
+        self.account.key[tenant] = key
 
-    @precondition(lambda self: self.told.names)
+    @precondition(lambda self: self.account.names)
     @rule(data=st.data(), kind=st.integers(1, 2))
     def park(self, data, kind):
-        tenant = data.draw(st.sampled_from(self.told.names))
+        tenant = data.draw(st.sampled_from(self.account.names))
         self.queues.park(tenant, kind)
-        self.told.parked[tenant].add(kind)
+        self.account.parked[tenant].add(kind)
 
-    @precondition(lambda self: any(self.told.parked.values()))
+    @precondition(lambda self: any(self.account.parked.values()))
     @rule(data=st.data(), kind=st.integers(0, 2))
     def wake(self, data, kind):
-        tenant = data.draw(st.sampled_from(self.told.names))
-        assert self.queues.wake(tenant, kind) == (kind in self.told.parked[tenant])
-        self.told.parked[tenant].discard(kind)
+        tenant = data.draw(st.sampled_from(self.account.names))
+        assert self.queues.wake(tenant, kind) == (kind in self.account.parked[tenant])
+        self.account.parked[tenant].discard(kind)
 
-    @precondition(lambda self: self.told.jobs)
+    @precondition(lambda self: self.account.jobs)
     @rule(data=st.data())
     def explain(self, data):
-        job = data.draw(st.sampled_from(self.told.jobs))[0]
-        queue = [one[0] for one in self.told.queue(job.tenant, self.now)]
-        free = [one for one in queue if one.kind not in self.told.parked[job.tenant]]
+        job = data.draw(st.sampled_from(self.account.jobs))[0]
+        queue = [entry[0] for entry in self.account.queue(job.tenant, self.now)]
+        free = [entry for entry in queue if entry.kind not in self.account.parked[job.tenant]]
         standing = self.queues.explain(job.name, self.now)
         assert standing.position == queue.index(job)
         if job not in free:
             assert standing.reason == "its kind is parked"
-        elif self.told.mode[job.tenant] == "fifo" and queue[: len(free)] != free:
-            first = next(one for one in queue if one not in free)
+        elif self.account.mode[job.tenant] == "fifo" and queue[: len(free)] != free:
+            first = next(entry for entry in queue if entry not in free)
             if queue.index(first) < queue.index(job):
                 assert standing.reason == f"is behind {first.name!r}, which waits"
         else:
@@ -304,8 +306,8 @@ class Histories(RuleBasedStateMachine):
     @rule(tenant=st.sampled_from(TENANTS), mode=st.sampled_from(["fifo", "best-effort"]))
     def block(self, tenant, mode):
         self.queues.set_blocking(tenant, mode)
-        self.told.tenant(tenant)
-        self.told.mode[tenant] = mode
+        self.account.tenant(tenant)
+        self.account.mode[tenant] = mode
 
     @rule(how=st.sampled_from([copy.copy, copy.deepcopy, restarted]))
     def branch(self, how):
@@ -325,9 +327,11 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "queues"):
             return
         self.queues.check()
-        told = [one[0] for name in self.told.names for one in self.told.queue(name, self.now)]
-        assert list(self.queues) == told and len(self.queues) == len(told)
-        for name, kinds in self.told.parked.items():
+        account = [
+            entry[0] for name in self.account.names for entry in self.account.queue(name, self.now)
+        ]
+        assert list(self.queues) == account and len(self.queues) == len(account)
+        for name, kinds in self.account.parked.items():
             assert self.queues.parked(name) == tuple(sorted(kinds))
 
 
@@ -346,50 +350,52 @@ def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, order, blocking
     rng = Random(seed)
     ageing = rng.choice([0, 1]) if order == "weighted" else 0
     queues = TenantQueues(order=order, ageing=ageing, blocking=blocking)
-    told = Account(order, ageing, blocking)
+    account = Account(order, ageing, blocking)
     few = rng.choice([3, 40])
     gone = []
-    made = 0
+    count = 0
     trials = []
     for now in range(600):
         act = rng.choice(ACTS)
         tenant, kind = rng.choice("ab"), rng.randint(1, few)
         if act == "push":
-            made += 1
+            count += 1
             terms = rng.randint(0, 2), rng.choice([None, 1, 5, 9]), rng.randint(0, few)
-            job = QueuedJob(f"j{made}", tenant, 1, *terms)
+            job = QueuedJob(f"j{count}", tenant, 1, *terms)
             queues.push(job, now)
-            told.push(job, now, made)
+            account.push(job, now, count)
         elif act == "next":
-            unfit = {sort_of(one[0]) for one in told.jobs if rng.random() < 0.3}
-            expected = told.next(now, unfit=unfit)
-            found = queues.next(now, fits=lambda job, unfit=unfit: sort_of(job) not in unfit)
-            assert (found and found[:3]) == expected
-            if found:
-                told.leave(expected)
-                gone.append(found)
+            unfit = {sort_of(entry[0]) for entry in account.jobs if rng.random() < 0.3}
+            expected = account.next(now, unfit=unfit)
+            result = queues.next(now, fits=lambda job, unfit=unfit: sort_of(job) not in unfit)
+            assert (result and result[:3]) == expected
+            if result:
+                account.leave(expected)
+                gone.append(result)
         elif act == "requeue" and gone:
-            found = gone.pop(rng.randrange(len(gone)))
-            queues.requeue(found)
-            told.tag[found.job.tenant] -= 1
-            told.push(found.job, found.arrived, found.number, refunded=True)
-        elif act == "remove" and told.jobs:
-            queues.remove(told.jobs.pop(rng.randrange(len(told.jobs)))[0].name)
-        elif act == "park" and tenant in told.names:
+            result = gone.pop(rng.randrange(len(gone)))
+            queues.requeue(result)
+            account.tag[result.job.tenant] -= 1
+            account.push(result.job, result.arrived, result.number, refunded=True)
+        elif act == "remove" and account.jobs:
+            queues.remove(account.jobs.pop(rng.randrange(len(account.jobs)))[0].name)
+        elif act == "park" and tenant in account.names:
             queues.park(tenant, kind)
-            told.parked[tenant].add(kind)
-        elif act == "wake" and tenant in told.names:
-            assert queues.wake(tenant, kind) == (kind in told.parked[tenant])
-            told.parked[tenant].discard(kind)
+            account.parked[tenant].add(kind)
+        elif act == "wake" and tenant in account.names:
+            assert queues.wake(tenant, kind) == (kind in account.parked[tenant])
+            account.parked[tenant].discard(kind)
         elif act == "begin" and len(trials) < 3:
-            trials.append((queues.trial(), queues.to_bytes(), copy.deepcopy(told), [*gone], made))
+            trials.append(
+                (queues.trial(), queues.to_bytes(), copy.deepcopy(account), [*gone], count)
+            )
             trials[-1][0].__enter__()
         elif act == "end" and trials:
-            trial, before, told, gone, made = trials.pop()
+            trial, before, account, gone, count = trials.pop()
             trial.__exit__(None, None, None)
             assert queues.to_bytes() == before
         queues.check()
-        assert queues.peek(now) == ((told.next(now) or [None])[0])
+        assert queues.peek(now) == ((account.next(now) or [None])[0])
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -398,12 +404,12 @@ def test_weighted_tenants_never_differ_by_more_than_a_job_of_each(seed):
     weights = {name: rng.choice([1, 2, 3, 7, 10**9 + 7, 2**31 - 1]) for name in TENANTS}
     sizes = {name: rng.choice([1, 5, 1000, 2**31 - 1]) for name in TENANTS}
     queues = TenantQueues()
-    made = 0
+    count = 0
 
     def push(name):
-        nonlocal made
-        made += 1
-        queues.push(QueuedJob(f"j{made}", name, rng.randint(1, sizes[name])), 0)
+        nonlocal count
+        count += 1
+        queues.push(QueuedJob(f"j{count}", name, rng.randint(1, sizes[name])), 0)
 
     for name, weight in weights.items():
         queues.set_weight(name, weight)
@@ -414,21 +420,21 @@ def test_weighted_tenants_never_differ_by_more_than_a_job_of_each(seed):
     served = dict.fromkeys(TENANTS, Fraction(0))
     points = [dict(served)]
     for step in range(200):
-        found = queues.next(0).job
-        served[found.tenant] += Fraction(found.size, weights[found.tenant])
-        if found.tenant != idle:
-            push(found.tenant)
+        result = queues.next(0).job
+        served[result.tenant] += Fraction(result.size, weights[result.tenant])
+        if result.tenant != idle:
+            push(result.tenant)
         points.append(dict(served))
-        if step == 100:  # who comes late has saved nothing up
+        if step == 100:  # a late tenant has saved nothing up
             since = len(points)
             for _ in range(150):
                 push(idle)
     largest = {name: Fraction(sizes[name], weights[name]) for name in TENANTS}
-    for one in TENANTS:
+    for item in TENANTS:
         for other in TENANTS:
-            first = since - 1 if idle in (one, other) else 0
-            gaps = [point[one] - point[other] for point in points[first:]]
-            assert max(gaps) - min(gaps) <= largest[one] + largest[other]
+            first = since - 1 if idle in (item, other) else 0
+            gaps = [point[item] - point[other] for point in points[first:]]
+            assert max(gaps) - min(gaps) <= largest[item] + largest[other]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -455,11 +461,11 @@ def test_backfill_never_delays_the_reservation_of_the_head(seed, exact):
             times = [now, *sorted(end for end, _ in ends)]
             start = next(t for t in times if free_at(t, now, free, ends) >= head.size)
             assert start <= promised.setdefault(head.name, start)
-            found = queues.next(now, capacity=Capacity(free, ends))
-            if found is None:
+            result = queues.next(now, capacity=Capacity(free, ends))
+            if result is None:
                 break
-            overtaken += found.job != head
-            running[found.job.name] = now
+            overtaken += result.job != head
+            running[result.job.name] = now
         now += 1
     assert overtaken
 

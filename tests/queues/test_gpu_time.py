@@ -108,7 +108,7 @@ def test_the_queues_give_what_an_account_in_fractions_gives(seed):
             if rng.random() < 0.3:  # it was stopped, and has its place again
                 queues.requeue(departure)
                 account.waiting[job.tenant].insert(0, job)
-                account.waiting[job.tenant].sort(key=lambda one: int(one.name[1:]))
+                account.waiting[job.tenant].sort(key=lambda entry: int(entry.name[1:]))
         queues.check()
         if rng.random() < 0.1:
             queues = rng.choice([copy.copy, restarted])(queues)
@@ -142,10 +142,10 @@ def test_charges_by_weight_differ_by_a_job_of_each_and_by_wrong_estimates(seed, 
                 for name, (job, since, paid) in account.running.items()
             )
             most = {name: Fraction(4 * 30, weight) for name, weight in WEIGHTS.items()}
-            for one in WEIGHTS:
+            for item in WEIGHTS:
                 for other in WEIGHTS:
-                    apart = account.tag[one] - account.tag[other]
-                    assert apart <= most[one] + (0 if is_exact else wrong)
+                    apart = account.tag[item] - account.tag[other]
+                    assert apart <= most[item] + (0 if is_exact else wrong)
         now = min(ends.values())
         for name in [name for name, end in ends.items() if end == now]:
             del ends[name]
@@ -191,7 +191,7 @@ def test_a_preempted_job_is_charged_for_what_it_has_run():
         scheduler.submit(Job(name, tenant, 8, run_time=10.0, priority=priority), 40.0)
     scheduler.decide(40.0)
     scheduler.finish("strong", 50.0)
-    (start,) = [one for one in scheduler.decide(50.0) if isinstance(one, Start)]
+    (start,) = [item for item in scheduler.decide(50.0) if isinstance(item, Start)]
     assert start.job == "also-b"  # 10 seconds of b, 40 of a
     assert Scheduler.from_bytes(scheduler.to_bytes()).queues.charges_time
 

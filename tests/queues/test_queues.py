@@ -25,10 +25,10 @@ def drained(queues, **how):
 
 
 def drained_at(now, queues, **how):
-    found = []
+    results = []
     while departure := queues.next(now, **how):
-        found.append(departure.job.name)
-    return found
+        results.append(departure.job.name)
+    return results
 
 
 class Plugin:
@@ -51,9 +51,9 @@ def test_equal_scores_leave_by_priority_then_arrival():
 
 def test_the_highest_sum_of_scores_leaves():
     queues = filled(["a1", "a2", "a3"])
-    one = Plugin(score=lambda job: {"a1": 3, "a2": 1, "a3": 2}[job.name])
+    entry = Plugin(score=lambda job: {"a1": 3, "a2": 1, "a3": 2}[job.name])
     two = Plugin(score=lambda job: {"a1": 0, "a2": 5, "a3": 2}[job.name])
-    assert drained(queues, plugins=[one, two]) == ["a2", "a3", "a1"]
+    assert drained(queues, plugins=[entry, two]) == ["a2", "a3", "a1"]
 
 
 @pytest.mark.parametrize("answer", [True, None, "", "Skip"])
@@ -185,8 +185,8 @@ def asked_for(queues, **how):
 def test_one_of_a_kind_and_priority_is_asked_for_all():
     queues = kinds("a1.1 a0.1 a1.2 a2.1 a0.2 a1.3 b1.1 b1.2")
     queues.push(QueuedJob("low", "a", 1, -1, kind=1), 0)
-    found, seen = asked_for(queues)
-    assert found is None
+    result, seen = asked_for(queues)
+    assert result is None
     assert seen == ["a1.1", "a0.1", "a2.1", "a0.2", "low", "b1.1"]
     seen.clear()
     hold = Plugin(filter=lambda job: seen.append(job.name) or False)
@@ -208,8 +208,8 @@ def test_no_plugin_is_called_for_100000_parked_jobs():
     for i in range(10):
         for kind in range(1, 50):
             queues.park(f"t{i}", kind)
-    found, seen = asked_for(queues)
-    assert found is None
+    result, seen = asked_for(queues)
+    assert result is None
     assert len(seen) == 10
 
 
@@ -229,8 +229,8 @@ def test_jobs_that_come_back_in_front_leave_no_litter():
     queues = kinds(" ".join(f"a1.{i}" for i in range(100)))
     out = [queues.next(0) for _ in range(99)]
     queues.push(QueuedJob("top", "a", 1, 9), 0)
-    for one in reversed(out):
-        queues.requeue(one)
+    for item in reversed(out):
+        queues.requeue(item)
         queues.check()
     assert left(queues) == "top " + " ".join(f"a1.{i}" for i in range(100))
 

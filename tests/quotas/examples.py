@@ -88,7 +88,7 @@ class Plain:
 both = pytest.mark.parametrize("make", [Kernel, Plain])
 
 
-def one(quota, amount, name=None, **options):
+def wish(quota, amount, name=None, **options):
     """An owner of one member that asks for so much of "x"."""
     return QuotaRequest(name or f"of {quota}", quota, {"x": amount}, **options)
 
@@ -101,7 +101,7 @@ def siblings(make, total, quotas, **settings):
         quota = Quota(name, max={"x": 2**62}, min={"x": least}, weight={"x": weight}, lends=lends)
         tree.set_quota(quota)
         if request:
-            tree.submit(one(name, request))
+            tree.submit(wish(name, request))
     return tree
 
 
@@ -115,13 +115,13 @@ def fills(amount, requests, minimums, weights, lends=None):
     given = lends or [True] * len(requests)
     claims = [Claim(*claim) for claim in zip(requests, minimums, weights, given, strict=True)]
     plain, plain_rounds = twin_fill(amount, claims)
-    found = water_fill(amount, requests, minimums, weights, given).tolist()
-    assert found == plain
+    filled = water_fill(amount, requests, minimums, weights, given).tolist()
+    assert filled == plain
     rounds = water_fill_rounds(amount, requests, minimums, weights, given)
-    assert [(one.amount, dict(zip(one.children, one.shares, strict=True))) for one in rounds] == [
-        (one.amount, one.shares) for one in plain_rounds
-    ]
-    return found
+    assert [
+        (item.amount, dict(zip(item.children, item.shares, strict=True))) for item in rounds
+    ] == [(item.amount, item.shares) for item in plain_rounds]
+    return filled
 
 
 def below_p(make, total, **settings):
@@ -131,7 +131,7 @@ def below_p(make, total, **settings):
     tree.set_quota(Quota("p", max={"x": 600_000}, min={"x": 300_000}))
     for name in "abc":
         tree.set_quota(Quota(name, max={"x": 600_000}, min={"x": 100_000}, parent="p"))
-        tree.submit(one(name, 200_000))
+        tree.submit(wish(name, 200_000))
     return tree
 
 

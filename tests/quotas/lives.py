@@ -13,17 +13,19 @@ from hivecore.reference.quotas import QuotaTree as Twin
 DIMENSIONS = ("cpu", "gpu", "mem")
 
 
-def same(one, other):
+def same(item, other):
     """All that can be seen of two trees is the same."""
-    assert one.to_bytes() == other.to_bytes()
-    assert (one.quotas, one.owners) == (other.quotas, other.owners)
-    assert one.overused() == other.overused()
-    assert [one.status(name) for name in one.quotas] == [other.status(n) for n in other.quotas]
-    assert [one.overusers(name) for name in one.quotas] == [other.overusers(n) for n in one.quotas]
-    assert [one.members(name) for name in one.owners] == [other.members(n) for n in one.owners]
-    for name in one.owners:
-        if one.members(name) < one.request(name).count:
-            assert one.schedule(name) == other.schedule(name)
+    assert item.to_bytes() == other.to_bytes()
+    assert (item.quotas, item.owners) == (other.quotas, other.owners)
+    assert item.overused() == other.overused()
+    assert [item.status(name) for name in item.quotas] == [other.status(n) for n in other.quotas]
+    assert [item.overusers(name) for name in item.quotas] == [
+        other.overusers(n) for n in item.quotas
+    ]
+    assert [item.members(name) for name in item.owners] == [other.members(n) for n in item.owners]
+    for name in item.owners:
+        if item.members(name) < item.request(name).count:
+            assert item.schedule(name) == other.schedule(name)
 
 
 def outcome_of_commit(tree, decision):
@@ -53,12 +55,12 @@ class Life:
     # --- what draws decide
 
     def amounts(self, rng, most, names=DIMENSIONS):
-        found = {
+        result = {
             name: min(rng.randint(0, most) * self.large, 2**62) if rng.random() < 0.9 else 0
             for name in names
             if rng.random() < 0.8
         }
-        return {name: self.perhaps_fraction(rng, most, n) for name, n in found.items()}
+        return {name: self.perhaps_fraction(rng, most, n) for name, n in result.items()}
 
     def perhaps_fraction(self, rng, most, amount):
         if not self.fractions or rng.random() > self.fractions:
@@ -179,7 +181,7 @@ class Life:
         else:
             self.numbers += 1
             name = f"q{self.numbers % 7}{self.numbers}"
-            inside = [one for one in known if not quotas[one].outside]
+            inside = [quota_name for quota_name in known if not quotas[quota_name].outside]
             parent = rng.choice([*inside, ""]) if len(known) < 9 else rng.choice(known)
             if parent and quotas[parent].outside:
                 return
@@ -277,8 +279,8 @@ class Life:
                 assert self.tree.schedule_many([request]) == (answers[0],)
 
     def pick(self, rng, wanted):
-        found = [name for name, owner in sorted(self.twin.owners.items()) if wanted(owner)]
-        return rng.choice(found) if found else None
+        results = [name for name, owner in sorted(self.twin.owners.items()) if wanted(owner)]
+        return rng.choice(results) if results else None
 
     def schedule(self, rng):
         name = self.pick(rng, lambda owner: owner.members == 0)
@@ -292,8 +294,8 @@ class Life:
             self.decide(rng, names, names)
 
     def decide(self, rng, names, request):
-        asked = {name: self.twin.owners[name].request.min_count for name in names}
-        answer = self.twin.decide(asked)
+        wish = {name: self.twin.owners[name].request.min_count for name in names}
+        answer = self.twin.decide(wish)
         decision = self.tree.schedule(request)
         self.compare(decision, answer)
         assert self.tree.fits(request) == (answer.outcome == "bind")
@@ -301,13 +303,13 @@ class Life:
             assert decision.borrows == answer.borrows
             self.tree.commit(decision)
             self.bound = decision
-            for name, members in asked.items():
+            for name, members in wish.items():
                 self.twin.admit(name, members)
         elif answer.outcome == "preempt" and rng.random() < 0.7:
             for name in answer.victims:
                 self.tree.evict(name)
                 self.twin.evict(name)
-            assert self.twin.decide(asked).outcome == "bind"
+            assert self.twin.decide(wish).outcome == "bind"
 
     @staticmethod
     def compare(decision, answer):
@@ -348,8 +350,8 @@ class Life:
         budgets = [
             (rng.sample(sorted(self.twin.owners), rng.randint(0, 3) % len(self.twin.owners)), 1)
         ]
-        asked = {name: self.twin.owners[name].request.min_count}
-        answer = self.twin.preempt_within(asked, budgets)
+        request = {name: self.twin.owners[name].request.min_count}
+        answer = self.twin.preempt_within(request, budgets)
         self.compare(self.tree.preempt_within(name, budgets=budgets), answer)
 
     def overusers(self, rng):
@@ -383,7 +385,7 @@ class Life:
                 assert tree.total(root) == {d: amount for d, amount in total.items() if amount}
         of = {name: quota.max for name, quota in self.twin.quotas.items()}
         room = figures.used, figures.runtime, figures.totals, of
-        known = [one for version, one in self.rooms if version == tree.room_version]
+        known = [item for version, item in self.rooms if version == tree.room_version]
         assert known in ([], [room])
         self.rooms = self.rooms[-20:] if known else [*self.rooms[-20:], (tree.room_version, room)]
         assert set(tree.owners) == set(self.twin.owners)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from profiles import seeds
-from quotas.examples import both, one, runtimes
+from quotas.examples import both, runtimes, wish
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
@@ -46,7 +46,7 @@ def test_minimums_are_the_same_whether_a_tree_is_idle_half_busy_or_busy(make, to
     tree = nested(make, total)
     assert minimums(tree) == expected
     for name, amount in (("detect", 8), ("speech", 30), ("segment", 96), ("vision", 96)):
-        tree.submit(one(name, amount))
+        tree.submit(wish(name, amount))
         assert minimums(tree) == expected
         tree.check()
     for name in LEAVES:
@@ -58,7 +58,7 @@ def test_minimums_are_the_same_whether_a_tree_is_idle_half_busy_or_busy(make, to
 def test_minimums_follow_limits_totals_and_what_is_used_outside(make):
     tree = nested(make, 96)
     tree.set_quota(Quota("sys", max={"x": 96}, outside=True))
-    tree.run(one("sys", 48, "daemon"))
+    tree.run(wish("sys", 48, "daemon"))
     assert minimums(tree) == [48, 24, 24, 12, 12]
     tree.release("daemon")
     assert minimums(tree) == [96, 48, 48, 24, 24]
@@ -131,10 +131,10 @@ def promised(make, **settings):
 @both
 def test_what_runs_is_kept_beyond_a_maximum_that_is_lowered_and_no_more_is_admitted(make):
     tree = promised(make)
-    tree.run(one("a", 9, "runs"))
+    tree.run(wish("a", 9, "runs"))
     tree.set_quota(Quota("p", parent="g", max={"x": 6}))
     assert runtimes(tree, "p") == [9]
-    tree.submit(one("b", 1))
+    tree.submit(wish("b", 1))
     assert tree.decide("of b") == ("wait", "runtime", "p")
     tree.release("runs")
     assert runtimes(tree, "p") == [6]

@@ -13,7 +13,7 @@ MOST = 2**62
 
 def rebuilt(tree, rng):
     """The same quotas, totals and owners, in another order and with detours."""
-    made = QuotaTree(
+    created = QuotaTree(
         limit=tree._settings[0],
         **dict(
             zip(("check_ancestors", "scale_min", "guarantee"), tree._settings[1:4], strict=True)
@@ -22,31 +22,33 @@ def rebuilt(tree, rng):
     totals = list(tree._names.totals.items())
     rng.shuffle(totals)
     for name, (total, carved) in totals:
-        made.set_total({"other": 5}, tree=name)
-        made.set_total(dict(total), tree=name, carved=carved)
+        created.set_total({"other": 5}, tree=name)
+        created.set_total(dict(total), tree=name, carved=carved)
     left = list(tree.quotas)
     while left:
-        name = rng.choice([one for one in left if tree.quota(one).parent not in left])
+        name = rng.choice(
+            [quota_name for quota_name in left if tree.quota(quota_name).parent not in left]
+        )
         left.remove(name)
         quota = tree.quota(name)
         if rng.random() < 0.5 and not quota.outside:
             other = {"max": quota.max, "parent": quota.parent, "tree": quota.tree}
-            made.set_quota(Quota(name, **other))
-            made.submit(QuotaRequest("passing", name, {d: 1 for d, _ in quota.max}))
-            made.set_quota(quota)
-            made.release("passing")
+            created.set_quota(Quota(name, **other))
+            created.submit(QuotaRequest("passing", name, {d: 1 for d, _ in quota.max}))
+            created.set_quota(quota)
+            created.release("passing")
         else:
-            made.set_quota(quota)
+            created.set_quota(quota)
     names = [name for name in tree.owners if not tree.members(name)]
     rng.shuffle(names)
-    made.submit_many([tree.request(name) for name in names])
+    created.submit_many([tree.request(name) for name in names])
     for name in started(tree):
-        made.recover(tree.request(name), tree.members(name))
-    return made
+        created.recover(tree.request(name), tree.members(name))
+    return created
 
 
 def started(tree):
-    """Who runs, in the order of their starts."""
+    """Running owners, in the order of their starts."""
     running = [name for name in tree.owners if tree.members(name)]
     return sorted(running, key=lambda name: tree._core.owner(tree._owners[name])[-2])
 
@@ -82,7 +84,7 @@ def test_a_tree_rebuilt_in_another_order_is_the_same(settings, large):
 
 
 def operations(rng):
-    """Of each of four quotas: what happens there in its own order; nobody runs."""
+    """Of each of four quotas: what happens there in its own order; no owner runs."""
     lists = []
     for name in "abcd":
         steps = []

@@ -102,15 +102,15 @@ def test_a_request_that_makes_no_sense_is_refused(arguments, error, match):
 
 @pytest.mark.parametrize("make", [lambda: Quota("a", max={"x": 1}), request])
 def test_quotas_and_requests_are_values(make):
-    one = make()
-    assert one == make()
-    assert hash(one) == hash(make())
-    assert one == one.replace()
-    assert one != one.replace(name="other")
+    first = make()
+    assert first == make()
+    assert hash(first) == hash(make())
+    assert first == first.replace()
+    assert first != first.replace(name="other")
     with pytest.raises(AttributeError):
-        one.name = "other"
+        first.name = "other"
     with pytest.raises(TypeError, match="colour"):
-        one.replace(colour="red")
+        first.replace(colour="red")
 
 
 def test_amounts_may_be_numbers_of_numpy_and_pairs():
@@ -314,13 +314,13 @@ def test_there_is_room_up_to_the_limit_beside_what_is_used(seed):
     at = [rng.randrange(len(tree.quotas)) for _ in range(60)]
     more = [[rng.randint(-9, 9), rng.choice([0, rng.randint(-64, 64)])] for _ in at]
     for limit in ("runtime", "max", "total"):
-        found = tree.have_room(limit, at, more, ["cpu", "gpu"])
-        for has, row, asked in zip(found.tolist(), at, more, strict=True):
+        result = tree.have_room(limit, at, more, ["cpu", "gpu"])
+        for has, row, wish in zip(result.tolist(), at, more, strict=True):
             name = tree.quotas[row]
             left = left_by(tree, name, limit)
             assert has == all(
                 amount == 0 or amount <= left.get(dimension, amount)
-                for amount, dimension in zip(asked, ["cpu", "gpu"], strict=True)
+                for amount, dimension in zip(wish, ["cpu", "gpu"], strict=True)
             )
 
 
@@ -344,9 +344,11 @@ def left_by(tree, name, limit):
     status, most = tree.status(name), dict(tree.quota(name).max)
     if limit == "total":
         tops = [
-            one for one in tree.quotas if not (tree.quota(one).parent or tree.quota(one).outside)
+            quota
+            for quota in tree.quotas
+            if not (tree.quota(quota).parent or tree.quota(quota).outside)
         ]
-        used = {d: sum(tree.status(one).used.get(d, 0) for one in tops) for d in most}
+        used = {d: sum(tree.status(quota).used.get(d, 0) for quota in tops) for d in most}
         return {d: tree.total().get(d, 0) - used[d] for d in most}
     limits = status.runtime if limit == "runtime" else most
     return {d: limits[d] - status.used[d] for d in most}

@@ -15,7 +15,7 @@ def quota(name, parent="", most=100, least=0, **fields):
 
 
 def messages(*quotas, **options):
-    return [(one.rule, str(one)) for one in quota_rules(quotas, **options)]
+    return [(name.rule, str(name)) for name in quota_rules(quotas, **options)]
 
 
 def test_a_tree_in_order_breaks_no_rule():
@@ -31,11 +31,11 @@ def test_the_max_of_a_child_may_be_above_that_of_its_parent():
 
 
 def test_minimums_below_a_quota_that_are_more_than_its_own_are_named_with_their_numbers():
-    found = quota_rules(
+    result = quota_rules(
         [quota("lab", least=30), quota("b", "lab", least=20), quota("a", "lab", least=11)]
     )
     text = "lab: min of gpu is 30, those below it have 31 in all: a 11, b 20"
-    assert found == (RuleViolation("lab", "min", text),)
+    assert result == (RuleViolation("lab", "min", text),)
     # The scaled minimums of section 3.2 of the specification: legal only at the top.
     three = [quota(name, "p", least=100) for name in "abc"]
     assert quota_rules([quota("p", most=300, least=300), *three]) == ()
@@ -76,8 +76,8 @@ def test_a_missing_parent_and_one_outside_are_named():
 
 
 def test_a_circle_is_named_at_each_quota_in_it_and_ends():
-    found = messages(quota("a", "b"), quota("b", "c"), quota("c", "a"), quota("d", "c"))
-    assert found == [
+    result = messages(quota("a", "b"), quota("b", "c"), quota("c", "a"), quota("d", "c"))
+    assert result == [
         ("parent", "a / c / b: is its own ancestor"),
         ("parent", "b / a / c: is its own ancestor"),
         ("parent", "c / b / a: is its own ancestor"),
@@ -101,7 +101,7 @@ def test_all_violations_are_found_tree_by_tree_from_the_top_down():
         ("a", "min"),
     ]
     for order in itertools.permutations(quotas):
-        assert [(one.quota, one.rule) for one in quota_rules(order)] == expected
+        assert [(broken.quota, broken.rule) for broken in quota_rules(order)] == expected
 
 
 def test_what_are_no_quotas_of_different_names_is_refused():
@@ -119,19 +119,19 @@ def test_what_are_no_quotas_of_different_names_is_refused():
 def forests(draw):
     """Quotas whose parents may be anything, with few dimensions and small numbers."""
     names = draw(st.lists(st.sampled_from("abcdef"), unique=True))
-    found = []
+    results = []
     for name in names:
         most = draw(st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 4)))
         least = {key: draw(st.integers(0, amount)) for key, amount in most.items()}
         parent = draw(st.sampled_from(["", *names, "gone"]))
-        found.append(Quota(name, parent=parent, max=most, min=least))
-    return found
+        results.append(Quota(name, parent=parent, max=most, min=least))
+    return results
 
 
 @given(forests())
 @examples(300)
 def test_a_tree_takes_the_quotas_if_and_only_if_their_parents_and_dimensions_are_right(quotas):
-    broken = {one.rule for one in quota_rules(quotas, same_dimensions=False)}
+    broken = {name.rule for name in quota_rules(quotas, same_dimensions=False)}
     try:
         QuotaTree(quotas)
     except (KeyError, ValueError):

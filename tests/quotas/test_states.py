@@ -18,7 +18,7 @@ from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
 
 def lived(seed=0, steps=90, **settings):
-    """A tree that has been through something, with owners who may not borrow."""
+    """A tree that has been through something, with owners that may not borrow."""
     life, rng = Life(**settings), Random(f"{seed} lived")
     for _ in range(steps):
         life.step(rng)
@@ -67,19 +67,19 @@ def test_a_copy_lives_on_as_its_original():
         other = copy.copy(life)
         other.tree, other.twin = life.tree.copy(), copy.deepcopy(life.twin)
         ends = []
-        for one in (life, other):
+        for item in (life, other):
             chance = Random(f"{seed} after")
             for _ in range(40):
-                one.step(chance)
-                one.check()
-            ends.append(one.tree)
+                item.step(chance)
+                item.check()
+            ends.append(item.tree)
         same(*ends)
 
 
 def test_decisions_are_pickled_and_copied_as_values():
     tree = tree_with_owners()
-    for asked in ("waits", request(), ["waits", request()], request(amounts={"x": 50})):
-        decision = tree.schedule(asked)
+    for wish in ("waits", request(), ["waits", request()], request(amounts={"x": 50})):
+        decision = tree.schedule(wish)
         for other in (pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
             assert other == decision
             assert hash(other) == hash(decision)
@@ -99,15 +99,15 @@ def tampered(value, rng):
             changed.pop(key)
         return changed
     if isinstance(value, list) and value and rng.random() < 0.9:
-        place, made = rng.randrange(len(value)), list(value)
+        place, created = rng.randrange(len(value)), list(value)
         kind = rng.random()
         if kind < 0.7:
-            made[place] = tampered(made[place], rng)
+            created[place] = tampered(created[place], rng)
         elif kind < 0.85:
-            made.insert(place, made[rng.randrange(len(made))])
+            created.insert(place, created[rng.randrange(len(created))])
         else:
-            del made[place]
-        return made
+            del created[place]
+        return created
     if type(value) is int and rng.random() < 0.7:
         return value + rng.choice((-1, 1, 2))
     return rng.choice(VALUES)
@@ -163,8 +163,8 @@ def test_the_order_of_recovery_matters_only_for_the_order_of_admission():
         empty.release(name)
     for order in itertools.permutations(requests):
         branch = empty.copy()
-        for one, members in order:
-            branch.recover(one, members)
+        for item, members in order:
+            branch.recover(item, members)
         branch.check()
         assert [branch.status(name) for name in branch.quotas] == [
             tree.status(name) for name in tree.quotas

@@ -28,7 +28,7 @@ def half(exponent):
 
 
 def stretches(changes, now):
-    """(begin, end, used) of what was told until a time."""
+    """(begin, end, used) of what was recorded until a time."""
     latest = {}
     for moment, used in changes:
         if moment <= now:
@@ -49,7 +49,7 @@ def faded(changes, now, half_life):
         return counted
 
 
-def asked(changes, now, half_life):
+def kept_time(changes, now, half_life):
     """A time of which nothing has been forgotten."""
     latest = max((moment for moment, _ in changes), default=0)
     return now if latest <= 62 * half_life else max(now, latest)
@@ -76,12 +76,12 @@ def test_the_table_of_powers_is_what_decimals_say():
     st.sampled_from([1, 2, 4, 512, 1024]),
 )
 def test_at_whole_steps_usage_is_exact_to_the_unit_and_what_62_bits_leave(changes, now, half_life):
-    now = asked(changes, now, half_life)
-    found = history_of(changes, half_life).usage("a", now)
+    now = kept_time(changes, now, half_life)
+    usage = history_of(changes, half_life).usage("a", now)
     parts = stretches(changes, now)
     # Each end of a stretch is rounded down to a unit of 2^-62, and forgotten after 62 halvings.
     bound = 2 + sum(2 * used for _, _, used in parts) // 2**61
-    assert abs(found - faded(changes, now, half_life)) <= bound
+    assert abs(usage - faded(changes, now, half_life)) <= bound
 
 
 @examples(150)
@@ -92,8 +92,8 @@ def test_at_whole_steps_usage_is_exact_to_the_unit_and_what_62_bits_leave(change
 )
 def test_between_steps_usage_is_off_by_less_than_one_in_1400(changes, now, half_life):
     """An age counts as a step of 1/1024 of a half-life."""
-    now = asked(changes, now, half_life)
-    found = history_of(changes, half_life).usage("a", now)
+    now = kept_time(changes, now, half_life)
+    usage = history_of(changes, half_life).usage("a", now)
     parts = stretches(changes, now)
     step = half(Fraction(-1, 1024)) - 1
     assert step < Decimal(1) / 1400
@@ -101,7 +101,7 @@ def test_between_steps_usage_is_off_by_less_than_one_in_1400(changes, now, half_
     for begin, end, used in parts:
         ages = half(Fraction(now - begin, half_life)) + half(Fraction(now - end, half_life))
         bound += used * step * ages
-    assert abs(found - faded(changes, now, half_life)) <= bound
+    assert abs(usage - faded(changes, now, half_life)) <= bound
 
 
 @examples(100)
@@ -116,9 +116,9 @@ def test_the_order_of_records_and_reads_in_between_do_not_matter(changes, half_l
         history.record("b", *change)
         history.weights({"a": 1, "c": 2}, 50)
     others = history, copy.deepcopy(history), pickle.loads(pickle.dumps(history))
-    for one in others:
-        assert [one.usage("a", now) for now in moments] == expected
-        assert [one.usage("b", now) for now in moments] == expected
+    for other in others:
+        assert [other.usage("a", now) for now in moments] == expected
+        assert [other.usage("b", now) for now in moments] == expected
     others[1].record("a", 9000, MOST)
     assert [history.usage("a", now) for now in moments] == expected
 
@@ -127,11 +127,11 @@ def test_all_orders_of_changes_far_apart_are_the_same():
     """Those that are forgotten are the same ones."""
     changes = [(0, 7), (10, 5), (700, 9), (700, 3), (1400, 2)]
     moments = [0, 5, 699, 700, 1000, 1400, 2000]
-    found = {
+    usage = {
         tuple(history_of(order, 10).usage("a", now) for now in moments)
         for order in permutations(changes)
     }
-    assert len(found) == 1
+    assert len(usage) == 1
 
 
 def test_usage_by_hand():
@@ -156,12 +156,12 @@ def test_weights_are_the_formula_in_fractions_rounded_down_to_millionths(given_,
     weights = {name: weight for name, (weight, _) in given_.items()}
     usages = {name: history.usage(name, 100) for name in weights}
     assert usages == {name: used for name, (_, used) in given_.items()}
-    found = history.weights(weights, 100, k=k)
+    result = history.weights(weights, 100, k=k)
     for name, weight in weights.items():
         w = Fraction(weight, sum(weights.values()) or 1)
         u = Fraction(usages[name], sum(usages.values()) or 1)
         exact = max(Fraction(0), w + k * (w - u)) * 10**6
-        assert found[name] == exact.numerator // exact.denominator
+        assert result[name] == exact.numerator // exact.denominator
 
 
 def test_weights_by_hand_are_those_of_a_tree():
@@ -200,9 +200,9 @@ def test_the_clock_starts_at_the_last_look_that_found_no_over_use():
 def test_a_copy_of_a_monitor_keeps_the_clocks_of_quotas_that_did_not_use_too_much():
     monitor = OveruseMonitor(10)
     monitor.observe(over(), 4)
-    for one in (monitor.copy(), copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
-        assert one.observe(over("a"), 14) == {}
-        assert one.observe(over("a"), 15) == {"a": ("a2",)}
+    for item in (monitor.copy(), copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
+        assert item.observe(over("a"), 14) == {}
+        assert item.observe(over("a"), 15) == {"a": ("a2",)}
 
 
 @pytest.mark.parametrize("names", ["a", ""])
@@ -211,14 +211,14 @@ def test_time_does_not_go_back_whether_anybody_is_over_or_not(names):
     monitor.observe(over("a"), 3)
     monitor.observe(over(*names), 12)
     other = copy.copy(monitor)
-    for one in (monitor, other, copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
+    for item in (monitor, other, copy.deepcopy(monitor), pickle.loads(pickle.dumps(monitor))):
         for now in (11, 3, 0):
             with pytest.raises(ValueError, match=f"now={now}: allowed are 12 to"):
-                one.observe(over("a"), now)
+                item.observe(over("a"), now)
         with pytest.raises(TypeError, match="tree must be a QuotaTree"):
-            one.observe(None, 99)
-        assert one.observe(over("a"), 14) == ({"a": ("a2",)} if names else {})
-        assert one.observe(over("a"), 25) == ({"a": ("a2",)})
+            item.observe(None, 99)
+        assert item.observe(over("a"), 14) == ({"a": ("a2",)} if names else {})
+        assert item.observe(over("a"), 25) == ({"a": ("a2",)})
 
 
 def test_a_monitor_says_what_the_rule_says_in_random_lives():

@@ -149,8 +149,8 @@ def test_owners_beyond_what_the_tree_ever_had_are_undone():
                 tree.release(request.name)
             tree.check()
         same(tree, before)
-    for one in (tree, before):
-        one.submit_many(many)
+    for item in (tree, before):
+        item.submit_many(many)
     same(tree, before)
 
 
@@ -194,20 +194,22 @@ def test_the_kernel_refuses_what_it_could_not_undo_and_marks_that_are_not_set():
 
 
 FAILS = {
-    "submit_many": lambda tree, one: tree.submit_many([one, one.replace(name="next", quota="x")]),
-    "submit": lambda tree, one: tree.submit(
-        one.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62})
+    "submit_many": lambda tree, owner: tree.submit_many(
+        [owner, owner.replace(name="next", quota="x")]
     ),
-    "recover": lambda tree, one: tree.recover(
-        one.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62}), 1
+    "submit": lambda tree, owner: tree.submit(
+        owner.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62})
     ),
-    "commit": lambda tree, one: tree.commit(FRACTION_OF_ANOTHER_TREE),
-    "set_quota": lambda tree, one: tree.set_quota(
+    "recover": lambda tree, owner: tree.recover(
+        owner.replace(quota="a", amounts={"gpu": 0.5, "mem": 2**62}), 1
+    ),
+    "commit": lambda tree, owner: tree.commit(FRACTION_OF_ANOTHER_TREE),
+    "set_quota": lambda tree, owner: tree.set_quota(
         Quota("b1", parent="b", max={"gpu": 7.5, "x": 1})
     ),
-    "set_total": lambda tree, one: tree.set_total({"gpu": 0.5, "mem": 0.5}),
-    "set_weights": lambda tree, one: tree.set_weights({"a": {"gpu": 0.5}, "b1": {"x": 1}}),
-    "schedule": lambda tree, one: tree.schedule([one, one.replace(name="next", quota="x")]),
+    "set_total": lambda tree, owner: tree.set_total({"gpu": 0.5, "mem": 0.5}),
+    "set_weights": lambda tree, owner: tree.set_weights({"a": {"gpu": 0.5}, "b1": {"x": 1}}),
+    "schedule": lambda tree, owner: tree.schedule([owner, owner.replace(name="next", quota="x")]),
 }
 
 

@@ -76,11 +76,11 @@ def test_kernel_twin_and_fractions_share_alike(amount, children):
     assert filled(amount, children) == runtimes
     plain, plain_rounds = twin_fill(amount, [Claim(*child) for child in children])
     assert plain == runtimes
-    assert [(one.amount, one.shares) for one in plain_rounds] == rounds
+    assert [(item.amount, item.shares) for item in plain_rounds] == rounds
     requests, minimums, weights, lends = columns(children)
-    found = water_fill_rounds(amount, requests, minimums, weights, lends)
+    result = water_fill_rounds(amount, requests, minimums, weights, lends)
     assert [
-        (one.amount, dict(zip(one.children, one.shares, strict=True))) for one in found
+        (item.amount, dict(zip(item.children, item.shares, strict=True))) for item in result
     ] == rounds
 
 
@@ -114,14 +114,14 @@ def test_rounds_add_up_to_what_is_given(amount, children):
     requests, minimums, weights, lends = columns(children)
     rounds = water_fill_rounds(amount, requests, minimums, weights, lends)
     have = bases(children)
-    for i, one in enumerate(rounds):
-        assert sum(one.shares) == one.amount  # no unit gets lost
-        assert list(one.children) == sorted(one.children)
-        for child, share in zip(one.children, one.shares, strict=True):
+    for i, item in enumerate(rounds):
+        assert sum(item.shares) == item.amount  # no unit gets lost
+        assert list(item.children) == sorted(item.children)
+        for child, share in zip(item.children, item.shares, strict=True):
             assert have[child] <= requests[child]
             have[child] += share
-        back = sum(max(have[child] - requests[child], 0) for child in one.children)
-        for child in one.children:
+        back = sum(max(have[child] - requests[child], 0) for child in item.children)
+        for child in item.children:
             have[child] = min(have[child], requests[child])
         assert [after.amount for after in rounds[i + 1 : i + 2]] in ([], [back])
     assert have == filled(amount, children)
@@ -163,13 +163,13 @@ def test_of_equals_the_first_has_most_but_for_a_unit_a_round(amount, children, t
 @examples(200)
 @given(st.integers(0, MOST), st.lists(st.integers(1, MOST), min_size=1, max_size=9))
 def test_a_single_round_is_within_a_unit_of_the_exact_parts(amount, weights):
-    """Who asks for all there is takes part in one round alone."""
+    """A child that asks for all of it takes part in one round alone."""
     runtimes = filled(amount, [(MOST, 0, weight, True) for weight in weights])
     assert sum(runtimes) == amount
     for weight, runtime in zip(weights, runtimes, strict=True):
         assert abs(runtime - Fraction(amount * weight, sum(weights))) < 1
-    for (one, first), (other, second) in pairwise(sorted(zip(weights, runtimes, strict=True))):
-        assert one == other or first <= second
+    for (item, first), (other, second) in pairwise(sorted(zip(weights, runtimes, strict=True))):
+        assert item == other or first <= second
 
 
 @examples(150)

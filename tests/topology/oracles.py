@@ -42,14 +42,14 @@ def objective(parts, slots, wish, level, counts):
     levels = range(level, parts.deepest + 1)
     wider = [nodes for at, nodes in parts.domains if 0 < at < level and _uses(counts, nodes)][::-1]
     return (
-        *(sum(at == one for at, _ in touched) for one in levels),
+        *(sum(at == layer for at, _ in touched) for layer in levels),
         *(
-            -sum(wish.existing.get(n, 0) for at, nodes in touched if at == one for n in nodes)
-            for one in levels
+            -sum(wish.existing.get(n, 0) for at, nodes in touched if at == layer for n in nodes)
+            for layer in levels
         ),
         *(-sum(wish.existing.get(n, 0) for n in nodes) for nodes in wider),
         sum(wish.cost.get(node, 0) for node, count in counts.items() if count),
-        *(sum(slots[n] for at, nodes in touched if at == one for n in nodes) for one in levels),
+        *(sum(slots[n] for at, nodes in touched if at == layer for n in nodes) for layer in levels),
         *(sum(slots[n] for n in nodes) for nodes in wider),
     )
 
@@ -94,14 +94,14 @@ def _rooms(slots, wish, node):
 def _order(parts, wish, level, inside, pairs):
     """Of equals: most pods in the first domain that has a multiple or a limit; on the first node
     the most others, then the most pods."""
-    found = []
+    results = []
     for at, nodes in parts.domains:
         if set(nodes) <= set(inside):
             if at == parts.deepest:
-                found.append((-pairs[nodes[0]][1], -pairs[nodes[0]][0]))
+                results.append((-pairs[nodes[0]][1], -pairs[nodes[0]][0]))
             elif at > level and (wish.multiples.get(at, 1) > 1 or _limit(wish, at) < wish.pods):
-                found.append((-sum(pairs[node][0] for node in nodes),))
-    return tuple(found)
+                results.append((-sum(pairs[node][0] for node in nodes),))
+    return tuple(results)
 
 
 def _limit(wish, at):
@@ -113,6 +113,6 @@ def even_objective(parts, slots, wish, level, at, counts):
     cost = objective(parts, slots, wish, level, counts)
     if cost is None:
         return None
-    loads = [sum(counts.get(n, 0) for n in nodes) for one, nodes in parts.domains if one == at]
+    loads = [sum(counts.get(n, 0) for n in nodes) for item, nodes in parts.domains if item == at]
     first = max(at - level + 1, 0)
     return (*cost[:first], max(loads), *cost[first:])

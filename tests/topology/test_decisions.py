@@ -33,26 +33,26 @@ JUNK = (
 def random_network(rng):
     layers = LAYERS[: rng.randint(0, 3)]
     labels = {
-        f"n{i}": {one: f"{one}{rng.randint(0, 2)}" for one in layers if rng.random() < 0.95}
+        f"n{i}": {level: f"{level}{rng.randint(0, 2)}" for level in layers if rng.random() < 0.95}
         for i in range(rng.randint(1, 9))
     }
-    made = NetworkTopology(layers, labels)
-    for node in made.nodes:
+    network = NetworkTopology(layers, labels)
+    for node in network.nodes:
         gpus = rng.choice((0, 0, 0, 0, rng.randint(1, 999))) / 1000
-        made.set_free(node, {"gpu": rng.randint(0, 8) + gpus, "cpu": rng.randint(0, 8)})
+        network.set_free(node, {"gpu": rng.randint(0, 8) + gpus, "cpu": rng.randint(0, 8)})
     if rng.random() < 0.2:
-        made.set_health(rng.choice(made.nodes), False)
-    return made
+        network.set_health(rng.choice(network.nodes), False)
+    return network
 
 
 def random_request(rng, network, name="g"):
     levels = ("", *network.layers, "node")
     must = rng.randrange(len(levels))
     role = TopologyRole("more", rng.randint(1, 3), rng.choice(RESOURCES))
-    multiple = {one: rng.randint(1, 6) for one in levels[1:] if rng.random() < 0.4}
+    multiple = {level: rng.randint(1, 6) for level in levels[1:] if rng.random() < 0.4}
     limits, balance = {}, ""
     if rng.random() < 0.4:
-        limits = {one: rng.randint(1, 9) for one in levels[1:] if rng.random() < 0.4}
+        limits = {level: rng.randint(1, 9) for level in levels[1:] if rng.random() < 0.4}
         balance = rng.choice(levels)
     return TopologyRequest(
         name,
@@ -63,8 +63,8 @@ def random_request(rng, network, name="g"):
         prefer=rng.choice(["", *levels[max(must, 1) :]]),
         multiple=multiple,
         amounts=rng.choice(RESOURCES),
-        existing={one: rng.randint(0, 2) for one in network.nodes if rng.random() < 0.2},
-        cost={one: rng.randint(0, 3) for one in network.nodes if rng.random() < 0.3},
+        existing={node: rng.randint(0, 2) for node in network.nodes if rng.random() < 0.2},
+        cost={node: rng.randint(0, 3) for node in network.nodes if rng.random() < 0.3},
         role=role if not (multiple or limits or balance) and rng.random() < 0.4 else None,
     )
 
@@ -131,9 +131,9 @@ def parts(amounts):
 
 
 def change_free(free, amounts, placement, sign):
-    for one in placement:
+    for part in placement:
         for name, amount in amounts.items():
-            free[one.node][name] += sign * one.pods * amount
+            free[part.node][name] += sign * part.pods * amount
 
 
 def commits(network, decision):
@@ -243,7 +243,7 @@ def test_a_forged_decision_is_refused_and_changes_nothing_or_can_be_saved():
         network.check()
         again = NetworkTopology.from_bytes(network.to_bytes())
         assert again.placement("g") == network.placement("g")
-        assert all(type(one.pods) is int for one in network.placement("g"))
+        assert all(type(part.pods) is int for part in network.placement("g"))
         assert any(network.free(node) != free[node] for node in network.nodes)
         network.release("g")
         assert {node: network.free(node) for node in network.nodes} == free

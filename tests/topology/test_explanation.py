@@ -44,7 +44,7 @@ def without(network, owners):
 
 
 def pods_of(network, owners):
-    return sum(one.pods + one.others for name in owners for one in network.placement(name))
+    return sum(part.pods + part.others for name in owners for part in network.placement(name))
 
 
 def test_the_owners_that_are_named_are_the_cheapest_ones_that_do():
@@ -66,8 +66,8 @@ def test_the_owners_that_are_named_are_the_cheapest_ones_that_do():
             for some in combinations(owners, size)
             if without(network, some).fits(request)
         ]
-        released = [one for one in explanation.changes if one.kind == "release"]
-        assert [one.cost for one in released] == ([min(costs)] if costs else []), seed
+        released = [item for item in explanation.changes if item.kind == "release"]
+        assert [item.cost for item in released] == ([min(costs)] if costs else []), seed
         for change in released:
             assert change.cost == pods_of(network, change.owners)
             assert without(network, change.owners).fits(change.request)
@@ -86,7 +86,7 @@ def test_of_many_owners_the_cheapest_cover_is_named():
     network = NetworkTopology(["rack"], {f"n{i}": {"rack": "r"} for i in range(10)})
     for number, size in enumerate(sizes):
         nodes = [1 if i == number else 0 for i in range(10)]
-        network.set_slots([size * one for one in nodes])
+        network.set_slots([size * node for node in nodes])
         network.commit(network.schedule(TopologyRequest(f"o{number}", size)))
     network.set_slots([1] * 10)
     (change,) = network.explain(TopologyRequest("g", 13)).changes
@@ -158,10 +158,10 @@ def test_owners_of_two_domains_are_compared_by_what_multiples_leave_of_their_slo
     network.set_slots([1, 0, 0, 0])
     # Without p rack a has two slots, but on two nodes; without t rack b has two on one.
     (change,) = [
-        one
-        for one in network.explain(
+        item
+        for item in network.explain(
             TopologyRequest("g", 2, must="rack", multiple={"node": 2})
         ).changes
-        if one.kind == "release"
+        if item.kind == "release"
     ]
     assert (change.cost, change.owners) == (2, ("p", "r"))

@@ -65,21 +65,21 @@ def random_limits(rng, nodes, pods):
 def limited(slots, limits, pods):
     """What slots there are where nodes may get no more pods of so many."""
     return [
-        one if most >= pods else min(one, most) for one, most in zip(slots, limits, strict=True)
+        slot if most >= pods else min(slot, most) for slot, most in zip(slots, limits, strict=True)
     ]
 
 
-def answer(network, wish, most=None, **asked):
+def answer(network, wish, most=None, **request):
     """What the kernel says, in the twin's words."""
     if wish.narrowest == 0:  # only the whole network, which has no name of a layer
         wish = wish._replace(narrowest=None)
-    decision = network.schedule(request_of(wish, network.layers).replace(**asked), most=most)
+    decision = network.schedule(request_of(wish, network.layers).replace(**request), most=most)
     decision.verify(network, most=most)
     if decision.outcome == "wait":
         return None
     levels = ["", *network.layers, "node"]
     assert decision.optimal
-    pods = [(int(one.node[1:]), one.pods, one.others) for one in decision.placement]
+    pods = [(int(part.node[1:]), part.pods, part.others) for part in decision.placement]
     return levels.index(decision.layer), pods
 
 
@@ -165,21 +165,21 @@ def test_pods_are_as_even_as_can_be_in_a_layer():
         network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
         at = rng.randint(1, len(labels[0]) + 1)
         layer = ["", *network.layers, "node"][at]
-        parts, found = Parts(labels), answer(network, wish, balance=layer)
+        parts, result = Parts(labels), answer(network, wish, balance=layer)
         usual = answer(network, wish)
-        assert (found is None) == (usual is None), seed
-        if found is None:
+        assert (result is None) == (usual is None), seed
+        if result is None:
             continue
-        level, pods = found
+        level, pods = result
         assert level == usual[0], seed
         costs = [
             even_objective(parts, slots, wish, level, at, dict(enumerate(counts)))
-            for counts in product(*[range(min(one, wish.pods) + 1) for one in slots])
+            for counts in product(*[range(min(slot, wish.pods) + 1) for slot in slots])
             if sum(counts) == wish.pods
         ]
         counts = {node: count for node, count, _ in pods}
         cost = even_objective(parts, slots, wish, level, at, counts)
-        assert cost == min(one for one in costs if one is not None), seed
+        assert cost == min(item for item in costs if item is not None), seed
         moved += pods != usual[1]
     assert moved >= times(1000) // 100
 
@@ -196,8 +196,8 @@ def random_roles(rng, layers, nodes, most):
 
     def has_room(node, pods, others):
         return all(
-            pods * takes[0].get(one, 0) + others * takes[1].get(one, 0) <= free[node][one]
-            for one in ("gpu", "cpu")
+            pods * takes[0].get(item, 0) + others * takes[1].get(item, 0) <= free[node][item]
+            for item in ("gpu", "cpu")
         )
 
     many = range(2 * most + 1)
@@ -212,8 +212,8 @@ def random_roles(rng, layers, nodes, most):
     network = network_of(labels)
     for node, amounts in enumerate(free):
         network.set_free(f"n{node}", amounts)
-    asked = {"amounts": takes[0], "role": TopologyRole("leader", wish.others, takes[1])}
-    return labels, slots_of(wish), wish, network, asked
+    request = {"amounts": takes[0], "role": TopologyRole("leader", wish.others, takes[1])}
+    return labels, slots_of(wish), wish, network, request
 
 
 def slots_of(wish, limits=None):
@@ -255,16 +255,16 @@ def test_with_two_roles_kernel_twin_and_all_placements_agree():
     placed = 0
     for seed in seeds(400):
         rng = Random(seed)
-        labels, slots, wish, network, asked = random_roles(
+        labels, slots, wish, network, request = random_roles(
             rng, rng.randint(0, 3), rng.randint(1, 4), 3
         )
         best = brute_force(labels, slots, wish)
         assert place(build(labels), slots, wish) == best, seed
-        assert answer(network, wish, **asked) == best, seed
+        assert answer(network, wish, **request) == best, seed
         placed += best is not None
         most = random_limits_of_roles(rng, len(labels), wish)
         best = brute_force(labels, slots_of(wish, most), within(wish, most))
-        assert answer(network, wish, most, **asked) == best, seed
+        assert answer(network, wish, most, **request) == best, seed
         network.check()
     assert placed > 0
 
@@ -272,13 +272,13 @@ def test_with_two_roles_kernel_twin_and_all_placements_agree():
 def test_with_two_roles_kernel_and_twin_agree_in_larger_networks():
     for seed in seeds(30):
         rng = Random(seed)
-        labels, slots, wish, network, asked = random_roles(
+        labels, slots, wish, network, request = random_roles(
             rng, rng.randint(1, 4), rng.randint(8, 16), 5
         )
-        assert answer(network, wish, **asked) == place(build(labels), slots, wish), seed
+        assert answer(network, wish, **request) == place(build(labels), slots, wish), seed
         most = random_limits_of_roles(rng, len(labels), wish)
         best = place(build(labels), slots_of(wish, most), within(wish, most))
-        assert answer(network, wish, most, **asked) == best, seed
+        assert answer(network, wish, most, **request) == best, seed
 
 
 def test_an_integer_program_finds_nothing_better():
@@ -287,10 +287,10 @@ def test_an_integer_program_finds_nothing_better():
         labels, slots, wish = random_case(rng, 2, 24, "abcd", 8, 60)
         network = network_of(labels)
         network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
-        found, best = answer(network, wish), integer_program(labels, slots, wish)
-        assert (found is None) == (best is None), seed
-        if found is not None:
-            level, pods = found
+        result, best = answer(network, wish), integer_program(labels, slots, wish)
+        assert (result is None) == (best is None), seed
+        if result is not None:
+            level, pods = result
             assert level == best[0], seed
             assert (
                 objective(Parts(labels), slots, wish, level, {n: k for n, k, _ in pods}) == best[1]
@@ -313,10 +313,10 @@ def test_a_network_that_changes_answers_like_one_that_is_new(most):
             wish = rng.choice(wishes)
             fresh = network_of(labels)
             fresh.set_slots(slots, names)
-            one = network.schedule(request_of(wish, network.layers), work=2**16)
+            item = network.schedule(request_of(wish, network.layers), work=2**16)
             other = fresh.schedule(request_of(wish, network.layers), work=2**16)
-            assert one == other
-            one.verify(network)
+            assert item == other
+            item.verify(network)
             network.check()
             if most == 4:
-                assert one.outcome == "wait" or one.optimal
+                assert item.outcome == "wait" or item.optimal

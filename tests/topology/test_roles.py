@@ -10,10 +10,10 @@ LEADER = TopologyRole("leader", 1, {"cpu": 40})
 
 def small():
     labels = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(6)}
-    made = NetworkTopology(["rack"], labels)
+    network = NetworkTopology(["rack"], labels)
     for i, (gpus, cpus) in enumerate(zip([8, 4, 8, 8, 2, 8], [64, 8, 40, 64, 64, 8], strict=True)):
-        made.set_free(f"n{i}", {"gpu": gpus, "cpu": cpus})
-    return made
+        network.set_free(f"n{i}", {"gpu": gpus, "cpu": cpus})
+    return network
 
 
 def led(pods, name="led", role=LEADER, **wishes):
@@ -21,39 +21,39 @@ def led(pods, name="led", role=LEADER, **wishes):
 
 
 def test_what_both_roles_take_is_given_back():
-    made = small()
-    before = {node: made.free(node) for node in made.nodes}
-    decision = made.schedule(led(3))
-    made.commit(decision)
-    assert made.free("n0") == {"cpu": 64 - 2 * 8 - 40, "gpu": 0}
-    assert made.placement("led") == decision.placement
-    made.check()
-    assert NetworkTopology.from_bytes(made.to_bytes()).placement("led") == decision.placement
-    made.release("led")
-    assert {node: made.free(node) for node in made.nodes} == before
-    made.check()
+    network = small()
+    before = {node: network.free(node) for node in network.nodes}
+    decision = network.schedule(led(3))
+    network.commit(decision)
+    assert network.free("n0") == {"cpu": 64 - 2 * 8 - 40, "gpu": 0}
+    assert network.placement("led") == decision.placement
+    network.check()
+    assert NetworkTopology.from_bytes(network.to_bytes()).placement("led") == decision.placement
+    network.release("led")
+    assert {node: network.free(node) for node in network.nodes} == before
+    network.check()
 
 
 def test_a_decision_on_two_roles_can_be_stale():
-    made = small()
-    decision = made.schedule(led(3))
-    made.set_free("n0", {"cpu": 55})  # 16 and 40 are needed
+    network = small()
+    decision = network.schedule(led(3))
+    network.set_free("n0", {"cpu": 55})  # 16 and 40 are needed
     with pytest.raises(StaleDecisionError):
-        made.commit(decision)
-    assert made.owners == ()
+        network.commit(decision)
+    assert network.owners == ()
 
 
 def test_a_gang_whose_pairs_are_too_many_for_a_search_goes_to_one_node_or_says_so():
-    made = NetworkTopology(["rack"], {f"n{i}": {"rack": "r"} for i in range(3)})
-    made.set_slots([2**20, 2**22, 2**20])
+    network = NetworkTopology(["rack"], {f"n{i}": {"rack": "r"} for i in range(3)})
+    network.set_slots([2**20, 2**22, 2**20])
     role = TopologyRole("other", 2**20, {"slots": 2})
-    decision = made.schedule(TopologyRequest("g", 2**20, role=role))
+    decision = network.schedule(TopologyRequest("g", 2**20, role=role))
     assert decision.placement == (NodePods("n1", 2**20, 2**20),)
-    decision.verify(made)
-    made.set_slots([2**22 - 1] * 3)  # 3 * 2**20 are needed, and are here
-    assert made.schedule(TopologyRequest("g", 2**21, role=role)).refusal.code == "work"
+    decision.verify(network)
+    network.set_slots([2**22 - 1] * 3)  # 3 * 2**20 are needed, and are here
+    assert network.schedule(TopologyRequest("g", 2**21, role=role)).refusal.code == "work"
     largest = TopologyRole("other", 2**31, {"slots": 2**62})
-    assert not made.fits(TopologyRequest("g", 2**31, amounts={"slots": 2**62}, role=largest))
+    assert not network.fits(TopologyRequest("g", 2**31, amounts={"slots": 2**62}, role=largest))
 
 
 @pytest.mark.parametrize(
@@ -79,29 +79,29 @@ def test_a_gang_whose_pairs_are_too_many_for_a_search_goes_to_one_node_or_says_s
     ],
 )
 def test_a_refusal_tells_which_role_has_no_room(request_, code, says):
-    made = small()
-    made.set_free("n0", {"cpu": 55, "gpu": 8})
-    made.set_free("n3", {"cpu": 55, "gpu": 8})
-    made.set_free("n4", {"cpu": 40, "gpu": 4})
-    refusal = made.schedule(request_).refusal
+    network = small()
+    network.set_free("n0", {"cpu": 55, "gpu": 8})
+    network.set_free("n3", {"cpu": 55, "gpu": 8})
+    network.set_free("n4", {"cpu": 40, "gpu": 4})
+    refusal = network.schedule(request_).refusal
     assert (refusal.code, says in refusal.reason) == (code, True), refusal
 
 
 def test_a_refusal_counts_domains_of_one_name_apart():
     labels = {"a": {"spine": "s0", "rack": "r"}, "b": {"spine": "s1", "rack": "r"}}
-    made = NetworkTopology(["spine", "rack"], labels)
-    made.set_slots([3, 2])
-    refusal = made.schedule(TopologyRequest("g", 4, must="rack")).refusal
+    network = NetworkTopology(["spine", "rack"], labels)
+    network.set_slots([3, 2])
+    refusal = network.schedule(TopologyRequest("g", 4, must="rack")).refusal
     assert (refusal.code, refusal.reason) == ("layer", "4 pods need one rack: r has 3, r has 2")
 
 
 def test_the_end_of_an_owner_of_two_roles_is_proposed():
-    made = small()
-    made.commit(made.schedule(led(6)))
-    change = made.explain(led(6, name="next")).changes[0]
+    network = small()
+    network.commit(network.schedule(led(6)))
+    change = network.explain(led(6, name="next")).changes[0]
     assert (change.kind, change.owners, change.cost) == ("release", ("led",), 7)
-    made.release("led")
-    assert made.fits(led(6, name="next"))
+    network.release("led")
+    assert network.fits(led(6, name="next"))
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_the_end_of_an_owner_of_two_roles_is_proposed():
     ],
 )
 def test_the_proof_looks_at_both_roles(placement, says):
-    made = small()
-    decision = made.schedule(led(3)).replace(placement=placement)
+    network = small()
+    decision = network.schedule(led(3)).replace(placement=placement)
     with pytest.raises(CertificateError, match=says):
-        decision.verify(made)
+        decision.verify(network)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from hivecore.topology import (
 
 def small():
     labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
-    made = NetworkTopology(["spine", "rack"], labels)
-    made.set_slots([2, 1, 2, 2, 2, 2, 0, 2])
-    return made
+    network = NetworkTopology(["spine", "rack"], labels)
+    network.set_slots([2, 1, 2, 2, 2, 2, 0, 2])
+    return network
 
 
 def test_equal_names_in_different_domains_are_different_domains():
@@ -31,13 +31,16 @@ def test_equal_names_in_different_domains_are_different_domains():
         "b": {"spine": "s1", "rack": "r"},
         "c": {"spine": "s0", "rack": "r"},
     }
-    made = NetworkTopology(["spine", "rack"], labels)
-    assert made.nodes == ("a", "c", "b")
-    assert made.domains("rack") == made.domains("spine") == (("a", "c"), ("b",))
-    made.set_slots([1, 1, 1])
-    assert made.schedule(TopologyRequest("g", 2)).placement == (NodePods("a", 1), NodePods("c", 1))
-    assert made.slots("rack") == {"r": 3}
-    assert made.slots("") == {"": 3}
+    network = NetworkTopology(["spine", "rack"], labels)
+    assert network.nodes == ("a", "c", "b")
+    assert network.domains("rack") == network.domains("spine") == (("a", "c"), ("b",))
+    network.set_slots([1, 1, 1])
+    assert network.schedule(TopologyRequest("g", 2)).placement == (
+        NodePods("a", 1),
+        NodePods("c", 1),
+    )
+    assert network.slots("rack") == {"r": 3}
+    assert network.slots("") == {"": 3}
 
 
 def test_nodes_without_a_label_have_domains_of_their_own():
@@ -48,79 +51,79 @@ def test_nodes_without_a_label_have_domains_of_their_own():
         "d": {"spine": "s"},
         "e": {"spine": "s"},
     }
-    made = NetworkTopology(["spine", "rack"], labels)
-    assert made.domains("") == (made.nodes,)
-    assert made.domains("spine") == (("a", "b"), ("c",), ("d", "e"))
-    assert made.domains("rack") == (("a", "b"), ("c",), ("d",), ("e",))
-    assert made.domains("node") == tuple((node,) for node in made.nodes)
-    made.set_slots([1] * 5)
-    assert made.domain("a")[:2] == made.domain("b")[:2]
-    assert made.domain("d")[0] == made.domain("e")[0] == "s"
-    assert made.domain("d")[1] != made.domain("e")[1]
-    pair = made.schedule(TopologyRequest("g", 2, must="rack"))
-    assert [one.node for one in pair.placement] == ["a", "b"]
-    assert made.schedule(TopologyRequest("g", 3, must="spine")).reason.startswith(
+    network = NetworkTopology(["spine", "rack"], labels)
+    assert network.domains("") == (network.nodes,)
+    assert network.domains("spine") == (("a", "b"), ("c",), ("d", "e"))
+    assert network.domains("rack") == (("a", "b"), ("c",), ("d",), ("e",))
+    assert network.domains("node") == tuple((node,) for node in network.nodes)
+    network.set_slots([1] * 5)
+    assert network.domain("a")[:2] == network.domain("b")[:2]
+    assert network.domain("d")[0] == network.domain("e")[0] == "s"
+    assert network.domain("d")[1] != network.domain("e")[1]
+    pair = network.schedule(TopologyRequest("g", 2, must="rack"))
+    assert [part.node for part in pair.placement] == ["a", "b"]
+    assert network.schedule(TopologyRequest("g", 3, must="spine")).reason.startswith(
         "3 pods need one spine: "
     )
 
 
 def test_what_owners_take_is_given_back():
-    made = small()
-    before = made.to_bytes()
-    decision = made.schedule(TopologyRequest("g", 6))
-    made.commit(decision)
-    made.check()
-    assert made.owners == ("g",)
-    assert made.placement("g") == decision.placement
-    assert made.slots("spine") == {"s0": 7, "s1": 0}
-    made.release("g")
-    assert made.to_bytes() == before
+    network = small()
+    before = network.to_bytes()
+    decision = network.schedule(TopologyRequest("g", 6))
+    network.commit(decision)
+    network.check()
+    assert network.owners == ("g",)
+    assert network.placement("g") == decision.placement
+    assert network.slots("spine") == {"s0": 7, "s1": 0}
+    network.release("g")
+    assert network.to_bytes() == before
 
 
 def test_no_more_is_given_back_than_is_counted():
-    made = small()
-    made.set_free("n0", {"gpu": 4})
-    made.commit(made.schedule(TopologyRequest("g", 4, amounts={"gpu": 1})))
-    made.set_free("n0", {"gpu": 2**62 - 1})
-    made.release("g")
-    assert made.free("n0")["gpu"] == 2**62
+    network = small()
+    network.set_free("n0", {"gpu": 4})
+    network.commit(network.schedule(TopologyRequest("g", 4, amounts={"gpu": 1})))
+    network.set_free("n0", {"gpu": 2**62 - 1})
+    network.release("g")
+    assert network.free("n0")["gpu"] == 2**62
 
 
 def test_resources_limit_pods_together():
-    made = small()
-    made.set_free("n0", {"gpu": 8, "cpu": 12})
-    made.set_free("n1", {"gpu": 2, "cpu": 90})
+    network = small()
+    network.set_free("n0", {"gpu": 8, "cpu": 12})
+    network.set_free("n1", {"gpu": 2, "cpu": 90})
     pods = {"gpu": 1, "cpu": 4}
-    assert made.slots(amounts=pods)["n0"] == 3
-    assert made.slots(amounts=pods)["n1"] == 2
-    assert made.slots()["n0"] == 0
-    made.commit(made.schedule(TopologyRequest("g", 5, amounts=pods)))
-    assert made.free("n0") == {"cpu": 0, "gpu": 5, "slots": 0}
-    made.check()
+    assert network.slots(amounts=pods)["n0"] == 3
+    assert network.slots(amounts=pods)["n1"] == 2
+    assert network.slots()["n0"] == 0
+    network.commit(network.schedule(TopologyRequest("g", 5, amounts=pods)))
+    assert network.free("n0") == {"cpu": 0, "gpu": 5, "slots": 0}
+    network.check()
 
 
 def test_a_search_that_is_cut_short_says_so():
-    made = small()
+    network = small()
     request = TopologyRequest("g", 6)
-    short = made.schedule(request, work=0)
+    short = network.schedule(request, work=0)
     assert not short.optimal
     assert short.fewest == (("rack", 2), ("node", 3))
-    short.verify(made)
-    assert made.schedule(request).optimal
-    none = made.schedule(request.replace(multiple={"rack": 3}), work=0)
+    short.verify(network)
+    assert network.schedule(request).optimal
+    none = network.schedule(request.replace(multiple={"rack": 3}), work=0)
     assert (none.outcome, none.refusal.code) == ("wait", "work")
 
 
 def test_a_gang_of_billions_is_placed_without_a_search():
-    made = small()
-    made.set_slots([2**31] * 8)
-    decision = made.schedule(TopologyRequest("g", 2**31))
+    network = small()
+    network.set_slots([2**31] * 8)
+    decision = network.schedule(TopologyRequest("g", 2**31))
     assert decision.placement == (NodePods("n0", 2**31),)
-    made.set_slots([2**30] * 8)
-    decision = made.schedule(TopologyRequest("g", 2**31))
+    network.set_slots([2**30] * 8)
+    decision = network.schedule(TopologyRequest("g", 2**31))
     assert (decision.layer, decision.optimal) == ("rack", False)
-    decision.verify(made)
-    made.check()
+    decision.verify(network)
+    network.check()
 
 
 def test_thirty_layers():
@@ -129,15 +132,15 @@ def test_thirty_layers():
         f"n{i}": {layer: f"{i >> max(0, 6 - k)}" for k, layer in enumerate(layers)}
         for i in range(64)
     }
-    made = NetworkTopology(layers, labels)
-    made.set_slots(np.full(64, 2**31, dtype=np.int64))
-    decision = made.schedule(TopologyRequest("g", 50))
+    network = NetworkTopology(layers, labels)
+    network.set_slots(np.full(64, 2**31, dtype=np.int64))
+    decision = network.schedule(TopologyRequest("g", 50))
     assert decision.layer == "node"
-    made.set_slots(np.arange(64) % 3)
-    decision = made.schedule(TopologyRequest("g", 20))
-    decision.verify(made)
+    network.set_slots(np.arange(64) % 3)
+    decision = network.schedule(TopologyRequest("g", 20))
+    decision.verify(network)
     assert decision.optimal
-    made.check()
+    network.check()
 
 
 WRONG = [
@@ -203,50 +206,50 @@ WRONG = [
 
 @pytest.mark.parametrize(("call", "error", "says"), WRONG)
 def test_wrong_arguments_are_named_and_change_nothing(call, error, says):
-    made = small()
-    before = made.to_bytes()
+    network = small()
+    before = network.to_bytes()
     with pytest.raises(error, match=says):
-        call(made)
-    assert made.to_bytes() == before
-    made.check()
+        call(network)
+    assert network.to_bytes() == before
+    network.check()
 
 
 def test_gangs_one_after_the_other_or_none_of_them():
-    made = small()
-    before = made.to_bytes()
+    network = small()
+    before = network.to_bytes()
     gangs = [TopologyRequest(name, pods) for name, pods in (("a", 6), ("b", 5), ("c", 4), ("d", 2))]
-    decisions = made.schedule_many(gangs)
-    assert [one.outcome for one in decisions] == ["bind", "bind", "wait", "bind"]
-    assert made.to_bytes() == before
+    decisions = network.schedule_many(gangs)
+    assert [decision.outcome for decision in decisions] == ["bind", "bind", "wait", "bind"]
+    assert network.to_bytes() == before
     with pytest.raises(ValueError, match="there is an owner 'a'"):
-        made.schedule_many([gangs[0], gangs[0]])
-    assert made.to_bytes() == before
+        network.schedule_many([gangs[0], gangs[0]])
+    assert network.to_bytes() == before
     with pytest.raises(ValueError, match="decision"):
-        made.commit_many(decisions)
-    assert made.to_bytes() == before
-    made.commit_many([one for one in decisions if one.outcome == "bind"])
-    assert made.owners == ("a", "b", "d")
-    made.check()
+        network.commit_many(decisions)
+    assert network.to_bytes() == before
+    network.commit_many([decision for decision in decisions if decision.outcome == "bind"])
+    assert network.owners == ("a", "b", "d")
+    network.check()
 
 
 def test_decisions_of_before_are_stale():
-    made = small()
-    one = made.schedule(TopologyRequest("one", 6))
-    other = made.schedule(TopologyRequest("other", 6))
-    made.commit(one)
-    before = made.to_bytes()
-    for decision in (one, other):
+    network = small()
+    item = network.schedule(TopologyRequest("one", 6))
+    other = network.schedule(TopologyRequest("other", 6))
+    network.commit(item)
+    before = network.to_bytes()
+    for decision in (item, other):
         with pytest.raises(StaleDecisionError):
-            made.commit(decision)
+            network.commit(decision)
     with pytest.raises(ValueError, match="there is an owner 'one'"):
-        made.schedule(TopologyRequest("one", 1))
-    assert made.to_bytes() == before
+        network.schedule(TopologyRequest("one", 1))
+    assert network.to_bytes() == before
 
 
 def lie(**changes):
-    made = small()
-    told = made.schedule(TopologyRequest("g", 3))
-    return told.replace(**changes), made
+    network = small()
+    claimed = network.schedule(TopologyRequest("g", 3))
+    return claimed.replace(**changes), network
 
 
 @pytest.mark.parametrize(
@@ -264,66 +267,66 @@ def lie(**changes):
     ],
 )
 def test_the_proof_notices_what_is_wrong(changes, says):
-    decision, made = lie(**changes)
+    decision, network = lie(**changes)
     with pytest.raises(CertificateError, match=says):
-        decision.verify(made)
+        decision.verify(network)
 
 
 def test_the_proof_distinguishes_domains_of_equal_names():
-    made = NetworkTopology(["rack"], {"n1": {}, "n2": {"rack": "n1"}})
-    assert made.domain("n1")[:1] == made.domain("n2")[:1]
-    made.set_slots([1, 1])
-    decision = made.schedule(TopologyRequest("g", 2))
+    network = NetworkTopology(["rack"], {"n1": {}, "n2": {"rack": "n1"}})
+    assert network.domain("n1")[:1] == network.domain("n2")[:1]
+    network.set_slots([1, 1])
+    decision = network.schedule(TopologyRequest("g", 2))
     assert decision.layer == ""
-    decision.verify(made)
+    decision.verify(network)
     with pytest.raises(CertificateError, match="no domain of layer 'rack'"):
-        decision.replace(layer="rack").verify(made)
+        decision.replace(layer="rack").verify(network)
 
 
 def test_a_saved_state_whose_owners_take_what_there_is_not_is_refused():
-    made = small()
-    made.commit(made.schedule(TopologyRequest("g", 6)))
-    state = {**json.loads(unseal(b"HCNT", 2, made.to_bytes())), "free": {}}
+    network = small()
+    network.commit(network.schedule(TopologyRequest("g", 6)))
+    state = {**json.loads(unseal(b"HCNT", 2, network.to_bytes())), "free": {}}
     with pytest.raises(CorruptStateError, match="owner 'g' takes of 'slots': unknown"):
         NetworkTopology.from_bytes(seal(b"HCNT", 2, json.dumps(state).encode()))
 
 
 def test_no_pod_is_placed_on_an_unhealthy_node_and_owners_stay():
-    made = small()
-    made.commit(made.schedule(TopologyRequest("g", 6)))
-    before = made.placement("g")
+    network = small()
+    network.commit(network.schedule(TopologyRequest("g", 6)))
+    before = network.placement("g")
     node = before[0].node
-    made.set_health(node, False)
-    assert made.unhealthy == (node,) and set(made.free(node).values()) == {0}
-    stale = made.copy()
+    network.set_health(node, False)
+    assert network.unhealthy == (node,) and set(network.free(node).values()) == {0}
+    stale = network.copy()
     stale.set_health(node, True)
-    decision = stale.schedule(TopologyRequest("h", 1, cost={n: n != node for n in made.nodes}))
-    made.release("g")
-    assert made.slots()[node] == 0
+    decision = stale.schedule(TopologyRequest("h", 1, cost={n: n != node for n in network.nodes}))
+    network.release("g")
+    assert network.slots()[node] == 0
     if decision.placement[0].node == node:
         with pytest.raises(StaleDecisionError):
-            made.commit(decision)
-    for branch in (made.copy(), NetworkTopology.from_bytes(made.to_bytes())):
+            network.commit(decision)
+    for branch in (network.copy(), NetworkTopology.from_bytes(network.to_bytes())):
         assert branch.unhealthy == (node,)
         branch.check()
         everywhere = branch.schedule(TopologyRequest("all", sum(branch.slots().values())))
-        assert node not in [one.node for one in everywhere.placement]
+        assert node not in [part.node for part in everywhere.placement]
         branch.set_health(node, True)
         assert branch.unhealthy == () and branch.slots()[node] > 0
         branch.check()
     with pytest.raises(KeyError, match="no node 'x'"):
-        made.set_health("x", True)
+        network.set_health("x", True)
     with pytest.raises(TypeError, match="healthy"):
-        made.set_health(node, 1)
+        network.set_health(node, 1)
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_the_nodes_to_use_are_as_a_network_where_nothing_else_is_free(seed):
     rng = random.Random(seed)
     labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
-    made = NetworkTopology(["spine", "rack"], labels)
-    for node in made.nodes:
-        made.set_free(node, {"gpu": rng.randint(0, 8), "cpu": rng.randint(0, 8)})
+    network = NetworkTopology(["spine", "rack"], labels)
+    for node in network.nodes:
+        network.set_free(node, {"gpu": rng.randint(0, 8), "cpu": rng.randint(0, 8)})
     request = TopologyRequest(
         "g",
         rng.randint(1, 8),
@@ -331,61 +334,61 @@ def test_the_nodes_to_use_are_as_a_network_where_nothing_else_is_free(seed):
         amounts={"gpu": rng.randint(1, 3)},
         role=TopologyRole("leader", rng.randint(1, 2), {"cpu": 2}) if rng.random() < 0.4 else None,
     )
-    nodes = rng.sample(made.nodes, rng.randint(0, 8))
-    other = made.copy()
-    for node in set(made.nodes) - set(nodes):
+    nodes = rng.sample(network.nodes, rng.randint(0, 8))
+    other = network.copy()
+    for node in set(network.nodes) - set(nodes):
         other.set_free(node, {})
-    before = made.to_bytes()
-    decision = made.schedule(request, nodes=nodes)
+    before = network.to_bytes()
+    decision = network.schedule(request, nodes=nodes)
     expected = other.schedule(request)
-    assert made.to_bytes() == before and decision.nodes == tuple(nodes)
+    assert network.to_bytes() == before and decision.nodes == tuple(nodes)
     assert (decision.outcome, decision.placement) == (expected.outcome, expected.placement)
     assert decision.refusal == expected.refusal and decision.optimal == expected.optimal
-    decision.verify(made)
+    decision.verify(network)
     if decision.outcome == "bind":
-        made.commit(decision)
-        made.check()
+        network.commit(decision)
+        network.check()
 
 
 def test_the_proof_knows_which_nodes_may_be_used():
-    made = small()
-    decision = made.schedule(TopologyRequest("g", 1), nodes=["n3"])
+    network = small()
+    decision = network.schedule(TopologyRequest("g", 1), nodes=["n3"])
     with pytest.raises(CertificateError, match="'n3' is not one of those that may be used"):
-        decision.replace(nodes=("n2",)).verify(made)
+        decision.replace(nodes=("n2",)).verify(network)
     with pytest.raises(KeyError, match="no node 'x'"):
-        made.schedule(TopologyRequest("g", 1), nodes=["x"])
+        network.schedule(TopologyRequest("g", 1), nodes=["x"])
 
 
 def test_a_node_gets_no_more_pods_than_most_says():
-    made = NetworkTopology([], {"a": {}, "b": {}, "c": {}})
-    made.set_slots([8, 4, 8])
+    network = NetworkTopology([], {"a": {}, "b": {}, "c": {}})
+    network.set_slots([8, 4, 8])
     gang = TopologyRequest("g", 3)
-    decision = made.schedule(gang, most=[2, 2, 2])
+    decision = network.schedule(gang, most=[2, 2, 2])
     assert decision.placement == (NodePods("a", 2), NodePods("b", 1))
-    decision.verify(made, most=[2, 2, 2])
+    decision.verify(network, most=[2, 2, 2])
     with pytest.raises(CertificateError, match="node 'a' has more pods than it may get"):
-        decision.verify(made, most=[1, 2, 2])
+        decision.verify(network, most=[1, 2, 2])
     with pytest.raises(CertificateError, match="a domain of layer 'node' has room for all"):
-        decision.verify(made)
-    assert made.schedule(gang, most=[2, 2, 2], nodes=["a", "c"]).ranks == ("a", "a", "c")
-    assert made.schedule(gang, most=np.array([9, 3, 3], np.int32)) == made.schedule(gang)
-    refused = made.schedule(gang, most=[1, 0, 1])
+        decision.verify(network)
+    assert network.schedule(gang, most=[2, 2, 2], nodes=["a", "c"]).ranks == ("a", "a", "c")
+    assert network.schedule(gang, most=np.array([9, 3, 3], np.int32)) == network.schedule(gang)
+    refused = network.schedule(gang, most=[1, 0, 1])
     assert refused.reason == "3 pods need as many slots: the network has 2 slots"
-    made.commit(decision)
-    assert made.slots() == {"a": 6, "b": 3, "c": 8}
+    network.commit(decision)
+    assert network.slots() == {"a": 6, "b": 3, "c": 8}
 
 
 def test_most_is_a_number_for_each_node():
-    made = NetworkTopology([], {"a": {}, "b": {}})
+    network = NetworkTopology([], {"a": {}, "b": {}})
     with pytest.raises(ValueError, match=r"most must have shape \(2,\), not \(1,\)"):
-        made.schedule(TopologyRequest("g", 1), most=[1])
+        network.schedule(TopologyRequest("g", 1), most=[1])
     with pytest.raises(ValueError, match=r"most must have shape \(2,\), not \(2, 2\)"):
-        made.schedule(TopologyRequest("g", 1), most=[[1, 1], [1, 1]])
+        network.schedule(TopologyRequest("g", 1), most=[[1, 1], [1, 1]])
     led = TopologyRequest("g", 1, role=TopologyRole("leader", 1, {"slots": 1}))
     with pytest.raises(ValueError, match=r"most must have shape \(1, 2\), not \(1, 1\)"):
-        made.schedule(led, most=[[1]])
+        network.schedule(led, most=[[1]])
     with pytest.raises(TypeError, match="most must hold integers"):
-        made.schedule(TopologyRequest("g", 1), most=[1.0, 1.0])
+        network.schedule(TopologyRequest("g", 1), most=[1.0, 1.0])
 
 
 def two_nodes():
@@ -423,7 +426,7 @@ def test_a_decision_made_by_hand_takes_what_its_request_says_or_nothing(placemen
     network = two_nodes()
     before = network.to_bytes()
     decision = TopologyDecision(TopologyRequest("train", 6), "bind", placement)
-    for commit in (network.commit, lambda one: network.commit_many([one])):
+    for commit in (network.commit, lambda item: network.commit_many([item])):
         with pytest.raises(error, match=says):
             commit(decision)
         assert network.to_bytes() == before
@@ -455,98 +458,101 @@ def test_a_multiple_holds_in_the_domain_that_holds_all_and_in_those_inside_it():
 
 
 def test_a_node_comes_as_the_last_of_its_domain_and_gangs_go_there():
-    made = small()
-    made.commit(made.schedule(TopologyRequest("first", 8)))
-    before = {node: made.free(node) for node in made.nodes}
-    where = made.placement("first")
-    made.add_node("new", {"spine": "s1", "rack": "r3"}, {"slots": 3, "disk": 1})
-    assert made.nodes == (*(f"n{i}" for i in range(8)), "new")
-    assert made.domain("new") == ("s1", "r3", "new")
-    assert made.placement("first") == where
-    assert {node: made.free(node)["slots"] for node in before} == {
+    network = small()
+    network.commit(network.schedule(TopologyRequest("first", 8)))
+    before = {node: network.free(node) for node in network.nodes}
+    where = network.placement("first")
+    network.add_node("new", {"spine": "s1", "rack": "r3"}, {"slots": 3, "disk": 1})
+    assert network.nodes == (*(f"n{i}" for i in range(8)), "new")
+    assert network.domain("new") == ("s1", "r3", "new")
+    assert network.placement("first") == where
+    assert {node: network.free(node)["slots"] for node in before} == {
         node: free["slots"] for node, free in before.items()
     }
-    assert made.free("new") == {"disk": 1, "slots": 3} and made.free("n0")["disk"] == 0
-    second = made.schedule(TopologyRequest("second", 3))
+    assert network.free("new") == {"disk": 1, "slots": 3} and network.free("n0")["disk"] == 0
+    second = network.schedule(TopologyRequest("second", 3))
     assert second.placement == (NodePods("new", 3),)
-    made.commit(second)
-    made.check()
-    made.add_node("lone", {})
-    assert made.domain("lone")[-1] == "lone" and made.free("lone")["slots"] == 0
+    network.commit(second)
+    network.check()
+    network.add_node("lone", {})
+    assert network.domain("lone")[-1] == "lone" and network.free("lone")["slots"] == 0
 
 
 def test_removing_a_node_releases_the_owners_with_pods_there():
-    made = small()
+    network = small()
     for name, pods in (("a", 3), ("b", 4), ("c", 2)):
-        made.commit(made.schedule(TopologyRequest(name, pods)))
-    on = {name: {one.node for one in made.placement(name)} for name in made.owners}
+        network.commit(network.schedule(TopologyRequest(name, pods)))
+    on = {name: {part.node for part in network.placement(name)} for name in network.owners}
     gone = next(iter(on["b"] - on["a"] - on["c"]))
-    where = {name: made.placement(name) for name in ("a", "c")}
-    assert made.remove_node(gone) == ("b",)
-    assert gone not in made.nodes and made.owners == ("a", "c")
-    assert {name: made.placement(name) for name in ("a", "c")} == where
-    made.check()
+    where = {name: network.placement(name) for name in ("a", "c")}
+    assert network.remove_node(gone) == ("b",)
+    assert gone not in network.nodes and network.owners == ("a", "c")
+    assert {name: network.placement(name) for name in ("a", "c")} == where
+    network.check()
     total = dict(zip((f"n{i}" for i in range(8)), [2, 1, 2, 2, 2, 2, 0, 2], strict=True))
-    for one in (*where["a"], *where["c"]):
-        total[one.node] -= one.pods
+    for item in (*where["a"], *where["c"]):
+        total[item.node] -= item.pods
     del total[gone]
-    assert {node: made.free(node)["slots"] for node in made.nodes} == total
+    assert {node: network.free(node)["slots"] for node in network.nodes} == total
     with pytest.raises(KeyError):
-        made.placement("b")
+        network.placement("b")
 
 
 def test_a_node_that_comes_and_goes_leaves_no_trace():
-    made = small()
-    made.set_health("n2", False)
-    made.commit(made.schedule(TopologyRequest("a", 4)))
-    before = made.to_bytes()
-    made.add_node("new", {"spine": "s0"}, {"slots": 9})
-    assert made.unhealthy == ("n2",)
-    assert NetworkTopology.from_bytes(made.to_bytes()).nodes == made.nodes
-    assert made.remove_node("new") == ()
-    assert made.to_bytes() == before
+    network = small()
+    network.set_health("n2", False)
+    network.commit(network.schedule(TopologyRequest("a", 4)))
+    before = network.to_bytes()
+    network.add_node("new", {"spine": "s0"}, {"slots": 9})
+    assert network.unhealthy == ("n2",)
+    assert NetworkTopology.from_bytes(network.to_bytes()).nodes == network.nodes
+    assert network.remove_node("new") == ()
+    assert network.to_bytes() == before
 
 
 def test_what_cannot_be_added_or_removed_changes_nothing():
-    made = small()
-    before = made.to_bytes()
+    network = small()
+    before = network.to_bytes()
     for call, error, says in (
-        (lambda: made.add_node("n1", {}), ValueError, "node='n1': is there already"),
-        (lambda: made.add_node("", {}), ValueError, "node must not be empty"),
-        (lambda: made.add_node(3, {}), TypeError, "node must be a string"),
-        (lambda: made.add_node("x", {"zone": "z"}), ValueError, "'zone' is no layer"),
-        (lambda: made.add_node("x", ["rack"]), TypeError, "nodes"),
-        (lambda: made.add_node("x", {}, {"gpu": -1}), ValueError, "free"),
-        (lambda: made.add_node("x", {}, {"gpu": 0.0005}), ValueError, "free"),
-        (lambda: made.remove_node("x"), KeyError, "there is no node 'x'"),
-        (lambda: made.remove_node(None), KeyError, "there is no node None"),
+        (lambda: network.add_node("n1", {}), ValueError, "node='n1': is there already"),
+        (lambda: network.add_node("", {}), ValueError, "node must not be empty"),
+        (lambda: network.add_node(3, {}), TypeError, "node must be a string"),
+        (lambda: network.add_node("x", {"zone": "z"}), ValueError, "'zone' is no layer"),
+        (lambda: network.add_node("x", ["rack"]), TypeError, "nodes"),
+        (lambda: network.add_node("x", {}, {"gpu": -1}), ValueError, "free"),
+        (lambda: network.add_node("x", {}, {"gpu": 0.0005}), ValueError, "free"),
+        (lambda: network.remove_node("x"), KeyError, "there is no node 'x'"),
+        (lambda: network.remove_node(None), KeyError, "there is no node None"),
     ):
         with pytest.raises(error, match=says):
             call()
-        assert made.to_bytes() == before
+        assert network.to_bytes() == before
 
 
 @pytest.mark.parametrize("layers", [[], ["rack"], ["spine", "rack"]])
 def test_a_network_may_be_empty_and_becomes_so_again(layers):
-    made = NetworkTopology(layers, {})
+    network = NetworkTopology(layers, {})
     request = TopologyRequest("gang", 2, amounts={"gpu": 4}, must=layers[-1] if layers else "")
     both = TopologyRequest("led", 1, amounts={"gpu": 1}, role=TopologyRole("leader", 1, {"gpu": 1}))
-    for one in (request, both):
-        assert made.schedule(one).outcome == made.schedule(one, nodes=[]).outcome == "wait"
-        assert made.explain(one).changes == ()
-    assert made.nodes == made.resources == made.domains("node") == () and made.slots() == {}
-    assert NetworkTopology.from_bytes(made.to_bytes()).to_bytes() == made.to_bytes()
-    empty = made.to_bytes()
-    with made.trial():
-        made.add_node("n0", dict.fromkeys(layers, "x"), {"gpu": 8})
-        made.commit(made.schedule(request))
-        assert made.remove_node("n0") == ("gang",) and made.nodes == ()
-        made.check()
-    assert made.to_bytes() == empty
-    made.set_slots([])
-    assert made.resources == ("slots",)
-    made.add_node("n0", {}, {"gpu": 8})
-    assert made.schedule(request).outcome == "bind"
+    for item in (request, both):
+        assert network.schedule(item).outcome == network.schedule(item, nodes=[]).outcome == "wait"
+        assert network.explain(item).changes == ()
+    assert (
+        network.nodes == network.resources == network.domains("node") == ()
+        and network.slots() == {}
+    )
+    assert NetworkTopology.from_bytes(network.to_bytes()).to_bytes() == network.to_bytes()
+    empty = network.to_bytes()
+    with network.trial():
+        network.add_node("n0", dict.fromkeys(layers, "x"), {"gpu": 8})
+        network.commit(network.schedule(request))
+        assert network.remove_node("n0") == ("gang",) and network.nodes == ()
+        network.check()
+    assert network.to_bytes() == empty
+    network.set_slots([])
+    assert network.resources == ("slots",)
+    network.add_node("n0", {}, {"gpu": 8})
+    assert network.schedule(request).outcome == "bind"
 
 
 def test_a_network_whose_nodes_came_and_went_places_as_one_made_of_them():
@@ -558,28 +564,28 @@ def test_a_network_whose_nodes_came_and_went_places_as_one_made_of_them():
             return {"spine": f"s{rng.randrange(2)}", "rack": f"r{rng.randrange(3)}"}
 
         labels = {f"n{i}": label() for i in range(4)}
-        made = NetworkTopology(layers, labels)
+        network = NetworkTopology(layers, labels)
         free = dict.fromkeys(labels, 0)
         for step in range(12):
             node = rng.choice(sorted(free))
             if rng.random() < 0.3 and len(free) > 1:
-                for owner in made.remove_node(node):
-                    assert owner not in made.owners
+                for owner in network.remove_node(node):
+                    assert owner not in network.owners
                 labels.pop(node)
             elif rng.random() < 0.5:
                 labels[f"m{step}"] = label()
-                made.add_node(f"m{step}", labels[f"m{step}"], {"slots": rng.randrange(4)})
+                network.add_node(f"m{step}", labels[f"m{step}"], {"slots": rng.randrange(4)})
             else:
-                made.set_slots([rng.randrange(5)], [node])
-            decision = made.schedule(TopologyRequest(f"g{step}", rng.randrange(1, 6)))
+                network.set_slots([rng.randrange(5)], [node])
+            decision = network.schedule(TopologyRequest(f"g{step}", rng.randrange(1, 6)))
             if decision.outcome == "bind":
-                made.commit(decision)
-            made.check()
-            free = {node: made.free(node).get("slots", 0) for node in made.nodes}
-        other = NetworkTopology(layers, {node: labels[node] for node in made.nodes})
+                network.commit(decision)
+            network.check()
+            free = {node: network.free(node).get("slots", 0) for node in network.nodes}
+        other = NetworkTopology(layers, {node: labels[node] for node in network.nodes})
         other.set_slots([free[node] for node in other.nodes])
-        assert other.nodes == made.nodes
+        assert other.nodes == network.nodes
         for pods in range(1, 9):
             request = TopologyRequest("probe", pods)
-            mine, others = made.schedule(request), other.schedule(request)
+            mine, others = network.schedule(request), other.schedule(request)
             assert (mine.outcome, mine.placement) == (others.outcome, others.placement)

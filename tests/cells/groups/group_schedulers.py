@@ -17,7 +17,7 @@ SEARCH_LIMIT, POLICY = "search limit", "policy"
 PACKING, LEAST, ALONE = range(3)  # ways to weigh evictions
 
 each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
+    "created", IMPLEMENTATIONS, ids=lambda created: created.__module__.split(".")[1]
 )
 
 
@@ -114,7 +114,7 @@ class SideBySide:
     def __init__(self, chains, tenants, pools, pins):
         self.cluster = (chains, tenants, pools, pins)
         self.chains, self.tenants, self.pools, self.pins = self.cluster
-        self.all = [made(*self.cluster) for made in IMPLEMENTATIONS]
+        self.all = [implementation(*self.cluster) for implementation in IMPLEMENTATIONS]
         self.owned = [*pools, *((vc, chain, level, 1) for vc, chain, level, _ in pins)]
         self.widths, self.first = [], [0]
         for fanouts, roots, _ in chains:

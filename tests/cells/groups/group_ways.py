@@ -84,8 +84,8 @@ class Ways:
         free, owed = self.free_and_owed()
         self.tries = _MOST_TRIES
         unbound = [(pool, scheduler.unbound_roots(pool)) for pool in mine]
-        found = self.bind(unbound, rooms, free, owed, 0)
-        return None if not found and self.tries <= 0 else found
+        result = self.bind(unbound, rooms, free, owed, 0)
+        return None if not result and self.tries <= 0 else result
 
     def free_and_owed(self):
         """The leaves in free cells, and per level how many cells tenants may still ask for."""
@@ -156,7 +156,7 @@ def some_pools(chance, chain):
 
 
 class Answer(NamedTuple):
-    """What a group was told, and whether it could have been told better (None: nobody knows)."""
+    """What a group was answered, and whether there was a better answer (None: unknown)."""
 
     plan: Any
     priority: int
@@ -166,12 +166,12 @@ class Answer(NamedTuple):
     again: Any  # the plan when the victims have gone
 
 
-def answers_among_bad_nodes(made, seed, steps):
+def answers_among_bad_nodes(created, seed, steps):
     """Guaranteed groups of a history of groups and nodes that come and go, on a small cluster."""
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)
-    scheduler = made([chain], 2, pools, [])
+    scheduler = created([chain], 2, pools, [])
     ways = Ways(scheduler, chain, pools)
     width = ways.widths[ways.node]
     nodes = len(ways.leaves) // width
@@ -192,8 +192,8 @@ def answers_among_bad_nodes(made, seed, steps):
         if chance.random() < 0.3:
             suggested = sorted(chance.sample(range(nodes), chance.randint(1, nodes)))
         evictions = LEAST if chance.random() < 0.4 else PACKING
-        asked = {"vc": vc, "priority": priority, "suggested": suggested, "evictions": evictions}
-        plan = schedule(scheduler, sizes, **asked)
+        request = {"vc": vc, "priority": priority, "suggested": suggested, "evictions": evictions}
+        plan = schedule(scheduler, sizes, **request)
         waits = evicts = False
         if priority == 0 and plan.outcome == WAIT:
             waits = ways.exist(vc, sizes, suggested, on_idle_leaves=False)
@@ -201,7 +201,7 @@ def answers_among_bad_nodes(made, seed, steps):
             evicts = ways.exist(vc, sizes, suggested, on_idle_leaves=True)
         for victim in plan.victims:
             scheduler.release(victim)
-        again = schedule(scheduler, sizes, **asked) if plan.outcome == PREEMPT else plan
+        again = schedule(scheduler, sizes, **request) if plan.outcome == PREEMPT else plan
         if priority >= 0:
             yield Answer(plan, priority, len(sizes), waits, evicts, again)
         if again.outcome == BIND:

@@ -34,9 +34,9 @@ LEAF, PAIR, NODE, RACK = range(4)
 RACKS = [([2, 2, 2], 2, NODE)]
 
 
-@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1])
+@pytest.fixture(params=IMPLEMENTATIONS, ids=lambda created: created.__module__.split(".")[1])
 def make(request):
-    """Makes a scheduler: by default two racks that belong to nobody."""
+    """Makes a scheduler: by default two racks that belong to no tenant."""
 
     def build(pools=(), pins=(), chains=RACKS, tenants=2):
         return request.param(list(chains), tenants, list(pools), list(pins))
@@ -135,8 +135,8 @@ def test_a_pod_avoids_opportunistic_leaves_before_it_packs(make):
 
 def test_half_of_a_big_node_is_found_at_once():
     # 16 of the 30 free leaves of a node of 32: 145 million subsets.
-    for made in IMPLEMENTATIONS:
-        scheduler = made([([2, 2, 2, 2, 2], 1, 5)], 1, [(0, 0, 5, 1)], [])
+    for implementation in IMPLEMENTATIONS:
+        scheduler = implementation([([2, 2, 2, 2, 2], 1, 5)], 1, [(0, 0, 5, 1)], [])
         for leaf in (1, 30):
             scheduler.recover(0, 0, False, [[leaf]], [[0]])
         plan = ask(scheduler, [16])
@@ -328,9 +328,9 @@ def test_opportunistic_groups_go_where_guaranteed_ones_come_last(make):
     # Three racks: tenant 0 owns one, in which one leaf is in use, tenant 1 one that is pinned.
     scheduler = make([(0, 0, RACK, 1)], [(1, 0, RACK, 1)], chains=[([2, 2, 2], 3, NODE)])
     assert pods(scheduler, run(scheduler, [1])) == [[0]]
-    asked = [4, 1, 4, 4, 4, 3]
-    nodes = [pods(scheduler, run(scheduler, [size], priority=-1))[0][0] // 4 for size in asked]
-    assert nodes == [5, 4, 3, 2, 1, 4]  # nobody's rack, the promised one, that in use
+    request = [4, 1, 4, 4, 4, 3]
+    nodes = [pods(scheduler, run(scheduler, [size], priority=-1))[0][0] // 4 for size in request]
+    assert nodes == [5, 4, 3, 2, 1, 4]  # the rack of no tenant, the promised one, that in use
 
 
 def test_a_single_pod_takes_the_unit_without_evictions(make):
@@ -479,7 +479,7 @@ def test_a_higher_preemptor_takes_over_a_reservation(make_kernel):
     middle = reserve(scheduler, [4, 4], priority=1)
     plan = ask(scheduler, [4], priority=2)
     assert (plan.outcome, plan.pods, plan.cancels) == (BIND, [[4, 5, 6, 7]], [middle])
-    plan = ask(scheduler, [4], priority=2, suggested=[0])  # and where somebody has to leave
+    plan = ask(scheduler, [4], priority=2, suggested=[0])  # and where a group has to leave
     assert plan.cancels == [middle]
     assert plan.victims == [low]
     assert plan.outcome == PREEMPT

@@ -62,8 +62,8 @@ def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(node, data):
         if (level := common_level(widths, some)) <= highest
     )
     wanted = min(ways, default=None)
-    for made in IMPLEMENTATIONS:
-        scheduler = made([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
+    for implementation in IMPLEMENTATIONS:
+        scheduler = implementation([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
         for leaf, kind in enumerate(kinds):
             if kind == OPPORTUNISTIC:
                 scheduler.recover(0, -1, False, [[leaf]], [[-1]])
@@ -99,8 +99,8 @@ def packable(rooms, sizes):
 )
 def test_a_group_waits_only_if_its_pods_cannot_be_packed(used, sizes, spread, opportunistic):
     fits = packable([5 - many for many in used], sorted(sizes, reverse=True))
-    for made in IMPLEMENTATIONS:
-        scheduler = made([([5], len(used), 1)], 1, [(0, 0, 1, len(used))], [])
+    for implementation in IMPLEMENTATIONS:
+        scheduler = implementation([([5], len(used), 1)], 1, [(0, 0, 1, len(used))], [])
         for node, many in enumerate(used):
             leaves = list(range(5 * node, 5 * node + many))
             scheduler.recover(0, 7, False, [leaves], [[0] * many])
@@ -229,14 +229,14 @@ def test_a_rack_is_bound_whenever_it_can_host_all_nodes(rooms):
     for sizes in chain.from_iterable(combinations_with_replacement((2, 1), n) for n in range(1, 7)):
         pods = sorted(sizes, reverse=True)
         is_hosted = packable(list(rooms), pods)
-        for made in IMPLEMENTATIONS:
-            scheduler = made([([2, 4], 1, 1)], 1, [(0, 0, 2, 1)], [])
+        for implementation in IMPLEMENTATIONS:
+            scheduler = implementation([([2, 4], 1, 1)], 1, [(0, 0, 2, 1)], [])
             for node, room in enumerate(rooms):
                 scheduler.set_health(2 * node + room, 2 * node + 2, False)
             plan = schedule(scheduler, sizes)
             if not packable([2] * 4, pods):
                 assert plan.reason in (CAPACITY, FRAGMENTED)
-            elif made is Kernel:
+            elif implementation is Kernel:
                 expected = (BIND, FITS) if is_hosted else (WAIT, MAPPING)
                 assert (plan.outcome, plan.reason) == expected, (sizes, plan)
             else:
@@ -271,7 +271,7 @@ def test_one_of_two_racks_is_bound_whenever_one_can_host_all_nodes(healthy, sugg
 @examples(200)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_a_group_is_evicted_only_if_there_is_no_place_without(data, seed):
-    """Nodes without racks, of which two tenants own some: who has a place without evictions."""
+    """Nodes without racks, of which two tenants own some: which groups need no evictions."""
     chance = random.Random(seed)
     width, many = data.draw(st.integers(2, 8), "width"), data.draw(st.integers(2, 8), "nodes")
     owned = data.draw(st.integers(1, many), "owned")
@@ -306,7 +306,7 @@ def test_a_group_is_evicted_only_if_there_is_no_place_without(data, seed):
             scheduler.release(victim)
         if plan.victims:
             plan = schedule(scheduler, [size] * pods, **request)
-            assert plan.outcome == BIND  # nobody else has to go
+            assert plan.outcome == BIND  # no other group has to leave
         if plan.outcome == BIND:
             scheduler.commit(plan, False)
     scheduler.check()

@@ -1,4 +1,4 @@
-"""Who is accounted for when groups run that tenants' cells are not enough for."""
+"""Which groups keep their guarantee when those that run need more cells than their tenants own."""
 
 import random
 
@@ -34,7 +34,7 @@ def holders(scheduler):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(15))
-def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
+def test_recovery_in_any_order_accounts_for_the_same_groups(created, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)
@@ -42,7 +42,7 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
     outcomes, alone = [], []
     for _ in range(4):
         chance.shuffle(groups)
-        scheduler = made([chain], 2, pools, [])
+        scheduler = created([chain], 2, pools, [])
         for vc, priority, pods, wanted in groups:
             before = holders(scheduler)
             handle, downgraded, displaced = scheduler.recover(vc, priority, False, pods, wanted)
@@ -52,7 +52,7 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
         outcomes.append(sorted(scheduler.group(handle)[4] for handle in holders(scheduler)))
     assert all(outcome == outcomes[0] for outcome in outcomes)
     for vc, priority, pods, wanted in groups:  # the first of all is, if it could be alone
-        scheduler = made([chain], 2, pools, [])
+        scheduler = created([chain], 2, pools, [])
         if not scheduler.recover(vc, priority, False, pods, wanted)[1]:
             alone.append((-priority, min((x for pod in pods for x in pod), default=99), pods))
     assert not alone or min(alone)[2] in outcomes[0]
@@ -60,11 +60,11 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
 
 @each_implementation
 @pytest.mark.parametrize("seed", seeds(15))
-def test_downgraded_groups_that_fit_are_promoted_when_others_leave(made, seed):
+def test_downgraded_groups_that_fit_are_promoted_when_others_leave(created, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)
-    scheduler = made([chain], 2, pools, [])
+    scheduler = created([chain], 2, pools, [])
     for vc, priority, pods, wanted in some_groups(chance, chain, pools):
         scheduler.recover(vc, priority, False, pods, wanted)
     live = scheduler.handles()
@@ -74,9 +74,9 @@ def test_downgraded_groups_that_fit_are_promoted_when_others_leave(made, seed):
         scheduler.check()
         saved = [(scheduler.group(handle)[:6], scheduler.wanted_pools(handle)) for handle in live]
         guaranteed = [group for group, wanted in saved if wanted is None]
-        for group, wanted in saved:  # nobody who is downgraded fits beside those who are not
+        for group, wanted in saved:  # no downgraded group fits beside the others
             if wanted is not None:
-                other = made([chain], 2, pools, [])
-                for one in guaranteed:
-                    other.restore(*one)
+                other = created([chain], 2, pools, [])
+                for item in guaranteed:
+                    other.restore(*item)
                 assert other.recover(*group[:3], group[4], wanted, False)[1]

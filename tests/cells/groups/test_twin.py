@@ -94,8 +94,8 @@ class Machine(RuleBasedStateMachine):
             "most",
         ]
         names = st.sampled_from(options)
-        one = names.map(lambda name: [name])
-        some = draw(st.just([]) | one | st.lists(names), label="options")
+        first = names.map(lambda name: [name])
+        some = draw(st.just([]) | first | st.lists(names), label="options")
         top, many = len(self.both.chains[chain][0]), len(sizes)
         within, group_within, suggested, units = None, -1, None, None
         if "within" in some:

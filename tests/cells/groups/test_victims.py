@@ -1,4 +1,4 @@
-"""Who is evicted, against all sets of victims: none does less harm.
+"""Which groups are evicted, against all sets of victims: none does less harm.
 
 The oracle tries every set of groups. A single pod may go to every unit that opens no more idle ones
 than it has to, and there to every cell that the unit can be bound to; a gang that wants the
@@ -22,17 +22,17 @@ from cells.groups.group_ways import CHAINS, Ways, some_pools
 from profiles import seeds
 
 SIZES_DECIDE = (25, 66, 94)  # seeds for which counting leaves, not whole groups, goes wrong
-OTHERS_FIRST = (64, 147, 351, 370)  # for which the first victims would leave in vain
+OTHERS_FIRST = (64, 147, 351, 370)  # where to evict the first victims would not be enough
 
 
 class Crowd:
     """A small cluster with groups of all sizes on it."""
 
-    def __init__(self, made, seed, priorities):
+    def __init__(self, created, seed, priorities):
         self.chance = chance = random.Random(seed)
         self.chain = chance.choice(CHAINS)
         self.pools = some_pools(chance, self.chain)
-        self.scheduler = made([self.chain], 2, self.pools, [])
+        self.scheduler = created([self.chain], 2, self.pools, [])
         self.ways = Ways(self.scheduler, self.chain, self.pools)
         self.width = self.ways.widths[self.ways.node]
         for _ in range(chance.randint(4, 16)):
@@ -85,7 +85,7 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
         return opportunistic(leaf) or lower(leaf)
 
     def least(takes):
-        offers = []  # (used by those who stay, cell)
+        offers = []  # (used by groups that stay, cell)
         for pool in mine:
             unit = min(crowd.pools[pool][2], ways.node)
             offers += [(used, cell) for used, cell in cells_of(pool, unit, takes)]
@@ -194,7 +194,7 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(seed):
 
 @pytest.mark.parametrize("seed", [*seeds(60), *OTHERS_FIRST])
 def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(seed):
-    """With lazy groups, who are downgraded and promoted again."""
+    """With lazy groups, which are downgraded and promoted again."""
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
     pools = some_pools(chance, chain)

@@ -33,9 +33,9 @@ def keeps(selector, thing):
 class Oracle:
     """What may be chosen, and how good it is, said again without the twin's words."""
 
-    def __init__(self, node, asked, policy):
-        self.node, self.asked, self.policy = node, asked, policy
-        self.devices = [one for one in node.inventory.devices if one.healthy]
+    def __init__(self, node, wish, policy):
+        self.node, self.asked, self.policy = node, wish, policy
+        self.devices = [device for device in node.inventory.devices if device.healthy]
         self.taken = {}
         for charges in node.owners.values():
             for charge in charges:
@@ -45,8 +45,12 @@ class Oracle:
         return self.taken.get((device.type, device.minor), [])
 
     def siblings(self, device):
-        same = [one for one in self.node.inventory.devices if one.type == device.type]
-        return [one for one in same if one is device or (one.pcie and one.pcie == device.pcie)]
+        same = [card for card in self.node.inventory.devices if card.type == device.type]
+        return [
+            other_device
+            for other_device in same
+            if other_device is device or (other_device.pcie and other_device.pcie == device.pcie)
+        ]
 
     def need_of(self, need, device):
         have = dict(device.amounts)
@@ -67,7 +71,7 @@ class Oracle:
             return False
         if any(charge.exclusive for charge in self.used(device)):
             return False
-        around = [charge for one in self.siblings(device) for charge in self.used(one)]
+        around = [charge for candidate in self.siblings(device) for charge in self.used(candidate)]
         if any(charge.exclusive == "pcie" for charge in around):
             return False
         if need.exclusive and (around if need.exclusive == "pcie" else self.used(device)):
@@ -88,7 +92,7 @@ class Oracle:
         if len(devices) == 1:
             return "device"
         for name in ("pcie", "numa", "socket"):
-            places = {getattr(one, name) for one in devices}
+            places = {getattr(device, name) for device in devices}
             if len(places) == 1 and places != {None}:
                 return name
         return "node"
@@ -99,19 +103,25 @@ class Oracle:
 
     def sets(self, need):
         """Every set of devices that the need alone could have."""
-        able = [one for one in self.devices if one.type == need.type and self.can(need, one)]
+        able = [
+            device for device in self.devices if device.type == need.type and self.can(need, device)
+        ]
         if need.repeat:
-            return [tuple(able)] if sum(self.often(need, one) for one in able) >= need.count else []
+            return (
+                [tuple(able)]
+                if sum(self.often(need, device) for device in able) >= need.count
+                else []
+            )
         if need.every:
             return [tuple(able)] if able and self.in_scope(need, able) else []
         sizes = [need.count]
         if need.type in self.asked.joint[1:] and need.type != "gpu":
             sizes = range(need.count, len(able) + 1)
         return [
-            found
+            combination
             for size in sizes
-            for found in itertools.combinations(able, size)
-            if self.in_scope(need, found)
+            for combination in itertools.combinations(able, size)
+            if self.in_scope(need, combination)
         ]
 
     def often(self, need, device):
@@ -127,9 +137,9 @@ class Oracle:
         if any(
             need.every
             and not all(
-                self.can(need, one)
-                for one in self.devices
-                if one.type == need.type and self.could(need, one)
+                self.can(need, device)
+                for device in self.devices
+                if device.type == need.type and self.could(need, device)
             )
             for need in self.asked.needs
         ):
@@ -142,9 +152,9 @@ class Oracle:
             return [True]
         good = []
         for parts in itertools.product(*joint):
-            switches = [{one.pcie for one in part} for part in parts]
+            switches = [{device.pcie for device in part} for part in parts]
             if self.asked.same_pcie:
-                if None in switches[0] or any(one != switches[0] for one in switches):
+                if None in switches[0] or any(device != switches[0] for device in switches):
                     continue
                 sizes = [
                     max(self.asked.need(type).count, len(switches[0]))
@@ -170,14 +180,14 @@ class Oracle:
         )
 
 
-def is_tabled(node, asked):
+def is_tabled(node, wish):
     """Whether partitions have a say, which another test is about."""
-    need = asked.need("gpu")
+    need = wish.need("gpu")
     return (
         need is not None
         and not need.shared
         and (
-            asked.partition is not None
+            wish.partition is not None
             or node.inventory.partition_policy == "honor"
             or bool(node.inventory.partition_rows())
         )
@@ -201,12 +211,12 @@ def busy_node(rng, **options):
 def test_a_node_serves_a_request_exactly_if_some_choice_of_devices_does(seed):
     rng = random.Random(seed)
     node = busy_node(rng)
-    asked = request(rng, node.inventory)
-    provider = asked.isolation_provider
-    if is_tabled(node, asked) or provider not in ("", node.inventory.isolation_provider):
+    wish = request(rng, node.inventory)
+    provider = wish.isolation_provider
+    if is_tabled(node, wish) or provider not in ("", node.inventory.isolation_provider):
         return
-    found = choose(node, asked, rng.choice(("bin-pack", "spread")))
-    assert isinstance(found, Choice) == bool(Oracle(node, asked, "").feasible())
+    result = choose(node, wish, rng.choice(("bin-pack", "spread")))
+    assert isinstance(result, Choice) == bool(Oracle(node, wish, "").feasible())
 
 
 class Key:
@@ -217,39 +227,55 @@ class Key:
 
     def __call__(self, need, chosen, followers):
         busy = {True: [], False: []}
-        for one in self.oracle.devices:
-            if one.type == need.type:
-                busy[bool(self.oracle.used(one))].append(one)
+        for device in self.oracle.devices:
+            if device.type == need.type:
+                busy[bool(self.oracle.used(device))].append(device)
         neighbours = busy[self.policy == "spread"]
-        places = {one.pcie or one.minor for one in chosen}
+        places = {other_device.pcie or other_device.minor for other_device in chosen}
         far = []
         for place in places:
-            here = next(one for one in chosen if (one.pcie or one.minor) == place)
+            here = next(
+                other_device
+                for other_device in chosen
+                if (other_device.pcie or other_device.minor) == place
+            )
             for follower in followers:
                 able = [
-                    one
-                    for one in self.oracle.devices
-                    if one.type == follower.type and self.oracle.can(follower, one)
+                    card
+                    for card in self.oracle.devices
+                    if card.type == follower.type and self.oracle.can(follower, card)
                 ]
                 far.append(min(self.steps(here, other) for other in able))
         sign = -1 if self.policy == "spread" else 1
         return (
             ["device", "pcie", "numa", "socket", "node"].index(self.oracle.around(chosen)),
             (far.count(3), far.count(2), far.count(1)),
-            len([one for one in neighbours if one.pcie in places - {None}]),
-            len([one for one in neighbours if one.numa in {c.numa for c in chosen} - {None}]),
-            len([one for one in neighbours if one.socket in {c.socket for c in chosen} - {None}]),
-            sign * sum(self.left(need, one) for one in chosen),
-            sorted(one.minor for one in chosen),
+            len([candidate for candidate in neighbours if candidate.pcie in places - {None}]),
+            len(
+                [
+                    candidate
+                    for candidate in neighbours
+                    if candidate.numa in {c.numa for c in chosen} - {None}
+                ]
+            ),
+            len(
+                [
+                    candidate
+                    for candidate in neighbours
+                    if candidate.socket in {c.socket for c in chosen} - {None}
+                ]
+            ),
+            sign * sum(self.left(need, other_device) for other_device in chosen),
+            sorted(other_device.minor for other_device in chosen),
         )
 
     @staticmethod
-    def steps(one, other):
-        if one.pcie and one.pcie == other.pcie:
+    def steps(device, other):
+        if device.pcie and device.pcie == other.pcie:
             return 0
-        if one.numa is not None and one.numa == other.numa:
+        if device.numa is not None and device.numa == other.numa:
             return 1
-        return 2 if one.socket is not None and one.socket == other.socket else 3
+        return 2 if device.socket is not None and device.socket == other.socket else 3
 
     def left(self, need, device):
         wanted, have = self.oracle.need_of(need, device)
@@ -263,23 +289,28 @@ class Key:
 def test_the_chosen_devices_are_the_best_of_all_that_serve(seed, policy):
     rng = random.Random(seed)
     node = busy_node(rng)
-    asked = request(rng, node.inventory)
-    found = choose(node, asked, policy)
-    if not isinstance(found, Choice) or not asked.needs or is_tabled(node, asked):
+    wish = request(rng, node.inventory)
+    result = choose(node, wish, policy)
+    if not isinstance(result, Choice) or not wish.needs or is_tabled(node, wish):
         return
     if any(
-        need.scope not in (None, "node") for need in asked.needs if need.type in asked.joint[1:]
-    ) or any(need.repeat for need in asked.needs):
+        need.scope not in (None, "node") for need in wish.needs if need.type in wish.joint[1:]
+    ) or any(need.repeat for need in wish.needs):
         return
-    oracle = Oracle(node, asked, policy)
+    oracle = Oracle(node, wish, policy)
     key = Key(oracle, policy)
-    joint = [asked.need(type) for type in asked.joint]
-    need = asked.need("gpu") or (joint or asked.needs)[0]
-    followers = [one for one in joint if one is not need] if need in joint else []
-    ours = [one for one in oracle.devices for c in found.charges if (one.type, one.minor) == c[:2]]
-    ours = [one for one in ours if one.type == need.type]
+    joint = [wish.need(type) for type in wish.joint]
+    need = wish.need("gpu") or (joint or wish.needs)[0]
+    followers = [device for device in joint if device is not need] if need in joint else []
+    ours = [
+        device
+        for device in oracle.devices
+        for c in result.charges
+        if (device.type, device.minor) == c[:2]
+    ]
+    ours = [device for device in ours if device.type == need.type]
     if need in joint:
-        choices = [parts[asked.joint.index(need.type)] for parts in oracle.feasible()]
+        choices = [parts[wish.joint.index(need.type)] for parts in oracle.feasible()]
     else:
         choices = oracle.sets(need)
-    assert key(need, ours, followers) == min(key(need, one, followers) for one in choices)
+    assert key(need, ours, followers) == min(key(need, device, followers) for device in choices)

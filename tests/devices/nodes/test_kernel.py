@@ -23,11 +23,11 @@ def test_every_answer_of_a_node_is_the_twin_s(seed):
         elif act < 0.25:
             pair.set_inventory(flapped(rng, pair.twin.inventory))
         else:
-            asked = request(rng, pair.twin.inventory)
+            wish = request(rng, pair.twin.inventory)
             numa = rng.choice((None, None, None, {0}, {0, 1}))
             gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
             policy = rng.choice(POLICIES)
-            plan = pair.ask(asked, policy, numa, gone)
+            plan = pair.ask(wish, policy, numa, gone)
             if plan is not None and not gone:
                 pair.commit(f"owner{step}", plan)
         pair.check()
@@ -35,7 +35,7 @@ def test_every_answer_of_a_node_is_the_twin_s(seed):
 
 def some_devices(rng, inventory):
     """Designated devices: all of their amounts, or parts of them."""
-    found = []
+    results = []
     for device in inventory.devices:
         if rng.random() < 0.6:
             amounts = {
@@ -43,11 +43,11 @@ def some_devices(rng, inventory):
                 for name, amount in device.amounts
                 if name != "memory_ratio" or "memory" not in dict(device.amounts)
             }
-            functions = [one.bus_id for group in device.vf_groups for one in group.functions]
+            functions = [item.bus_id for group in device.vf_groups for item in group.functions]
             named = functions and rng.random() < 0.5
             function = VirtualFunction(rng.choice(functions)) if named else None
-            found.append(DeviceAllocation(device.type, device.minor, amounts, function))
-    return found
+            results.append(DeviceAllocation(device.type, device.minor, amounts, function))
+    return results
 
 
 @examples(300)
@@ -56,11 +56,11 @@ def test_designated_devices_serve_what_they_serve_in_the_twin(seed):
     rng = random.Random(seed)
     pair = Pair(machine(rng))
     for step in range(rng.randint(1, 6)):
-        asked = request(rng, pair.twin.inventory)
+        wish = request(rng, pair.twin.inventory)
         designated = some_devices(rng, pair.twin.inventory)
         if designated:
             numa = rng.choice((None, None, {0}, {0, 1}))
-            plan = pair.ask_designated(asked, rng.choice(POLICIES), designated, numa)
+            plan = pair.ask_designated(wish, rng.choice(POLICIES), designated, numa)
             if plan is not None:
                 pair.commit(f"owner{step}", plan)
         pair.check()

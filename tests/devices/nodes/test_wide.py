@@ -47,7 +47,7 @@ def test_every_answer_of_a_wide_node_is_the_twin_s(seed):
         share = {"memory_percent": rng.randint(1, 99)} if rng.random() < 0.3 else {}
         nics = rng.choice((0, 1, 2)) if pair.twin.inventory.of_type("rdma") else 0
         joined = nics and rng.random() < 0.5
-        asked = DeviceRequest(
+        request = DeviceRequest(
             "new",
             gpus=rng.choice((1, 1, 2, 4, 8, 60, 63, 64, 65, 100)),
             **share,
@@ -61,7 +61,7 @@ def test_every_answer_of_a_wide_node_is_the_twin_s(seed):
             joint=("gpu", "rdma") if joined else (),
             same_pcie=bool(joined) and rng.random() < 0.5,
         )
-        plan = pair.ask(asked, rng.choice(POLICIES))
+        plan = pair.ask(request, rng.choice(POLICIES))
         if plan is not None:
             pair.commit(f"owner{step}", plan)
         elif pair.owners and rng.random() < 0.5:

@@ -22,7 +22,7 @@ MODELS = ("T4", "A100", "V100")
 
 
 class Cards:
-    """Nodes of cards of which nobody knows where they are, in the kernel and in the twin."""
+    """Nodes of cards whose places are unknown, in the kernel and in the twin."""
 
     def __init__(self, rng):
         self.numbers = Numbers()
@@ -63,13 +63,20 @@ class Cards:
 
     def tell(self, mix):
         tasks = [
-            (Task(one.share, False, one.cards, one.cpu, tuple(sorted(one.models))), weight)
-            for one, weight in mix.items()
+            (Task(item.share, False, item.cards, item.cpu, tuple(sorted(item.models))), weight)
+            for item, weight in mix.items()
         ]
         assert self.kernel.set_mix(
             [
-                (one.share, False, one.gpus, one.cpu_milli, map(self.numbers.model, one.models), w)
-                for one, w in tasks
+                (
+                    item.share,
+                    False,
+                    item.gpus,
+                    item.cpu_milli,
+                    map(self.numbers.model, item.models),
+                    w,
+                )
+                for item, w in tasks
             ]
         )
 
@@ -97,8 +104,8 @@ def test_a_policy_puts_every_pod_where_its_twin_does(policy, seed):
     for number in range(rng.randint(1, 20)):
         if number % 5 == 0:
             for _ in range(3):
-                one = a_pod(rng)
-                mix[TwinTask(one.share, one.cards, one.cpu, one.models)] += rng.randint(1, 3)
+                item = a_pod(rng)
+                mix[TwinTask(item.share, item.cards, item.cpu, item.models)] += rng.randint(1, 3)
             cards.tell(mix)
         if cards.owners and rng.random() < 0.2:
             name = rng.choice(sorted(cards.owners))

@@ -18,8 +18,8 @@ def node_with_free(*free, size=CARD, **options):
 
 
 def place(nodes, pod, policy, **options):
-    found = choose(nodes, pod, policy, **options)
-    return None if found is None else tuple(found)
+    result = choose(nodes, pod, policy, **options)
+    return None if result is None else tuple(result)
 
 
 # --- gpushare ------------------------------------------------------------------------------------
@@ -62,21 +62,21 @@ def test_packing_prefers_used_cards_then_used_nodes_then_small_nodes():
 
 def test_clustering_prefers_nodes_of_the_same_kind_only():
     def node(*pods):
-        made = SharedNode([1000] * 8)
+        machine = SharedNode([1000] * 8)
         cards = iter(range(8))
         for number, pod in enumerate(pods):
-            made.charge(str(number), pod, [next(cards) for _ in range(pod.cards)])
-        return made
+            machine.charge(str(number), pod, [next(cards) for _ in range(pod.cards)])
+        return machine
 
-    share, one, two = Pod(300), Pod(1000), Pod(1000, cards=2)
-    others, nobody, among, only = node(two), node(), node(share, two), node(share)
-    nodes = [others, nobody, among, only]
+    share, item, two = Pod(300), Pod(1000), Pod(1000, cards=2)
+    others, empty, among, only = node(two), node(), node(share, two), node(share)
+    nodes = [others, empty, among, only]
     order = []
     while nodes:
-        found, _ = place(nodes, share, "clustering")
-        order.append(nodes.pop(found))
-    assert order == [only, among, nobody, others]
-    assert place([node(two), node(one)], one, "clustering")[0] == 1
+        result, _ = place(nodes, share, "clustering")
+        order.append(nodes.pop(result))
+    assert order == [only, among, empty, others]
+    assert place([node(two), node(item)], item, "clustering")[0] == 1
     assert place([node(share), node(share, share)], share, "clustering")[0] == 1
 
 
@@ -94,10 +94,10 @@ def test_random_is_the_same_again_and_other_for_other_seeds_and_pods():
 
 def test_random_takes_every_fitting_node_equally_often():
     nodes = [SharedNode([1000]), SharedNode([]), SharedNode([1000]), SharedNode([1000])]
-    found = [place(nodes, Pod(1), "random", number=i)[0] for i in range(3000)]
-    assert found.count(1) == 0
+    results = [place(nodes, Pod(1), "random", number=i)[0] for i in range(3000)]
+    assert results.count(1) == 0
     # Six standard deviations of a binomial distribution.
-    assert all(abs(found.count(node) - 1000) < 6 * (3000 * 2 / 9) ** 0.5 for node in (0, 2, 3))
+    assert all(abs(results.count(node) - 1000) < 6 * (3000 * 2 / 9) ** 0.5 for node in (0, 2, 3))
 
 
 def test_a_cluster_learns_its_mix_from_pods_as_they_come():

@@ -86,8 +86,8 @@ def test_slots_are_those_of_two_pointers(free, share, count):
             taken.append(card)
         else:
             card += 1
-    found = slots_in_order(free, share, count)
-    assert found == (tuple(taken) if len(taken) == count else None)
+    result = slots_in_order(free, share, count)
+    assert result == (tuple(taken) if len(taken) == count else None)
 
 
 @examples(300)
@@ -105,8 +105,8 @@ def test_no_card_with_room_is_tighter_than_the_bound_one(free, share):
 def all_places(cluster, pod):
     """Every node that serves the pod, with every set of cards that does."""
     for index, node in enumerate(cluster):
-        cpu = sum(one.cpu for one, _ in node.owners.values())
-        memory = sum(one.memory for one, _ in node.owners.values())
+        cpu = sum(owner.cpu for owner, _ in node.owners.values())
+        memory = sum(owner.memory for owner, _ in node.owners.values())
         if cpu + pod.cpu > node.cpu or memory + pod.memory > node.memory:
             continue
         if not pod.share or not pod.cards:
@@ -116,7 +116,7 @@ def all_places(cluster, pod):
             continue
         room = []
         for card, size in enumerate(node.sizes):
-            held = sum(one.share for one, cards in node.owners.values() if card in cards)
+            held = sum(owner.share for owner, cards in node.owners.values() if card in cards)
             if card not in node.unhealthy and held + pod.share <= size:
                 room.append(card)
         yield from ((index, cards) for cards in combinations(room, pod.cards))
@@ -126,8 +126,8 @@ def restated_cost(cluster, pod, policy, mix, index, cards):
     """What the place costs, and what is compared of the cards if other cards cost the same."""
     node = cluster[index]
     free = node.free()
-    most_cpu = max(1, *(one.cpu for one in cluster))
-    most_cards = max(1, *(sum(one.sizes) for one in cluster))
+    most_cpu = max(1, *(item.cpu for item in cluster))
+    most_cards = max(1, *(sum(item.sizes) for item in cluster))
     cpu, idle = Fraction(node.free_cpu, most_cpu), Fraction(sum(free), most_cards)
     tight = sorted((free[card], card) for card in cards)
     if policy == "best-fit":
@@ -136,8 +136,8 @@ def restated_cost(cluster, pod, policy, mix, index, cards):
         return -cpu - idle, sorted((-free[card], card) for card in cards)
     if policy == "dot-product":
         asked_cpu = Fraction(pod.cpu, most_cpu)
-        asked = Fraction(pod.share * pod.cards, most_cards)
-        return asked_cpu * cpu + asked * idle, tight
+        request = Fraction(pod.share * pod.cards, most_cards)
+        return asked_cpu * cpu + request * idle, tight
     if policy == "packing":
         used = {card for _, held in node.owners.values() for card in held}
         if not cards:
@@ -170,9 +170,9 @@ def test_no_place_is_better_than_the_chosen_one(cluster, pod, mix):
     for policy in ("best-fit", "worst-fit", "dot-product", "packing", "fgd"):
         if policy == "fgd" and pod.needs_cards and pod.cards > 1:
             continue  # its cards are weighed one after the other
-        found = choose(cluster, pod, policy, mix=mix)
+        result = choose(cluster, pod, policy, mix=mix)
         if not places:
-            assert found is None
+            assert result is None
             continue
         by_node = {}
         for index, cards in places:
@@ -189,7 +189,7 @@ def test_no_place_is_better_than_the_chosen_one(cluster, pod, mix):
             index: (key[0] if policy == "fgd" else key[1]) for index, (key, _) in by_node.items()
         }
         best = min(costs, key=lambda index: (costs[index], index))
-        assert tuple(found) == (best, by_node[best][1])
+        assert tuple(result) == (best, by_node[best][1])
 
 
 @examples(200)
@@ -199,31 +199,31 @@ def test_every_policy_places_a_pod_if_and_only_if_it_fits_somewhere(
 ):
     places = set(all_places(cluster, pod))
     for policy in POLICIES:
-        found = choose(cluster, pod, policy, mix=mix, seed=seed, number=number)
-        assert (found is None) == (not places)
-        assert found is None or tuple(found) in places
+        result = choose(cluster, pod, policy, mix=mix, seed=seed, number=number)
+        assert (result is None) == (not places)
+        assert result is None or tuple(result) in places
 
 
 @examples(300)
 @given(clusters, pods.filter(lambda pod: pod.cards > 1 and 0 < pod.share < 600), mixes)
 def test_a_pod_with_several_cards_fragments_no_more_than_its_cards_one_by_one(cluster, pod, mix):
-    found = choose(cluster, pod, "fgd", mix=mix)
-    if found is None or not found.cards:
+    result = choose(cluster, pod, "fgd", mix=mix)
+    if result is None or not result.cards:
         return
-    node = cluster[found.node]
+    node = cluster[result.node]
     free, cpu = node.free(), node.free_cpu - pod.cpu
     room = [card for card, left in enumerate(free) if left >= pod.share]
     taken = []
     for _ in range(pod.cards):
         costs = []
-        for card in (one for one in room if one not in taken):
+        for card in (item for item in room if item not in taken):
             after = list(free)
             after[card] -= pod.share
             costs.append((fragmentation_by_cards(after, cpu, node.model, mix), card))
         card = min(costs)[1]
         taken.append(card)
         free[card] -= pod.share
-    assert found.cards == tuple(sorted(taken))
+    assert result.cards == tuple(sorted(taken))
 
 
 @examples(200)

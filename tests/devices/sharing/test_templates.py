@@ -19,21 +19,25 @@ HALF, QUARTER = ASCEND["vir04"], ASCEND["vir02"]
 NODE = npus(2)
 
 
-def code(cluster, asked):
-    found = cluster.filter(asked)
-    return found.codes.tolist(), found.reason(cluster.nodes[0]), found.resolvable.tolist()
+def code(cluster, request):
+    feasibility = cluster.filter(request)
+    return (
+        feasibility.codes.tolist(),
+        feasibility.reason(cluster.nodes[0]),
+        feasibility.resolvable.tolist(),
+    )
 
 
 def test_only_the_nodes_with_a_template_serve_a_share():
     nodes = {"gpu": NodeDevices.uniform(gpus=8), "none": npus(2, {}), "npu": NODE}
     nodes["gpu"] = nodes["gpu"].replace(templates=ShareTemplates())
     cluster = DeviceCluster(nodes)
-    found = cluster.filter(share("p", QUARTER))
-    assert found.fitting == ("npu",)
-    assert found.reason("none") == "its GPUs have no template for such a share"
-    assert found.resolvable.tolist() == [False, False, True]
+    feasibility = cluster.filter(share("p", QUARTER))
+    assert feasibility.fitting == ("npu",)
+    assert feasibility.reason("none") == "its GPUs have no template for such a share"
+    assert feasibility.resolvable.tolist() == [False, False, True]
     decision = cluster.allocate(share("p", QUARTER), "npu")
-    assert [one.template for one in cluster.allocations("p")] == ["vir02"]
+    assert [allocation.template for allocation in cluster.allocations("p")] == ["vir02"]
     assert decision.placement == cluster.allocations("p")
 
 
@@ -49,13 +53,13 @@ def test_percents_are_no_template_in_bytes():
 def test_templates_are_recovered():
     cluster = DeviceCluster({"n": NODE})
     cluster.allocate(share("p", HALF), "n")
-    (one,) = cluster.allocations("p")
+    (first,) = cluster.allocations("p")
     again = DeviceCluster({"n": NODE})
-    again.recover("p", "n", [one])
-    again.recover("p", "n", [one])
+    again.recover("p", "n", [first])
+    again.recover("p", "n", [first])
     before = again.to_bytes()
     with pytest.raises(ValueError, match="other devices"):
-        again.recover("p", "n", [one.replace(template="vir02")])
+        again.recover("p", "n", [first.replace(template="vir02")])
     assert again.to_bytes() == before
 
 
@@ -75,15 +79,15 @@ def test_a_decision_for_another_template_is_stale(rows):
     loose = pickle.loads(pickle.dumps(decision))
     cluster.set_inventory("n", npus(2, rows))
     before = cluster.to_bytes()
-    for one in (decision, loose):
+    for first in (decision, loose):
         with pytest.raises(StaleDecisionError):
-            cluster.commit(one)
+            cluster.commit(first)
     assert cluster.to_bytes() == before
     cluster.set_inventory("n", NODE.replace(model="other"))
     cluster.commit(decision)
 
 
-def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
+def test_inventories_that_are_shared_in_other_ways_are_different():
     nodes = {
         "a": NODE,
         "b": NODE.replace(templates=None),
@@ -91,8 +95,8 @@ def test_equal_inventories_but_for_how_they_are_shared_are_told_apart():
         "d": NODE.replace(templates=None, shareable=False),
         "e": npus(2, {"vir04": QUARTER}),
     }
-    found = DeviceCluster(nodes).filter(share("p", HALF))
-    assert [found.reason(name) for name in nodes] == [
+    feasibility = DeviceCluster(nodes).filter(share("p", HALF))
+    assert [feasibility.reason(name) for name in nodes] == [
         "",
         "",
         "its GPUs are not shared",
@@ -182,19 +186,19 @@ BAD = [
 
 @pytest.mark.parametrize(("error", "match", "make"), BAD)
 def test_a_record_that_cannot_be_is_refused_by_the_argument(error, match, make):
-    with pytest.raises(error, match=match) as found:
+    with pytest.raises(error, match=match) as raised:
         make()
-    assert found.type is error
+    assert raised.type is error
 
 
 def test_templates_are_values_whatever_the_order_they_are_given_in():
     rows = [ShareTemplate("b", HALF), ShareTemplate("a", QUARTER)]
-    one, other = (
+    item, other = (
         ShareTemplates(rows, ["npu_cpu", "core"]),
         ShareTemplates(rows[::-1], ["core", "npu_cpu", "core"]),
     )
-    assert one == other
-    assert hash(one) == hash(other)
-    assert pickle.loads(pickle.dumps(one)) == one
+    assert item == other
+    assert hash(item) == hash(other)
+    assert pickle.loads(pickle.dumps(item)) == item
     need = DeviceNeed("gpu", 1, {"npu_core": 4, "npu_dvpp": 50, "npu_cpu": 4, "memory": 12 * GIB})
     assert rows[0].amounts == need.amounts

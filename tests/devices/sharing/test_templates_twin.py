@@ -30,9 +30,9 @@ def test_every_answer_is_the_twin_s(seed):
         elif act < 0.2:
             pair.set_inventory(with_rules(rng, flapped(rng, pair.twin.inventory)))
         else:
-            asked = rng.choice((some_share, some_share, request))(rng, pair.twin.inventory)
+            wish = rng.choice((some_share, some_share, request))(rng, pair.twin.inventory)
             gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
-            plan = pair.ask(asked, rng.choice(POLICIES), rng.choice((None, None, {0})), gone)
+            plan = pair.ask(wish, rng.choice(POLICIES), rng.choice((None, None, {0})), gone)
             if plan is not None and not gone:
                 pair.commit(f"owner{step}", plan)
         pair.check()
@@ -45,9 +45,11 @@ def test_what_is_given_is_proved_kept_and_saved_and_no_other_template_would_be(s
     inventory = with_rules(rng, machine(rng, gpus=4))
     cluster = DeviceCluster({"n": inventory})
     for i in range(4):
-        asked = some_share(rng, inventory, f"o{i}")
-        held = [one for name in cluster.owners("n") for one in cluster.allocations(name)]
-        decision = cluster.schedule(asked)
+        wish = some_share(rng, inventory, f"o{i}")
+        held = [
+            allocation for name in cluster.owners("n") for allocation in cluster.allocations(name)
+        ]
+        decision = cluster.schedule(wish)
         if decision.outcome == "wait":
             continue
         decision.verify(inventory, held)
@@ -57,9 +59,9 @@ def test_what_is_given_is_proved_kept_and_saved_and_no_other_template_would_be(s
         if other:
             forged[at] = forged[at].replace(template=other)
             with pytest.raises(CertificateError, match="template"):
-                check_placement(asked, forged, inventory, held)
+                check_placement(wish, forged, inventory, held)
         cluster.commit(pickle.loads(pickle.dumps(decision)))
-        assert cluster.allocations(asked.name) == decision.placement
+        assert cluster.allocations(wish.name) == decision.placement
     for other in (DeviceCluster.from_bytes(cluster.to_bytes()), cluster.copy()):
         assert other.to_bytes() == cluster.to_bytes()
         assert other.inventory("n") == inventory

@@ -14,7 +14,7 @@ SHAPES = [
 def drawn(rng, most_owners, outside=False, growing=False):
     """(total, quotas, requests) of three quotas and some owners, with amounts up to 4.
 
-    :param outside: one of the quotas is outside of what is shared out.
+    :param outside: one of the quotas is outside of what is divided.
     :param growing: all owners have two members, and may begin with one.
     """
     names = rng.choice(("x", "xy"))
@@ -62,9 +62,9 @@ class Kernel:
         return self.tree.to_bytes()
 
     def copy(self):
-        made = object.__new__(Kernel)
-        made.total, made.tree, made.forgets = self.total, self.tree.copy(), self.forgets
-        return made
+        created = object.__new__(Kernel)
+        created.total, created.tree, created.forgets = self.total, self.tree.copy(), self.forgets
+        return created
 
     def owners(self):
         return self.tree.owners
@@ -86,19 +86,19 @@ class Kernel:
 
     def excess(self):
         """What is used beyond runtimes, over quotas and dimensions."""
-        found = 0
+        count = 0
         for name in self.tree.quotas:
             status = self.tree.status(name)
-            found += sum(max(status.used[d] - status.runtime[d], 0) for d in status.used)
-        return found
+            count += sum(max(status.used[d] - status.runtime[d], 0) for d in status.used)
+        return count
 
     def beyond(self):
         """What is used beyond maximums."""
-        found = 0
+        count = 0
         for name in self.tree.quotas:
             used = self.tree.status(name).used
-            found += sum(max(used[d] - most, 0) for d, most in self.tree.quota(name).max)
-        return found
+            count += sum(max(used[d] - most, 0) for d, most in self.tree.quota(name).max)
+        return count
 
     def runtimes(self):
         return [self.tree.runtime(name) for name in self.tree.quotas]
@@ -121,17 +121,21 @@ class Plain:
         self.tree.admit(request.name, members)
 
     def key(self):
-        running = sorted((one.start, name) for name, one in self.tree.owners.items() if one.members)
-        kept = tuple((name, one.members, one.may_borrow) for name, one in self.tree.owners.items())
+        running = sorted(
+            (owner.start, name) for name, owner in self.tree.owners.items() if owner.members
+        )
+        kept = tuple(
+            (name, owner.members, owner.may_borrow) for name, owner in self.tree.owners.items()
+        )
         return tuple(name for _, name in running), kept
 
     def copy(self):
-        made = object.__new__(Plain)
-        made.settings, made.forgets = self.settings, self.forgets
-        made.tree = Twin(**self.settings)
-        made.tree.quotas, made.tree.totals = self.tree.quotas, self.tree.totals
-        made.tree.owners, made.tree.starts = dict(self.tree.owners), self.tree.starts
-        return made
+        created = object.__new__(Plain)
+        created.settings, created.forgets = self.settings, self.forgets
+        created.tree = Twin(**self.settings)
+        created.tree.quotas, created.tree.totals = self.tree.quotas, self.tree.totals
+        created.tree.owners, created.tree.starts = dict(self.tree.owners), self.tree.starts
+        return created
 
     def owners(self):
         return sorted(self.tree.owners)

@@ -1,4 +1,4 @@
-"""Whom a reclaim takes, and whose end would do, against all subsets of those who run; and how
+"""Victims of a reclaim, and whose end would do, against all subsets of running owners; and how
 runtimes came about, worked out again from what the trace says.
 """
 
@@ -31,10 +31,10 @@ def crowded(settings, count):
 
 
 class Entitled:
-    """Sums of a tree by name, and who of those that run is over his runtime without others."""
+    """Sums of a tree by name, and which running owners are over their runtime without others."""
 
-    def __init__(self, tree, asked):
-        self.tree, self.asked = tree, tree.request(asked)
+    def __init__(self, tree, request):
+        self.tree, self.asked = tree, tree.request(request)
         self.runtimes = {name: tree.runtime(name) for name in tree.quotas}
         self.total = tree.total()
         self.paths = {name: self.path(name) for name in tree.quotas}
@@ -44,10 +44,10 @@ class Entitled:
         }
 
     def path(self, name):
-        found = [name]
-        while parent := self.tree.quota(found[-1]).parent:
-            found.append(parent)
-        return found
+        results = [name]
+        while parent := self.tree.quota(results[-1]).parent:
+            results.append(parent)
+        return results
 
     def used(self, place, gone):
         """At a quota, or "" for the whole tree."""
@@ -94,22 +94,22 @@ class Entitled:
 
 
 def pending(tree):
-    """(who may have more members, the others who run)."""
-    for asked in tree.owners:
-        if tree.members(asked) < tree.request(asked).count:
-            yield asked, [name for name in tree.owners if tree.members(name) and name != asked]
+    """(owners that may have more members, the others that run)."""
+    for request in tree.owners:
+        if tree.members(request) < tree.request(request).count:
+            yield request, [name for name in tree.owners if tree.members(name) and name != request]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_victims_use_what_is_lacking_beyond_their_runtime_and_none_of_them_could_stay(settings):
     outcomes = {"bind": 0, "preempt": 0, "wait": 0}
     for tree in crowded(settings, 100):
-        for asked, others in pending(tree):
-            decision = tree.schedule(asked)
+        for request, others in pending(tree):
+            decision = tree.schedule(request)
             outcomes[decision.outcome] += 1
             if decision.outcome == "bind":
                 continue
-            model, victims = Entitled(tree, asked), set(decision.victims)
+            model, victims = Entitled(tree, request), set(decision.victims)
             able = [some for some in subsets(others) if some and model.is_entitled(some)]
             just = [some for some in able if model.is_just(some)]
             if victims:
@@ -125,27 +125,27 @@ def test_the_end_of_some_is_named_if_that_of_any_would_do(settings):
     """And none of those named is named for nothing."""
     named = cheapest = 0
     for tree in crowded(settings, 60):
-        for asked, others in pending(tree):
-            if tree.fits(asked):
+        for request, others in pending(tree):
+            if tree.fits(request):
                 continue
             able = []
             for some in subsets(others):
                 branch = tree.copy()
                 for name in some:
                     branch.release(name)
-                if branch.fits(asked):
+                if branch.fits(request):
                     able.append(some)
-            found = [one for one in tree.explain(asked).changes if one.kind == "release"]
+            explanation = [item for item in tree.explain(request).changes if item.kind == "release"]
             if set(others) in able:
-                assert len(found) == 1
-            for change in found:
+                assert len(explanation) == 1
+            for change in explanation:
                 owners = set(change.owners)
                 assert owners in able
                 assert not any(some == owners - {name} for name in owners for some in able)
                 least = min(sum(tree.members(name) for name in some) for some in able)
                 assert change.cost >= least
                 named, cheapest = named + 1, cheapest + (change.cost == least)
-    # Who is less important leaves first, so there may be cheaper ways, but mostly there are none.
+    # Less important owners leave first, so there may be cheaper ways, but mostly there are none.
     assert SCALE < 1 or cheapest * 2 > named > 20
 
 
@@ -203,7 +203,7 @@ def follows(life, name, dimension, trace):
         place = names.index(level.quota)
         assert (level.amount, level.minimum) == (amount, claims[place].minimum)
         assert level.rounds == tuple(
-            (one.amount, one.weight, one.shares[place]) for one in plain if place in one.shares
+            (item.amount, item.weight, item.shares[place]) for item in plain if place in item.shares
         )
         shared = water_fill(
             amount,

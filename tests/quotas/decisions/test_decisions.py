@@ -59,10 +59,10 @@ def test_a_decision_holds_until_it_would_not_be_made_so_any_more():
     decision = tree.schedule("waits")
     assert (decision.outcome, decision.placement[0].members) == ("bind", 2)
     for happens in (
-        lambda one: one.release("waits"),
-        lambda one: one.set_total({"x": 6}),
-        lambda one: one.recover(request("large", "q", {"x": 15}), 1),
-        lambda one: one.commit(decision),
+        lambda owner: owner.release("waits"),
+        lambda owner: owner.set_total({"x": 6}),
+        lambda owner: owner.recover(request("large", "q", {"x": 15}), 1),
+        lambda owner: owner.commit(decision),
     ):
         branch = tree.copy()
         happens(branch)
@@ -125,15 +125,15 @@ def test_a_dimension_that_is_no_longer_used_is_unknown():
     with pytest.raises(ValueError, match="there are 64 already"):
         tree.set_quota(Quota("n", max={f"d{i}": 1 for i in range(65)}, tree="third"))
     assert tree.to_bytes() == before
-    for one in (tree, tree.copy(), QuotaTree.from_bytes(before)):
-        assert one.total() == {}
+    for item in (tree, tree.copy(), QuotaTree.from_bytes(before)):
+        assert item.total() == {}
         for name in ("other", "third"):
             with pytest.raises(KeyError, match=f"there is no tree '{name}'"):
-                one.total(name)
+                item.total(name)
         for name in ("x", "d1"):
             with pytest.raises(KeyError, match=f"there is no dimension '{name}'"):
-                one.runtimes(["y", name])
-        assert one.runtimes(["y"]).tolist() == [[0]]
+                item.runtimes(["y", name])
+        assert item.runtimes(["y"]).tolist() == [[0]]
 
 
 def test_owners_of_several_trees_are_admitted_together_or_refused_by_the_tree_that_has_too_little():

@@ -21,15 +21,15 @@ CHANGES = ("preempt", "release", "limits")
 
 def raised(tree, limits, root):
     """With these limits, by nothing but what everybody can call."""
-    for one in limits:
-        assert isinstance(one, LimitChange)
-        if one.limit == "total":
+    for limit in limits:
+        assert isinstance(limit, LimitChange)
+        if limit.limit == "total":
             total, carved = totals(tree, root)
-            tree.set_total({**total, one.dimension: one.amount}, tree=root, carved=carved)
+            tree.set_total({**total, limit.dimension: limit.amount}, tree=root, carved=carved)
         else:
-            quota = tree.quota(one.quota)
-            now = dict(getattr(quota, one.limit))
-            tree.set_quota(quota.replace(**{one.limit: {**now, one.dimension: one.amount}}))
+            quota = tree.quota(limit.quota)
+            now = dict(getattr(quota, limit.limit))
+            tree.set_quota(quota.replace(**{limit.limit: {**now, limit.dimension: limit.amount}}))
 
 
 def totals(tree, root):
@@ -56,7 +56,7 @@ def tried(tree, change):
 
 
 def incomplete(tree):
-    """Who waits, and who runs and may grow."""
+    """Owners that wait, and those that run and may grow."""
     return [name for name in tree.owners if tree.members(name) < tree.request(name).count]
 
 
@@ -83,9 +83,9 @@ def test_each_change_that_is_named_admits(settings):
         except ValueError as error:  # it is refused as such
             assert "above 4611686018427387904" in str(error)
             new = None
-        for asked in (*incomplete(tree), *([new] if new else [])):
+        for request in (*incomplete(tree), *([new] if new else [])):
             before = tree.to_bytes()
-            decision, explanation = tree.schedule(asked), tree.explain(asked)
+            decision, explanation = tree.schedule(request), tree.explain(request)
             assert tree.to_bytes() == before
             assert explanation.outcome == decision.outcome
             assert (explanation.outcome == "bind") == (not explanation.reason)
@@ -101,7 +101,7 @@ def test_each_change_that_is_named_admits(settings):
             for change in explanation.changes:
                 branch = tried(tree, change)
                 branch.check()
-                assert branch.fits(change.request.name), (asked, change)
+                assert branch.fits(change.request.name), (request, change)
                 kinds[change.kind] += 1
                 assert change.cost > 0
                 assert change.owners or change.limits
@@ -116,41 +116,41 @@ def test_each_named_owner_is_necessary(settings):
     seen = 0
     for life, _ in lives(settings, 24, 60):
         tree = life.tree
-        for asked in incomplete(tree):
-            for change in tree.explain(asked).changes:
+        for request in incomplete(tree):
+            for change in tree.explain(request).changes:
                 for stays in change.owners:
                     branch = tree.copy()
                     for name in change.owners:
                         if name != stays:
                             (branch.evict if change.kind == "preempt" else branch.release)(name)
-                    assert not branch.fits(asked), (asked, change, stays)
+                    assert not branch.fits(request), (request, change, stays)
                     seen += 1
     assert SCALE < 1 or seen > 0
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_no_limit_could_be_raised_by_a_unit_less(settings):
-    """Each of those that are raised together, of which the others stay. Of one who was evicted
+    """Each of those that are raised together, of which the others stay. For an evicted owner
     any limit would do, since it is an event.
     """
     seen = 0
     for life, _ in lives(settings, 12, 60):
         tree = life.tree
-        for asked, owner in life.twin.owners.items():
+        for request, owner in life.twin.owners.items():
             if owner.members == owner.request.count or not owner.may_borrow:
                 continue
             root = root_of(tree, owner.request.quota)
-            for change in tree.explain(asked).changes:
-                for i, one in enumerate(change.limits):
+            for change in tree.explain(request).changes:
+                for i, limit in enumerate(change.limits):
                     branch = tree.copy()
-                    less = one.replace(amount=one.amount - 1)
+                    less = limit.replace(amount=limit.amount - 1)
                     rest = [*change.limits[:i], less, *change.limits[i + 1 :]]
                     try:
                         raised(branch, rest, root)
                     except ValueError as error:
                         assert "is above max" in str(error)
                     else:
-                        assert not branch.fits(asked), (asked, change, one)
+                        assert not branch.fits(request), (request, change, limit)
                     seen += 1
     assert SCALE < 1 or seen > 20
 

@@ -96,10 +96,16 @@ LIES = {
     "named twice": ("_check_owners", lambda d: changed(d, _asks=d._asks * 2)),
     "bind with victims": ("_check_victims", lambda d: changed(d, outcome="bind")),
     "a victim twice": ("_check_victims", lambda d: changed(d, victims=d.victims * 2)),
-    "who cannot go": ("_check_victims", lambda d: changed(d, victims=(*d.victims, "a2"))),
-    "who does not run": ("_check_victims", lambda d: changed(d, victims=(*d.victims, "idle"))),
-    "who is too small": ("_check_total", lambda d: changed(d, victims=("a5",))),
-    "who uses nothing": ("_check_total", lambda d: changed(d, victims=("a4",))),
+    "a firm victim": (
+        "_check_victims",
+        lambda d: changed(d, victims=(*d.victims, "a2")),
+    ),
+    "an idle victim": (
+        "_check_victims",
+        lambda d: changed(d, victims=(*d.victims, "idle")),
+    ),
+    "a victim that is too small": ("_check_total", lambda d: changed(d, victims=("a5",))),
+    "a victim that uses nothing": ("_check_total", lambda d: changed(d, victims=("a4",))),
 }
 
 
@@ -117,7 +123,7 @@ CHANGES = {
     "total in y": ("_check_total", lambda tree: tree.set_total({"x": 12, "y": 7})),
 }
 
-#: The same of one who can be preempted, of whom the minimum is not asked.
+#: The same of an owner that can be preempted, which no minimum concerns.
 CHANGES_OF_THE_REST = {
     "runtime of the quota": ("_check_limit", limits("c", min={"x": 3, "y": 9}, weight={})),
     "maximum": ("_check_limit", limits("c", max={"x": 4, "y": 9}, min={"x": 4, "y": 9})),
@@ -134,17 +140,17 @@ def is_noticed(decision, tree):
     return False
 
 
-def who_notices(decision, tree):
+def rules_broken(decision, tree):
     """The rules that would notice it if they were the only one."""
-    found = []
+    results = []
     for rule in RULES:
         with pytest.MonkeyPatch.context() as patch:
             for other in RULES:
                 if other != rule:
                     patch.setattr(proof, other, lambda *arguments: None)
             if is_noticed(decision, tree):
-                found.append(rule)
-    return found
+                results.append(rule)
+    return results
 
 
 @pytest.mark.parametrize("preemptible", [False, True])
@@ -159,16 +165,16 @@ def test_the_decision_that_is_tampered_with_is_true(preemptible):
 def test_each_lie_is_noticed_by_its_rule_and_no_other(lie):
     tree = pressed()
     rule, tamper = LIES[lie]
-    told = tamper(tree.schedule("o"))
-    assert is_noticed(told, tree)
-    assert who_notices(told, tree) == [rule]
+    claimed = tamper(tree.schedule("o"))
+    assert is_noticed(claimed, tree)
+    assert rules_broken(claimed, tree) == [rule]
 
 
 @pytest.mark.parametrize(
     ("preemptible", "rule", "happen"),
     [
-        *((False, *one) for one in CHANGES.values()),
-        *((True, *one) for one in CHANGES_OF_THE_REST.values()),
+        *((False, *value) for value in CHANGES.values()),
+        *((True, *value) for value in CHANGES_OF_THE_REST.values()),
     ],
     ids=[*CHANGES, *CHANGES_OF_THE_REST],
 )
@@ -177,15 +183,15 @@ def test_each_limit_is_noticed_by_its_rule_and_no_other(preemptible, rule, happe
     decision = tree.schedule("o")
     happen(tree)
     assert is_noticed(decision, tree)
-    assert who_notices(decision, tree) == [rule]
+    assert rules_broken(decision, tree) == [rule]
 
 
 def test_an_owner_that_waits_claims_nothing_and_an_unknown_victim_is_noticed():
     tree = pressed()
     decision = tree.schedule("o")
     assert not is_noticed(changed(decision, outcome="wait", victims=()), tree)
-    with pytest.raises(CertificateError, match="'nobody' does not run"):
-        changed(decision, victims=("nobody",)).verify(tree)
+    with pytest.raises(CertificateError, match="'unknown' does not run"):
+        changed(decision, victims=("unknown",)).verify(tree)
     with pytest.raises(CertificateError, match="'preempt' has 0 victims"):
         changed(decision, victims=()).verify(tree)
 
@@ -221,16 +227,16 @@ def test_what_a_quota_does_not_manage_is_no_reason_to_refuse_its_owner():
     decision.verify(tree)
 
 
-def test_who_was_not_submitted_is_checked_as_if_he_had_been():
+def test_an_owner_that_was_not_submitted_is_checked_as_if_it_had_been():
     tree = QuotaTree([Quota("a", max={"x": 9})], total={"x": 9})
     before = tree.to_bytes()
     decision = tree.schedule(QuotaRequest("o", "a", {"x": 4}))
     assert (decision.outcome, tree.runtime("a")) == ("bind", {"x": 0})
     decision.verify(tree)
     ((request, _, _),) = decision._asks
-    for changes in ({"quota": "nobody"}, {"amounts": {"x": 10}}):
-        told = ((request.replace(**changes), 1, 0),)
-        assert is_noticed(changed(decision, _asks=told), tree)
+    for changes in ({"quota": "unknown"}, {"amounts": {"x": 10}}):
+        answers = ((request.replace(**changes), 1, 0),)
+        assert is_noticed(changed(decision, _asks=answers), tree)
     assert tree.to_bytes() == before
 
 
@@ -241,14 +247,17 @@ def test_owners_of_a_quota_and_of_one_below_it_fit_into_its_minimum_together():
     ]
     tree = QuotaTree(quotas, total={"x": 9})
     firm = {"amounts": {"x": 2}, "preemptible": False}
-    asked = [QuotaRequest("1", "p", **firm), QuotaRequest("2", "c", **firm)]
-    assert (tree.schedule(asked).outcome, tree.schedule(asked[::-1]).outcome) == ("wait", "wait")
+    request = [QuotaRequest("1", "p", **firm), QuotaRequest("2", "c", **firm)]
+    assert (tree.schedule(request).outcome, tree.schedule(request[::-1]).outcome) == (
+        "wait",
+        "wait",
+    )
     tree.set_quota(quotas[0].replace(min={"x": 4}))
-    decision = tree.schedule(asked)
+    decision = tree.schedule(request)
     assert decision.outcome == "bind"
     decision.verify(tree)
     tree.set_quota(quotas[0])
-    assert who_notices(decision, tree) == ["_check_minimum"]
+    assert rules_broken(decision, tree) == ["_check_minimum"]
 
 
 def test_what_an_outside_quota_gets_beside_others_is_noticed_where_it_is_missing():
@@ -257,9 +266,9 @@ def test_what_an_outside_quota_gets_beside_others_is_noticed_where_it_is_missing
     )
     for limit, rule in (("runtime", "_check_limit"), ("max", "_check_total")):
         tree = QuotaTree(map(tree.quota, tree.quotas), total={"x": 25}, limit=limit)
-        asked = [QuotaRequest("s", "sys", {"x": 15}), QuotaRequest("j", "a", {"x": 10})]
-        decision = tree.schedule(asked)
+        request = [QuotaRequest("s", "sys", {"x": 15}), QuotaRequest("j", "a", {"x": 10})]
+        decision = tree.schedule(request)
         assert decision.outcome == "bind"
         decision.verify(tree)
         tree.set_total({"x": 24})
-        assert rule in who_notices(decision, tree)
+        assert rule in rules_broken(decision, tree)

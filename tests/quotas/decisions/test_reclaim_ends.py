@@ -1,7 +1,7 @@
 """Reclaiming ends: in small trees every state is visited that decisions lead to while nothing else
 happens, and none of them comes again.
 
-That the search finds cycles where there are some is shown without the rule that who was evicted
+That the search finds cycles where there are some is shown without the rule that an evicted owner
 may borrow only after something has happened.
 """
 
@@ -23,7 +23,7 @@ SETTINGS = [
 ]
 
 
-def two_who_grow(make):
+def two_that_grow(make):
     """a and b may use 1 of 2 each; there is an owner of one or two members in either."""
     quotas = [Quota(name, max={"x": 2}, min={"x": 1}) for name in "ab"]
     requests = [QuotaRequest(f"of {q}", q, {"x": 1}, count=2, min_count=1) for q in "ab"]
@@ -38,7 +38,7 @@ def begun(rng, start, requests):
 
 @pytest.mark.parametrize("make", [Kernel, Plain])
 def test_two_owners_that_borrow_in_turn_would_evict_each_other_forever(make):
-    start = two_who_grow(make)
+    start = two_that_grow(make)
     ruled = Search(start)
     assert ruled.cycle is None
     assert ruled.reclaims > 0
@@ -99,7 +99,7 @@ def test_the_twin_visits_as_many_states_as_the_kernel(settings):
 @pytest.mark.parametrize("settings", [SETTINGS[0], SETTINGS[2]], ids=str)
 def test_what_is_used_beyond_runtimes_falls_with_every_reclaim(settings):
     """The argument itself: runtimes stay unless less is used beyond maximums, of which there is
-    never more, and who is admitted by entitlement adds nothing.
+    never more, and an owner that is admitted by entitlement adds nothing.
     """
     steps = {"bind": 0, "preempt": 0}
 

@@ -1,7 +1,7 @@
 """A refusal names what is exceeded; what is not checked neither refuses an owner nor evicts any."""
 
 import pytest
-from quotas.examples import both, one
+from quotas.examples import both, wish
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
@@ -10,8 +10,8 @@ def firm(name, quota, amount):
     return QuotaRequest(name, quota, {"x": amount}, preemptible=False)
 
 
-def refused(tree, asked):
-    refusal = tree.schedule(asked).refusal
+def refused(tree, request):
+    refusal = tree.schedule(request).refusal
     return (refusal.code, refusal.part)
 
 
@@ -23,7 +23,7 @@ def refused(tree, asked):
 def test_what_an_outside_quota_gets_together_with_others_is_taken_off_the_total(limit, order):
     quotas = [Quota("sys", max={"x": 100}, outside=True), Quota("a", max={"x": 100})]
     tree = QuotaTree(quotas, total={"x": 20}, limit=limit)
-    tree.submit_many([one("sys", 15, "s"), one("a", 10, "j"), one("a", 5, "small")])
+    tree.submit_many([wish("sys", 15, "s"), wish("a", 10, "j"), wish("a", 5, "small")])
     before = tree.to_bytes()
     decision = tree.schedule(["s", "j"][::order])
     part, what = ("a", "runtime of 'a'") if limit == "runtime" else ("", "the total")
@@ -41,11 +41,14 @@ def test_what_an_outside_quota_gets_together_with_others_is_taken_off_the_total(
 def test_owners_of_outside_quotas_alone_are_limited_by_their_maximum_and_not_by_the_total():
     quotas = [Quota(name, max={"x": 15}, outside=True) for name in ("s", "t")]
     tree = QuotaTree([*quotas, Quota("a", max={"x": 9, "y": 9})], total={"x": 20, "y": 9})
-    assert tree.fits([one("s", 15), one("t", 15)])
-    assert refused(tree, [one("s", 16), one("t", 1)]) == ("runtime", "s")
+    assert tree.fits([wish("s", 15), wish("t", 15)])
+    assert refused(tree, [wish("s", 16), wish("t", 1)]) == ("runtime", "s")
     # What they take off is not asked for by the third.
-    assert tree.fits([one("s", 15), one("t", 15), QuotaRequest("o", "a", {"y": 9})])
-    assert refused(tree, [one("s", 15), one("t", 5), one("a", 1)]) == ("runtime", "a")
+    assert tree.fits([wish("s", 15), wish("t", 15), QuotaRequest("o", "a", {"y": 9})])
+    assert refused(tree, [wish("s", 15), wish("t", 5), wish("a", 1)]) == (
+        "runtime",
+        "a",
+    )
 
 
 def test_victims_make_room_for_an_outside_quota_and_the_others_that_ask_beside_it():
@@ -56,8 +59,8 @@ def test_victims_make_room_for_an_outside_quota_and_the_others_that_ask_beside_i
     ]
     tree = QuotaTree(quotas, total={"x": 30}, limit="max")
     for i in range(4):
-        tree.recover(one("b", 5, f"b{i}"), 1)
-    tree.submit_many([one("sys", 15, "s"), one("a", 10, "j")])
+        tree.recover(wish("b", 5, f"b{i}"), 1)
+    tree.submit_many([wish("sys", 15, "s"), wish("a", 10, "j")])
     decision = tree.schedule(["s", "j"])
     assert (decision.outcome, decision.victims) == ("preempt", ("b1", "b2", "b3"))
     decision.verify(tree)
@@ -80,13 +83,13 @@ def test_the_minimum_of_a_parent_holds_for_its_owners_together_with_those_below_
     quotas += [Quota("c", parent="p", max={"x": 20}, min={"x": 8})]
     tree = QuotaTree(quotas, total={"x": 20})
     above, below = firm("1", "p", 6), firm("2", "c", 6)
-    for asked in ([above, below], [below, above]):
-        assert refused(tree, asked) == ("min", "p")
-        assert tree.schedule(asked).reason == "min of 'p' is exceeded (x: 0 used + 12 asked > 10)"
+    for request in ([above, below], [below, above]):
+        assert refused(tree, request) == ("min", "p")
+        assert tree.schedule(request).reason == "min of 'p' is exceeded (x: 0 used + 12 asked > 10)"
     assert refused(tree, [above, firm("3", "c", 9)]) == ("min", "p")
     assert refused(tree, [firm("4", "p", 1), firm("3", "c", 9)]) == ("min", "c")
     assert tree.fits([above, firm("5", "c", 4)])
-    assert tree.fits([above, one("c", 6)])  # it can be preempted
+    assert tree.fits([above, wish("c", 6)])  # it can be preempted
     tree.commit(tree.schedule(below))
     assert refused(tree, above) == ("min", "p")
 
@@ -96,12 +99,12 @@ def test_an_evicted_owner_is_refused_by_the_quota_whose_runtime_it_would_exceed(
     quotas += [Quota(name, parent="p", max={"x": 12}, min={"x": 3}) for name in "ab"]
     quotas += [Quota("c", max={"x": 12}, min={"x": 2})]
     tree = QuotaTree(quotas, total={"x": 20}, limit="max")
-    tree.submit_many([one("a", 1), one("b", 5), one("c", 9), one("b", 9, "waits")])
+    tree.submit_many([wish("a", 1), wish("b", 5), wish("c", 9), wish("b", 9, "waits")])
     assert (tree.runtime("c"), tree.runtime("b")) == ({"x": 8}, {"x": 11})
     tree.commit(tree.schedule("of c"))
     tree.evict("of c")
-    for asked in (["of b", "of c"], ["of c", "of b"], ["of b", "of a", "of c"], "of c"):
-        decision = tree.schedule(asked)
+    for request in (["of b", "of c"], ["of c", "of b"], ["of b", "of a", "of c"], "of c"):
+        decision = tree.schedule(request)
         assert (decision.refusal.code, decision.refusal.part) == ("evicted", "c")
         assert "would borrow in 'c'" in decision.reason
 
@@ -110,7 +113,7 @@ def test_an_evicted_owner_within_its_own_runtime_is_refused_by_the_parent_that_i
     quotas = [Quota("p", max={"x": 9}, min={"x": 3}, weight={})]
     quotas += [Quota(n, parent="p", max={"x": 9}, min={"x": 3}, scales=False) for n in "ab"]
     tree = QuotaTree(quotas, total={"x": 9}, limit="max")
-    tree.submit_many([one("a", 3), one("b", 3)])
+    tree.submit_many([wish("a", 3), wish("b", 3)])
     for name in ("of a", "of b"):
         tree.commit(tree.schedule(name))
     tree.evict("of b")
@@ -122,11 +125,11 @@ def test_an_evicted_owner_within_its_own_runtime_is_refused_by_the_parent_that_i
 def test_an_evicted_owner_within_its_runtimes_starts_together_with_one_that_borrows():
     quotas = [Quota(n, max={"x": 9}, min={"x": 3}) for n in "ab"]
     tree = QuotaTree(quotas, total={"x": 9}, limit="max")
-    tree.submit_many([one("a", 3), one("b", 6), one("b", 5, "rest")])
+    tree.submit_many([wish("a", 3), wish("b", 6), wish("b", 5, "rest")])
     tree.commit(tree.schedule("of a"))
     tree.evict("of a")
     assert tree.runtime("b") == {"x": 6}
-    tree.submit(one("a", 3, "more"))
+    tree.submit(wish("a", 3, "more"))
     tree.commit(tree.schedule("of a"))
     tree.evict("of a")
     decision = tree.schedule(["of a", "of b"])
@@ -144,13 +147,13 @@ def test_no_owner_has_to_leave_for_a_limit_that_is_not_checked(make, limit):
     tree.set_total({"x": 10})
     for name in "ab":
         tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}))
-    tree.run(one("a", 10, "runs"))
-    tree.submit(one("b", 5))
+    tree.run(wish("a", 10, "runs"))
+    tree.submit(wish("b", 5))
     assert tree.decide("of b") == ("bind",)
     tree.evict("runs")
     tree.admit("of b")
     tree.evict("of b")
-    tree.run(one("a", 20, "other"))  # the total is used up twice over
+    tree.run(wish("a", 20, "other"))  # the total is used up twice over
     assert tree.victims("of b") == ()
     assert tree.decide("of b") == ("bind",)
 
@@ -161,19 +164,19 @@ def test_no_owner_has_to_leave_for_a_limit_that_is_not_checked(make, limit):
 @pytest.mark.parametrize("limit", ["runtime", "max"])
 def test_a_tree_without_a_total_says_that_it_has_none_and_how_to_set_it(limit):
     tree = QuotaTree([Quota("q", max={"gpu": 40})], limit=limit)
-    asked = QuotaRequest("o", "q", {"gpu": 40})
+    request = QuotaRequest("o", "q", {"gpu": 40})
     hint = "no total is set for gpu: see set_total"
-    assert tree.schedule(asked).reason.endswith(f"(gpu: 0 used + 40 asked > 0); {hint}")
-    explained = tree.explain(asked)
+    assert tree.schedule(request).reason.endswith(f"(gpu: 0 used + 40 asked > 0); {hint}")
+    explained = tree.explain(request)
     assert hint in explained.reason
     (change,) = explained.changes
     assert [(limit.limit, limit.dimension, limit.amount) for limit in change.limits] == [
         ("total", "gpu", 40)
     ]
     tree.set_total({"gpu": 39})
-    assert "set_total" not in tree.schedule(asked).reason
+    assert "set_total" not in tree.schedule(request).reason
     tree.set_total({"gpu": 0})
-    assert "set_total" not in tree.schedule(asked).reason
+    assert "set_total" not in tree.schedule(request).reason
 
 
 def test_what_a_total_leaves_out_is_named_with_its_tree():
