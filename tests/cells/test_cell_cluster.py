@@ -25,7 +25,6 @@ from hivecore.cells import (
     ClusterSpec,
     Member,
     NodeOrderPolicy,
-    PackingPolicy,
     PodPlacement,
 )
 from hivecore.errors import (
@@ -321,7 +320,7 @@ def test_wrong_arguments_of_methods_are_named():
     with pytest.raises(TypeError, match="spec must be"):
         CellCluster({})
     with pytest.raises(KeyError, match="policies"):
-        CellCluster(cluster.spec, policies={"Z": PackingPolicy()})
+        CellCluster(cluster.spec, policies={"Z": NodeOrderPolicy([])})
     with pytest.raises(TypeError, match="choose"):
         CellCluster(cluster.spec, policies={"A": "pack"})
     with pytest.raises(TypeError, match="policies"):
@@ -468,14 +467,6 @@ def test_status_counts_what_there_is():
 
 
 # --- policies
-
-
-def test_the_packing_example_places_as_the_native_policy_does():
-    native, example = two_tenants(), two_tenants(A=PackingPolicy())
-    for i, size in enumerate((1, 2, 1, 3, 1)):
-        name = f"g{i}"
-        ours, theirs = (start(c, name, members=[(1, size)]) for c in (native, example))
-        assert ours.placement == theirs.placement
 
 
 def test_a_policy_can_follow_an_order_of_nodes():
@@ -849,7 +840,7 @@ def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
         def choose(self, view, group):
             if self.fails:
                 raise ArithmeticError
-            return PackingPolicy().choose(view, group)
+            return NodeOrderPolicy([]).choose(view, group)
 
     policy = Failing()
     spec = owned({"A": {"node": 2}, "B": {"node": 1}}, Chain(["gpu", "node"], [2], 3))

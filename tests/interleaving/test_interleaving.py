@@ -12,9 +12,6 @@ from hivecore.interleaving import (
     efficiencies,
     group_jobs,
     interleave,
-    srsf,
-    stage_durations,
-    two_d_las,
 )
 
 DATA, GPU, NET = (9.0, 1.0, 1.0), (1.0, 9.0, 1.0), (1.0, 1.0, 9.0)
@@ -413,59 +410,3 @@ def test_threads_may_call_at_once():
     for thread in threads:
         thread.join()
     assert results == [expected] * 4
-
-
-# --- profiles and priorities -------------------------------------------------------------------
-
-
-def test_each_instant_belongs_to_the_resource_used_most():
-    samples = [[5, 1, 0], [5, 5, 0], [1, 5, 0], [0, 0, 1], [0, 0, 0]]
-    assert stage_durations(samples, 1).tolist() == [2, 1, 1]
-    assert stage_durations(samples, 2).tolist() == [2, 1, 0]
-    assert stage_durations(samples, [6, 2, 0]).tolist() == [0, 2, 1]
-    assert stage_durations(samples, 1, interval=0.5, iterations=2).tolist() == [0.5, 0.25, 0.25]
-    assert stage_durations(np.empty((0, 2)), 0.1).tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (([1, 2], 1), ValueError, "samples must have a row per instant"),
-        (([[1, NAN]], 1), ValueError, "samples must be finite"),
-        (([[1, 2]], -1), ValueError, "threshold must be finite"),
-        (([[1, 2]], [1, 2, 3]), ValueError, "threshold must be one number or 2"),
-        (([[1, 2]], 1, 0.0), ValueError, "interval=0.0: must be positive"),
-        (([[1, 2]], 1, 10**400), ValueError, "interval is too large for a float"),
-        (([[1, 2]], 1, "a"), TypeError, "interval must be a float"),
-        (([[1, 2]], 1, 1.0, 0), ValueError, "iterations=0: allowed are 1"),
-        (([["a", "b"]], 1), TypeError, "samples must hold"),
-    ],
-)
-def test_wrong_samples_are_named(arguments, error, message):
-    with pytest.raises(error, match=message):
-        stage_durations(*arguments)
-
-
-def test_priorities_are_service():
-    assert srsf([10, 2], [1, 8]).tolist() == [10, 16]
-    assert two_d_las([10, 2], [1, 8]).tolist() == [10, 16]
-    # Tiresias leaves a queue at its threshold, not after it.
-    assert two_d_las([3249, 3250, 900], [1, 1, 8], [3250, 7200]).tolist() == [0, 1, 2]
-    assert srsf([], []).tolist() == []
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: srsf([1.0], [1, 2]), "remaining has shape"),
-        (lambda: srsf([-1.0], [1]), r"remaining\[0\]=-1.0: must be finite and not negative"),
-        (lambda: srsf([1.0], [INF]), r"gpus\[0\]=inf"),
-        (lambda: two_d_las([NAN], [1]), r"attained\[0\]=nan"),
-        (lambda: two_d_las([[1.0]], [[1]]), "attained must be a list of numbers"),
-        (lambda: two_d_las([1.0], [1], [2, 1]), "thresholds must be a list of rising numbers"),
-        (lambda: two_d_las([1.0], [1], [NAN]), "thresholds must be"),
-    ],
-)
-def test_wrong_priorities_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -334,7 +334,6 @@ ACTING = {
         lambda it: (it.request, it.outcome, it.placement, it.refusals, it.reason, repr(it)),
     ),
     cells.NodeOrderPolicy: (lambda: cells.NodeOrderPolicy(["c/0"]), None, vars),
-    cells.PackingPolicy: (cells.PackingPolicy, None, vars),
     matching.Matcher: (matcher, lambda it: it.set_vertex(2, np.zeros(9)), matched),
     interleaving.Grouper: (
         grouper,

@@ -9,7 +9,6 @@ from hivecore.cells.cluster_view import (
     ClusterView,
     IntraVCPolicy,
     NodeOrderPolicy,
-    PackingPolicy,
     VirtualNode,
     VirtualTree,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "Member",
     "NodeOrderPolicy",
     "NodeSet",
-    "PackingPolicy",
     "PodPlacement",
     "Reconfiguration",
     "Recovery",

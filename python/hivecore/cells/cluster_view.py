@@ -18,7 +18,6 @@ __all__ = [
     "ClusterView",
     "IntraVCPolicy",
     "NodeOrderPolicy",
-    "PackingPolicy",
     "VirtualNode",
     "VirtualTree",
 ]
@@ -93,23 +92,6 @@ class IntraVCPolicy(Protocol):
         """
 
 
-class PackingPolicy:
-    """Fills the virtual nodes in use first, small pods first; a simple example of the native
-    policy.
-
-    It walks the virtual nodes once for all pods, without racks and preemption.
-
-    >>> view = ClusterView("c", (VirtualNode(0, "node", 0, 4, 4, 0, None),
-    ...                          VirtualNode(1, "node", 1, 4, 2, 2, "c/5")))
-    >>> PackingPolicy().choose(view, AffinityGroup("g", "A", [(1, 4), (1, 1)]))
-    [0, 1]
-    """
-
-    def choose(self, view: ClusterView, group: AffinityGroup, /) -> list[int] | None:
-        """The first fitting virtual node for each pod, never going back."""
-        return _next_fit(sorted(view.nodes, key=lambda n: (-n.used, n.leaves, n.number)), group)
-
-
 class NodeOrderPolicy:
     """Uses nodes in a given order; virtual nodes that are not bound come last.
 
@@ -132,17 +114,13 @@ class NodeOrderPolicy:
         def place(node: VirtualNode) -> tuple[Any, ...]:
             return node.node is None, self._rank.get(str(node.node), last), node.number
 
-        return _next_fit(sorted(view.nodes, key=place), group)
-
-
-def _next_fit(nodes: list[VirtualNode], group: AffinityGroup) -> list[int] | None:
-    chosen = [0] * len(group.sizes)
-    walk, taken = 0, 0
-    for pod in sorted(range(len(group.sizes)), key=lambda pod: group.sizes[pod]):
-        while walk < len(nodes) and nodes[walk].free - taken < group.sizes[pod]:
-            walk, taken = walk + 1, 0
-        if walk == len(nodes):
-            return None
-        chosen[pod] = nodes[walk].number
-        taken += group.sizes[pod]
-    return chosen
+        nodes, chosen = sorted(view.nodes, key=place), [0] * len(group.sizes)
+        walk, taken = 0, 0
+        for pod in sorted(range(len(group.sizes)), key=lambda pod: group.sizes[pod]):
+            while walk < len(nodes) and nodes[walk].free - taken < group.sizes[pod]:
+                walk, taken = walk + 1, 0
+            if walk == len(nodes):
+                return None
+            chosen[pod] = nodes[walk].number
+            taken += group.sizes[pod]
+        return chosen

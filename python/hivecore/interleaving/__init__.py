@@ -3,8 +3,6 @@
 from hivecore.interleaving.exact import GroupingCache
 from hivecore.interleaving.grouper import Group, Grouper
 from hivecore.interleaving.grouping import Grouping, group_jobs
-from hivecore.interleaving.priorities import srsf, two_d_las
-from hivecore.interleaving.profile import stage_durations
 from hivecore.interleaving.rounds import Interleaving, efficiencies, interleave
 
 __all__ = [
@@ -16,7 +14,4 @@ __all__ = [
     "efficiencies",
     "group_jobs",
     "interleave",
-    "srsf",
-    "stage_durations",
-    "two_d_las",
 ]
