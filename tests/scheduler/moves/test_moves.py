@@ -187,6 +187,18 @@ def test_a_move_that_is_out_of_date_changes_nothing():
         scheduler.move(Move("rock", (), ()), 1.0)
 
 
+def test_victims_do_not_move():
+    scheduler = make_scheduler(("cells",))
+    scheduler.submit(make_job("spare", "b", "gang", guaranteed=False), 0.0)
+    scheduler.submit(make_job("more", "b", "gang", guaranteed=False), 0.0)
+    scheduler.decide(0.0)
+    plan = scheduler.plan_moves(FreeNodes(["n0"]))
+    assert plan.lower_bound == inf
+    stops = decided(scheduler, make_job("train", "a", "four"), now=1.0)[0].job
+    node = next(n for n in NODES if stops in scheduler.plan_moves(FreeNodes([n])).reason)
+    assert "has to stay" in scheduler.plan_moves(FreeNodes([node])).reason
+
+
 def test_moves_are_in_the_log_and_replayed(tmp_path):
     path = tmp_path / "log"
     scheduler, _ = filled(("topology", "devices"), {"a": (2, "n0"), "b": (1, "n1")}, log=path)

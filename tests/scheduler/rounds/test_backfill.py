@@ -224,6 +224,16 @@ def test_a_job_that_waits_on_idle_cells_keeps_its_promise():
     scheduler.check()
 
 
+def test_a_forecast_takes_no_promise_back():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1), backfill=2)
+    roles = {"first": Role("w", 2), "next": Role("w", 2), "last": Role("v", 2)}
+    decided(scheduler, *[Job(name, "a", [role], run_time=9) for name, role in roles.items()])
+    before = scheduler.to_bytes()
+    assert (scheduler.promised("next"), scheduler.promised("last")) == (9.0, 18.0)
+    assert scheduler.forecast("next") == 9.0
+    assert scheduler.to_bytes() == before
+
+
 @pytest.mark.parametrize("role", [Role("w", 2), Role("w", 2, min_pods=1)])
 def test_a_pod_that_joins_its_job_again_ends_with_it(role):
     scheduler = Scheduler(topology=flat_network("n0", "n1", "n2", gpu=1), backfill=1)
