@@ -385,6 +385,8 @@ async def tried(world: World, name: str, service: str, work: Scenario) -> Figure
         figures = {"failed": str(error)}
     finally:
         world.end()
+    if cluster.twice:
+        print(f"{name}, twice: {sorted(cluster.twice)}", file=sys.stderr)
     figures = {"service": service, **figures, "twice": len(cluster.twice)}
     print(f"{name}: " + ", ".join(f"{key} {shown(value)}" for key, value in figures.items()))
     sys.stdout.flush()
