@@ -88,6 +88,8 @@ class Cluster:
         room |= {key: str(value) for key, value in resources.items()}
         labels = {"kubernetes.io/hostname": name, "hivecore.io/bench": "true", **labels}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        # Else a controller takes it for an earlier node of the name that has been silent since.
+        ready["lastHeartbeatTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         node = {**_named(name, labels=labels), "status": status}
         await self.api.request("POST", "/api/v1/nodes", node)
