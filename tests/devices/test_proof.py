@@ -423,15 +423,15 @@ def allowed(node, wanted, placement):
         functions = [None]
         if need.vf_selector is not None:
             functions = view.functions(device, need.vf_selector)
-        wanted = charge_of(need, device)
+        charge = charge_of(need, device)
         if need.repeat:
-            times = dict(allocation.amounts).get("memory", 0) // wanted["memory"]
+            times = dict(allocation.amounts).get("memory", 0) // charge["memory"]
             shares += times
-            wanted = {name: times * amount for name, amount in wanted.items()}
+            charge = {name: times * amount for name, amount in charge.items()}
             free = view.free(device)
-            if any(free[name] < amount for name, amount in wanted.items()):
+            if any(free[name] < amount for name, amount in charge.items()):
                 return False
-        same = dict(allocation.amounts) == {n: a for n, a in wanted.items() if a}
+        same = dict(allocation.amounts) == {n: a for n, a in charge.items() if a}
         function = allocation.function and allocation.function.bus_id
         if not same or function not in functions or allocation.exclusive != need.exclusive:
             return False
