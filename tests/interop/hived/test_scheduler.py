@@ -1036,5 +1036,5 @@ def test_what_comes_first_is_said_once_for_all_pods(evictions, outcome):
 
 
 def test_an_unknown_way_to_evict_is_refused():
-    with pytest.raises(ValueError, match="evictions must be one of .*, not 'fewest'"):
+    with pytest.raises(ValueError, match=r"evictions must be one of .*, not 'fewest'"):
         HivedScheduler(flat_config(), evictions="fewest")
