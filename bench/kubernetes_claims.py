@@ -16,12 +16,13 @@ from contextlib import asynccontextmanager, suppress
 from time import perf_counter
 from typing import Any
 
-from kubernetes_cluster import Cluster, until
+from kubernetes_cluster import until
 from kubernetes_world import (
     Figures,
     Scenarios,
     Service,
     World,
+    bound_of,
     gang,
     main,
     named,
@@ -203,13 +204,16 @@ class Claims:
         return service
 
 
-async def bound_of(cluster: Cluster, pods: list[dict[str, Any]], room: int) -> Figures:
-    """Create more pods than there is room for: the seconds until so many are bound."""
-    begin = await cluster.create(*pods)
-    await until(lambda: len(cluster.bound(names_of(pods))) >= room)
-    seconds = perf_counter() - begin
-    await asyncio.sleep(2)
-    return {"seconds": seconds, "bound": len(cluster.bound(names_of(pods))), "of": room}
+async def pairs(world: World, nodes: int, pods: int, room: int, plugin: bool = False) -> Figures:
+    """Create more pods that claim a GPU and a NIC each than these nodes have room for."""
+    async with Claims(world).followed(nodes) as claims:
+        await claims.serve(plugin=plugin)
+        await claims.create_template("pair", 1, 1)
+        created = [world.cluster.pod(f"pair-{i}") for i in range(pods)]
+        figures = await bound_of(
+            world.cluster, claiming(created, resourceClaimTemplateName="pair"), room
+        )
+        return {**figures, "at one root": claims.at_one_root(), "devices": claims.in_use()}
 
 
 # --- scenarios
@@ -218,14 +222,7 @@ async def bound_of(cluster: Cluster, pods: list[dict[str, Any]], room: int) -> F
 @SCENARIOS.of("composed")
 async def pairs_at_one_root(world: World) -> Figures:
     """40 pods that claim a GPU and a NIC each, and room for 32 of them."""
-    async with Claims(world).followed(4) as claims:
-        await claims.serve()
-        await claims.create_template("pair", 1, 1)
-        pods = [world.cluster.pod(f"pair-{i}") for i in range(40)]
-        figures = await bound_of(
-            world.cluster, claiming(pods, resourceClaimTemplateName="pair"), 32
-        )
-        return {**figures, "at one root": claims.at_one_root(), "devices": claims.in_use()}
+    return await pairs(world, nodes=4, pods=40, room=32)
 
 
 @SCENARIOS.of("composed")
@@ -283,14 +280,7 @@ async def a_lost_log_while_claims_run(world: World) -> Figures:
 @SCENARIOS.of("composed")
 async def kube_scheduler_allocates_as_well(world: World) -> Figures:
     """Its plug-in DynamicResources is left on; 20 pods that claim pairs, and room for 16."""
-    async with Claims(world).followed(2) as claims:
-        await claims.serve(plugin=True)
-        await claims.create_template("pair", 1, 1)
-        pods = [world.cluster.pod(f"pair-{i}") for i in range(20)]
-        figures = await bound_of(
-            world.cluster, claiming(pods, resourceClaimTemplateName="pair"), 16
-        )
-        return {**figures, "at one root": claims.at_one_root(), "devices": claims.in_use()}
+    return await pairs(world, nodes=2, pods=20, room=16, plugin=True)
 
 
 @SCENARIOS.of("composed")

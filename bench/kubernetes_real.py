@@ -26,6 +26,7 @@ from kubernetes_world import (
     Service,
     World,
     apply,
+    bound_of,
     deployed,
     gang,
     main,
@@ -151,11 +152,7 @@ async def a_lost_log_while_pods_run(world: World) -> Figures:
     world.schedule(pages_configuration(), service.port)
     free = 16 * 2 - 4 * 2 - 3
     pods = [cluster.pod(f"more-{i}", 4) for i in range(free + 4)]
-    begin = await cluster.create(*pods)
-    await until(lambda: len(cluster.bound(names_of(pods))) >= free)
-    seconds = perf_counter() - begin
-    await asyncio.sleep(2)
-    return {"seconds": seconds, "bound": len(cluster.bound(names_of(pods))), "of": free}
+    return await bound_of(cluster, pods, free)
 
 
 @SCENARIOS.of("composed")

@@ -334,6 +334,15 @@ def names_of(pods: list[dict[str, Any]]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
+async def bound_of(cluster: Cluster, pods: list[dict[str, Any]], room: int) -> Figures:
+    """Create more pods than there is room for: the seconds until so many are bound."""
+    begin = await cluster.create(*pods)
+    await until(lambda: len(cluster.bound(names_of(pods))) >= room)
+    seconds = perf_counter() - begin
+    await asyncio.sleep(2)
+    return {"seconds": seconds, "bound": len(cluster.bound(names_of(pods))), "of": room}
+
+
 async def run_all(cluster: Cluster, pods: list[dict[str, Any]], limit: float = 60.0) -> Figures:
     """Create pods; the seconds until all are bound, and how many are."""
     begin = await cluster.create(*pods)
