@@ -1,6 +1,7 @@
 """The request to a `CellCluster`: a group of pods that start together or not at all."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_choice, as_int, as_name, as_tuple
@@ -31,6 +32,7 @@ def check_evictions(value: Any) -> None:
 
 
 _new_member = tuple.__new__
+_within_of = itemgetter(2)
 
 
 def _members(members: Any, name: str) -> tuple[Member, ...]:
@@ -68,16 +70,7 @@ def _no_member(i: int, member: object) -> TypeError:
     return TypeError(f"members[{i}] must be (pods, leaves[, within]), not {member!r}")
 
 
-class _Sized:
-    """Keeps the leaves of each pod, which follow from the members, once they were read."""
-
-    __slots__ = ("_sizes",)
-
-
-_put_sizes = _Sized.__dict__["_sizes"].__set__
-
-
-class _OfTenant(_Sized, Record, frozen=True):
+class _OfTenant(Record, frozen=True):
     name: Name
     virtual_cluster: Name
     members: Annotated[tuple[Member, ...], _members]
@@ -154,26 +147,25 @@ class AffinityGroup(_OfTenant, frozen=True, kw_only=True, repr_omit_defaults=Tru
     @property
     def sizes(self) -> tuple[int, ...]:
         """The leaves of each pod: the members' pods in order."""
-        sizes: tuple[int, ...] | None = getattr(self, "_sizes", None)
-        if sizes is None:
-            sizes = tuple([leaves for pods, leaves, _ in self.members for _ in range(pods)])
-            _put_sizes(self, sizes)
-        return sizes
+        if len(self.members) == 1:
+            ((pods, leaves, _),) = self.members
+            return (leaves,) * pods
+        return tuple([leaves for pods, leaves, _ in self.members for _ in range(pods)])
 
     @property
     def confined(self) -> bool:
         """Whether the group or a member has a ``within``."""
-        return self.within is not None or any(member.within for member in self.members)
+        return self.within is not None or any(map(_within_of, self.members))
 
     @property
     def pods(self) -> int:
         """How many pods the group has."""
-        return len(self.sizes)
+        return sum([member.pods for member in self.members])
 
     @property
     def leaves(self) -> int:
         """How many leaves its pods have together."""
-        return sum(self.sizes)
+        return sum([member.pods * member.leaves for member in self.members])
 
     def replace(self, **changes: Any) -> Self:
         """The same group with other values of some fields."""
