@@ -82,6 +82,68 @@ def test_nodes_are_read_with_their_health():
     assert (node.gpus, node.healthy) == (4, False)
 
 
+TYPES = ["2080ti", "1g.5gb", "a100-sxm4", "nvidia_a100_1g.10gb+me", "i0", "1080"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_name_of_a_type_may_begin_with_a_digit_or_hold_signs(kind):
+    (node,) = read_nodes(f"n1|idle|gpu:{kind}:8(S:0-1,3),nvme:2|64\n")
+    assert (node.gpus, node.types) == (8, (kind,))
+    for wish in (f"gres:gpu:{kind}:4", f"gres/gpu:{kind}:4,gres/nvme:1", f"gres/gpu:{kind}=4"):
+        (job,) = read_queue(QUEUE.splitlines()[1].replace("gres:gpu:2", wish))
+        assert job.each == 4 and job.job.gpus == 4
+    text = f"JobId=9 JobName=x   Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:{kind}:5(IDX:0-3,5) MinCPUs=1"
+    assert read_details(text) == {"9": {"n1": (0, 1, 2, 3, 5)}}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("gpu", 1),
+        ("gpu:a100", 1),
+        ("gpu:0", 0),
+        ("gpu:2080", 2080),
+        ("gpu:1K", 1024),
+        ("gpu:a100:no_consume:2", 2),
+        ("gpu:i0:1,gpu:i3:1(IDX:3),gpu:i4:0(IDX:)", 2),
+        ("billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=3,gres/gpu:h100=1,mem=8G", 4),
+        ("gpu_mem:8,shard:4,mps:400,gres/gpumem=3", 0),
+        ("(null)", 0),
+    ],
+)
+def test_gpus_are_counted_in_texts_of_generic_resources(text, count):
+    (node,) = read_nodes(f"n1|idle|{text}|1\n")
+    assert node.gpus == count
+
+
+#: By what sinfo prints, in 22.05 to 24.05, whether a job that is released may start there.
+STATES = {
+    "allocated": True, "alloc+": True, "completing": True, "idle": True, "mixed": True,
+    "idle~": True, "idle#": True, "mixed#": True, "powered_down": True, "pow_up": True,
+    "idle*": False, "idle!": False, "idle%": False, "idle$": False, "idle@": False, "idle^": False,
+    "idle-": False, "mixed-": False, "mixed@": False, "allocated$": False, "down~": False,
+    "blocked": False, "down": False, "drained": False, "draining": False, "drng*": False,
+    "fail": False, "failing": False, "future": False, "inval": False, "maint": False,
+    "reboot_issued": False, "reboot_requested": False, "perfctrs": False, "npc": False,
+    "planned": False, "plnd": False, "power_down": False, "powering_down": False,
+    "reserved": False, "resv": False, "unknown": False, "error": False, "a_new_state": False,
+    "IDLE+CLOUD+POWERED_DOWN": True, "IDLE+DRAIN": False, "IDLE+POWERED_DOWN+NOT_RESPONDING": True,
+    "": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_jobs_start_only_on_nodes_of_these_states(state):
+    (node,) = read_nodes(f"n1|{state}|gpu:1|1\n")
+    assert node.healthy is STATES[state]
+
+
+def test_all_states_of_a_node_count_in_json():
+    for words, healthy in ((["IDLE", "DRAIN"], False), (["IDLE", "CLOUD", "POWERED_DOWN"], True)):
+        data = {"nodes": [{"name": "n1", "state": words, "gres": "gpu:4"}]}
+        assert read_nodes(json.dumps(data))[0].healthy is healthy
+
+
 def test_gpus_of_running_jobs_are_read_by_node():
     text = "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=x   Nodes=n[1-2] CPU_IDs=0 Mem=0 "
     text += "GRES=gpu:i0:1(IDX:0),gpu:i3:1(IDX:3),gpu:i4:0(IDX:)   Nodes=n3 CPU_IDs=0 Mem=0 "

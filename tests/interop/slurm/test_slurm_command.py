@@ -1,5 +1,8 @@
 """`hivecore slurm` with commands of Slurm that print recorded texts."""
 
+import json
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -7,6 +10,7 @@ from interop.fake_slurm import FakeSlurm
 
 from hivecore import cli
 from hivecore.interop.slurm.live import command
+from hivecore.interop.slurm.live.cluster_file import submit_plugin
 
 pytest.importorskip("yaml")
 
@@ -132,3 +136,45 @@ def test_lua_is_the_submit_plugin(capsys):
     assert "{ [0] = true, [64030] = true }" in text and "comment" not in text
     assert cli.main(["slurm", "lua", "--typed"]) == 0
     assert 'job.comment = "hivecore:gpu="' in capsys.readouterr().out
+
+
+RUN_PLUGIN = """
+slurm = {SUCCESS = "kept", ERROR = "refused", NO_VAL = 4294967294, log_user = function() end}
+local function load() %s end
+load()
+local job = {%s}
+print(slurm_job_submit(job, {}, 1000), job.priority, job.comment)
+"""
+
+
+def submitted(typed=False, **job):
+    """What the plugin does with a job: its result, the priority and the comment."""
+    lua = shutil.which("lua") or pytest.skip("there is no lua")
+    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in job.items())
+    program = RUN_PLUGIN % (submit_plugin(typed=typed), fields)
+    done = subprocess.run([lua, "-"], input=program, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("wish", "count"),
+    [
+        ("gres:gpu:2", 2),
+        ("gres/gpu:2080ti:8", 8),
+        ("gpu:1g.5gb", 1),
+        ("gres:gpu:4,gres:nvme:1", 4),
+        ("gres/nvme:3,gres/gpu=2", 2),
+        ("gpu:0", None),
+        ("gpu_mem:8,shard:2", None),
+    ],
+)
+def test_the_submit_plugin_holds_jobs_for_the_gpus_that_they_ask_for(wish, count):
+    held = ["kept", "0", f"hivecore:gpu={count}"] if count else ["kept", "nil", "nil"]
+    assert submitted(typed=True, tres_per_node=wish) == held
+    assert submitted(tres_per_node=wish)[1] == held[1]
+
+
+def test_the_submit_plugin_refuses_only_wishes_for_gpus_in_another_way():
+    assert submitted(tres_per_task="cpu:4")[0] == "kept"
+    assert submitted(tres_per_task="cpu:4,gres/gpu:1")[0] == "refused"
+    assert submitted(tres_per_job="gres:gpu:a100:1")[0] == "refused"

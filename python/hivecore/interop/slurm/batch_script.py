@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from hivecore._arguments import as_name, as_text
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.slurm._gres import count_of, gpus_of, split_gres
 from hivecore.scheduler import Job, Role
 
 __all__ = ["job_of_batch_script"]
@@ -42,8 +43,7 @@ _REFUSED = (
     "reservation",
     "switches",
 )
-_GPUS = re.compile(r"(?:[A-Za-z_]\w*:)?(\d{1,6})")
-_GRES = re.compile(r"(?:gres[:/])?gpu(?::[A-Za-z_]\w*)?(?::(\d{1,6}))?")
+_IS_GPU = re.compile(r"(gres[:/])?gpu(?![\w-])")
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=(.*))?|-([A-Za-z])(.*)", re.DOTALL)
 
 
@@ -124,14 +124,12 @@ def _role(options: Mapping[str, str]) -> Role:
 
 
 def _gpus(options: Mapping[str, str], option: str) -> int:
-    parts = options.get(option, "").split(",")
-    if option == "gres":
-        parts = [part for part in parts if re.match(r"(gres[:/])?gpu\b", part)]
-    pattern = _GRES if option == "gres" else _GPUS
-    matches = [pattern.fullmatch(part) for part in parts if part]
-    if not all(matches):
-        raise ValueError(f"--{option}={show(options[option])}: is no number of GPUs")
-    return sum(int(match[1] or 1) for match in matches if match)
+    text = options.get(option, "")
+    parts = [part for part in split_gres(text) if option != "gres" or _IS_GPU.match(part)]
+    given = [gpus_of(part if option == "gres" else f"gpu:{part}") for part in parts]
+    if not all(gpus and (option == "gres" or gpus[0].number is not None) for gpus in given):
+        raise ValueError(f"--{option}={show(text)}: is no number of GPUs")
+    return count_of(gpus for part in given for gpus in part)
 
 
 def _number(options: Mapping[str, str], option: str, otherwise: str) -> int:

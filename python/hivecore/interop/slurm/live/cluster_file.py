@@ -58,15 +58,24 @@ _PLUGIN = """\
 -- JobSubmitPlugins=lua in slurm.conf; this file beside it.
 local operators = {{ {operators} }}
 
+-- how many GPUs a wish is for; nil: none
 local function gpus_of(wish)
-    return wish and string.match(wish, "gpu") and (tonumber(string.match(wish, ":(%d+)$")) or 1)
+    local count = 0
+    for part in string.gmatch(wish or "", "[^,]+") do
+        part = string.gsub(part, "^gres[:/]", "")
+        if part == "gpu" or string.match(part, "^gpu[:=]") then
+            count = count + (tonumber(string.match(part, "[:=](%d+)$")) or 1)
+        end
+    end
+    return count > 0 and count or nil
 end
 
 function slurm_job_submit(job, partitions, uid)
     local each = gpus_of(job.tres_per_node)
     if each then
         job.priority = 0{moved}
-    elseif job.tres_per_job or job.tres_per_task or job.tres_per_socket then
+    elseif gpus_of(job.tres_per_job) or gpus_of(job.tres_per_task)
+        or gpus_of(job.tres_per_socket) then
         slurm.log_user("ask for GPUs per node: --gres=gpu:N or --gpus-per-node=N")
         return slurm.ERROR
     end

@@ -8,7 +8,9 @@ from typing import Any
 from hivecore._arguments import as_choice, as_text
 from hivecore._record import Record
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.slurm._gres import count_of, gpus_of
 from hivecore.interop.slurm.hostlists import expand_hostlist
+from hivecore.interop.slurm.live.node_states import is_usable
 from hivecore.scheduler import Job, Role
 
 __all__ = [
@@ -54,13 +56,10 @@ QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].removesuffix(",Comment:|"))
 NODES = ("sinfo", "-h", "-N", "-o", "%N|%T|%G|%c")
 
 _NOTHING = ("", "N/A", "(null)", "None")
-_GPUS = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?:[:=][A-Za-z_]\w*)?(?:[:=](\d+))?(?=,|\(|$)")
 _WISH = re.compile(r"hivecore:gpu=(\d+)")
-_INDICES = re.compile(r"gpu(?::[A-Za-z_]\w*)?:\d+\(IDX:([0-9,-]*)\)")
 _JOB = re.compile(r"JobId=(\d+)")
 _NODES_OF = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
-_BAD = re.compile(r"down|drain|fail|error|maint|reboot|power|unknown|future|no_respond|[*~#!%$@^]")
 
 
 class SlurmJob(Record, frozen=True):
@@ -268,7 +267,7 @@ def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
 
 
 def _count(tres: str) -> int:
-    return sum(int(number or 1) for number in _GPUS.findall(tres))
+    return count_of(gpus_of(tres))
 
 
 def _number(text: str) -> int:
@@ -291,12 +290,10 @@ def read_nodes(text: str) -> tuple[SlurmNode, ...]:
     """
     nodes: dict[str, SlurmNode] = {}
     for name, state, gres, cpus in _node_rows(text):
-        kinds = [part.partition("(")[0].split(":") for part in gres.split(",") if part[:3] == "gpu"]
-        types = tuple(kind[1] for kind in kinds if len(kind) == 3)
+        gpus = gpus_of(gres)
+        types = tuple(each.type for each in gpus if each.type)
         state = state.lower()
-        nodes[name] = SlurmNode(
-            name, state, _count(gres), types, _number(cpus), _BAD.search(state) is None
-        )
+        nodes[name] = SlurmNode(name, state, count_of(gpus), types, _number(cpus), is_usable(state))
     return tuple(nodes.values())
 
 
@@ -305,7 +302,7 @@ def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
         return [
             (
                 _plain(node.get("name")),
-                " ".join(map(str, [_plain(node.get("state")), *node.get("state_flags", ())])),
+                " ".join(_words(node.get("state")) + _words(node.get("state_flags"))),
                 _plain(node.get("gres")),
                 _plain(node.get("cpus")),
             )
@@ -320,6 +317,10 @@ def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
     return rows
 
 
+def _words(value: Any) -> list[str]:
+    return [str(word) for word in (value if isinstance(value, list) else [value]) if word]
+
+
 def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
     """By job and node the indices of its GPUs, of what ``scontrol -d -o show job`` prints."""
     details: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -330,10 +331,6 @@ def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
         array = re.search(r"ArrayJobId=(\d+) ArrayTaskId=(\d+)", line)
         nodes = details.setdefault(f"{array[1]}_{array[2]}" if array else job[1], {})
         for names, gres in _NODES_OF.findall(line):
-            indices = [i for part in _INDICES.findall(gres) for i in _indices(part)]
+            indices = [index for gpus in gpus_of(gres) for index in gpus.indices]
             nodes.update(dict.fromkeys(expand_hostlist(names), tuple(sorted(indices))))
     return details
-
-
-def _indices(text: str) -> tuple[int, ...]:
-    return tuple(map(int, expand_hostlist(f"[{text}]"))) if text else ()
