@@ -2,8 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from hivecore.interop.gpushare.link import GpushareLink
 from hivecore.interop.gpushare.service import GpushareService
+from hivecore.interop.kubernetes.client.api_server import ApiServer
 from hivecore.interop.kubernetes.pods import PodId
 
 
@@ -40,3 +43,63 @@ def test_touches_that_are_under_way_at_the_end_are_ended_quietly():
 
     asyncio.run(main())
     assert said == []
+
+
+class SlowServer(ApiServer):
+    """Counts the requests that are under way at once."""
+
+    def __init__(self):
+        self._writing = asyncio.Semaphore(16)
+        self.now = self.most = self.all = 0
+
+    async def request(self, *_, **__):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.001)
+        self.now -= 1
+        self.all += 1
+
+
+def test_pods_share_few_connections():
+    async def main():
+        server = SlowServer()
+        pods = [PodId(f"p{i}", "x", "") for i in range(60)]
+        bindings = [
+            {"metadata": {"name": pod.name, "namespace": "x"}, "target": {"name": "n"}}
+            for pod in pods
+        ]
+        await asyncio.gather(*map(server.bind, bindings), *(server.touch(pod, {}) for pod in pods))
+        return server.most, server.all
+
+    assert asyncio.run(main()) == (16, 120)
+
+
+class Listed(GpushareLink):
+    """Knows all objects of its cluster."""
+
+    async def listed(self):
+        pass
+
+
+@pytest.mark.parametrize(("asks_others", "touches"), [(True, 1), (False, 100)])
+def test_unasked_pods_are_left_alone_once_kube_scheduler_asks_about_others(asks_others, touches):
+    touched = []
+
+    class Asking(Api):
+        async def touch(self, pod, _):
+            touched.append(pod)
+            service.note_asked("x/other" if asks_others else pod.full)
+            await asyncio.sleep(0.001)
+
+    service = GpushareService("MiB", None)
+
+    async def main():
+        work = asyncio.create_task(Listed(service, Asking())._touch_unasked())
+        await asyncio.sleep(0)
+        service.unasked.update({f"x/p{i}": PodId(f"p{i}", "x", "") for i in range(100)})
+        await asyncio.sleep(0.2)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    asyncio.run(main())
+    assert len(touched) == touches

@@ -8,6 +8,7 @@ from hivecore.interop.extender.annotations import read_devices, read_place
 from hivecore.interop.extender.claims import KINDS
 from hivecore.interop.extender.gang_objects import GANG_KINDS, called_by_api, read_gangs
 from hivecore.interop.extender.pod_jobs import PodJobs
+from hivecore.interop.extender.requests import Request
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod, mapping_in
 from hivecore.interop.kubernetes.pods import node_of, owner_name
@@ -42,16 +43,21 @@ class JobInformer(ClusterInformer):
         self._crowds: dict[str, str] = {}  # pod of another scheduler -> node
         self._crowded = Counter[str]()
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
+        self._last: tuple[object, Request | None] = None, None  # a pod and what it asks for
 
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list of objects, as `ClusterInformer.apply`."""
+        self._last = None, None
         return super().apply(called_by_api(events))
 
     def is_ours(self, pod: Mapping[str, Any]) -> bool:
         """Whether the scheduler must know this pod."""
         try:
             is_theirs = is_of_others(pod, self.scheduler_names) and not node_of(Field(pod))
-            return not is_theirs and self._jobs.request_of(pod) is not None
+            if is_theirs:
+                return False
+            self._last = pod, self._jobs.request_of(pod)
+            return self._last[1] is not None
         except (TypeError, ValueError):
             return True
 
@@ -61,7 +67,10 @@ class JobInformer(ClusterInformer):
             return
         if known is None:
             return
-        request = self._jobs.request_of(pod)
+        last, request = self._last
+        self._last = None, None
+        if last is not pod:
+            request = self._jobs.request_of(pod)
         if request is None:
             self._jobs.lose(identity)
             return

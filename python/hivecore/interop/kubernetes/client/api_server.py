@@ -4,6 +4,7 @@ kubernetes_asyncio knows the credentials and how to reach the server (kubeconfig
 accounts, tokens that expire). Its models of objects are left out: they cost more than the rest.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MERGE", "STRATEGIC", "ApiError", "ApiServer"]
 
 _SECONDS = 10.0
+_AT_ONCE = 16  # pods that are written; each needs a connection, whose TLS costs more than it
 _QUIET = 70.0  # bookmarks come once a minute
 _LONGEST_LINE = 2**22  # bytes; an object has up to 1.5 MiB, its event somewhat more
 MERGE = "application/merge-patch+json"
@@ -54,6 +56,7 @@ class ApiServer:
         self._session = ClientSession(
             connector=connector, connector_owner=False, read_bufsize=_LONGEST_LINE
         )
+        self._writing = asyncio.Semaphore(_AT_ONCE)
         self._options: dict[str, Any] = {
             "proxy": configuration.proxy or _proxy(self._host),
             "proxy_headers": configuration.proxy_headers,
@@ -197,7 +200,8 @@ class ApiServer:
         """
         pod, node = PodId.read(binding), binding["target"]["name"]
         try:
-            await self.request("POST", f"{_path(pod)}/binding", binding)
+            async with self._writing:
+                await self.request("POST", f"{_path(pod)}/binding", binding)
         except ApiError as error:
             if error.status == 404:
                 raise LookupError(str(error)) from None
@@ -234,7 +238,8 @@ class ApiServer:
     async def touch(self, pod: PodId, annotations: Mapping[str, str]) -> None:
         """Change annotations of a pod, if it is still the same."""
         meta = {"annotations": annotations, **({"uid": pod.uid} if pod.uid else {})}
-        await self.request("PATCH", _path(pod), {"metadata": meta}, content_type=MERGE)
+        async with self._writing:
+            await self.request("PATCH", _path(pod), {"metadata": meta}, content_type=MERGE)
 
 
 def _proxy(url: str) -> str | None:

@@ -126,17 +126,25 @@ class ClusterLink:
         await self.listed()
         for pause in _UNASKED_AFTER:
             await asyncio.sleep(pause)
-            await self._until_quiet()
+            latest = time.monotonic() + _MOST_QUIET
+            while not self._is_quiet(latest):
+                await asyncio.sleep(_QUIET)
             for pod in list(unasked.values()):
-                waits = partial(unasked.__contains__, pod.full)
+                waits = partial(self._is_left_out, pod, latest)
                 self._meanwhile(self._touch_in_turn(pod, waits))
         self._service.unasked = None
+        self._service.touched.clear()
 
-    async def _until_quiet(self) -> None:
-        """Return when kube-scheduler has stopped asking, or after a while."""
-        begin = time.monotonic()
-        while time.monotonic() < min(self._service.asked + _QUIET, begin + _MOST_QUIET):
-            await asyncio.sleep(_QUIET)
+    def _is_quiet(self, latest: float) -> bool:
+        """Whether kube-scheduler has stopped asking, or it is too late to wait for that."""
+        return time.monotonic() >= min(self._service.asked + _QUIET, latest)
+
+    def _is_left_out(self, pod: PodId, latest: float) -> bool:
+        """Whether kube-scheduler seems not to ask about a pod, which is to be touched then."""
+        is_left_out = pod.full in (self._service.unasked or ()) and self._is_quiet(latest)
+        if is_left_out:
+            self._service.touched.add(pod.full)
+        return is_left_out
 
     async def _touch_in_turn(self, pod: PodId, waits: Callable[[], bool] = lambda: True) -> bool:
         """Touch a pod if it still waits when its turn comes; False: it does not exist."""

@@ -143,7 +143,10 @@ class ExtenderService(Service):
         self.unasked: dict[str, PodId] | None = None
         """By name the new pods that no request has named; ``None``: it does not matter."""
         self.asked = -inf
-        """When kube-scheduler asked about a pod last, by `time.monotonic`; -inf: never."""
+        """When kube-scheduler asked last about a pod that was not touched before, by
+        `time.monotonic`; -inf: never."""
+        self.touched = set[str]()
+        """The names of the pods that were touched as they were unasked."""
         self.reached = inf
         """When it did so for the first time; inf: never."""
 
@@ -161,10 +164,8 @@ class ExtenderService(Service):
         if route.verb:
             self.metrics.decided(route.verb, reply.outcome)
             log_reply(route.verb, reply, time.perf_counter() - started)
-        if self.unasked is not None and reply.pod is not None:
-            self.unasked.pop(reply.pod.full, None)
-            self.asked = time.monotonic()
-            self.reached = min(self.reached, self.asked)
+        if reply.pod is not None:
+            self.note_asked(reply.pod.full)
         self._answered(reply)
         if reply.pause:
             await asyncio.sleep(reply.pause)
@@ -174,6 +175,16 @@ class ExtenderService(Service):
         """Apply a watch event or a list; returns what could not be applied."""
         errors: list[str] = self.extender.apply(events)
         return errors
+
+    def note_asked(self, pod: str) -> None:
+        """Note that kube-scheduler has asked about a pod."""
+        if self.unasked is None:
+            return
+        self.unasked.pop(pod, None)
+        now = time.monotonic()
+        self.reached = min(self.reached, now)
+        if pod not in self.touched:
+            self.asked = now
 
     def is_ours(self, pod: dict[str, Any]) -> bool:
         """Whether kube-scheduler should ask about a pod."""
