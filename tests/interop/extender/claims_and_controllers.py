@@ -129,8 +129,27 @@ class ClaimCluster(KubeScheduler):
                 if "nodeName" not in pod["spec"]:
                     self.try_pod(pod["metadata"]["name"])
             if self.jobs.claims is not None:
-                self.run(self.link.clear_claims())
+                self.clear()
             self.evict()
+
+    def clear(self):
+        """The service ends doubts, and takes devices off claims that need others."""
+        self.run(self.link.end_doubts())
+        self.run(self.link.clear_claims())
+
+    def begin(self, name):
+        """kube-scheduler binds a pod, which the API server answers later; waits for the end."""
+        pod = self.api.pod(name)
+        (node,) = self.filter(pod)["NodeNames"]
+        path, body = "/v1/extender/bind", json.dumps(self.bind_body(pod, node)).encode()
+        task = self.runner.get_loop().create_task(self.service.answer(path, body, {}))
+        self.run(self._until(self.api.held.is_set))
+        return lambda: self.run(asyncio.wait_for(task, 20))
+
+    async def _until(self, has_happened):
+        async with asyncio.timeout(20):
+            while not has_happened():
+                await asyncio.sleep(0.002)
 
     def evict(self, seconds=100.0):
         """So much time passes, and victims that still run are evicted."""

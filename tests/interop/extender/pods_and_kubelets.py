@@ -103,9 +103,12 @@ class KubeScheduler:
         return answer, self.bind(pod, nodes[0]) if nodes else None
 
     def bind(self, pod, node):
+        return self.verb("bind", self.bind_body(pod, node))
+
+    def bind_body(self, pod, node):
         meta = pod["metadata"]
         named = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
-        return self.verb("bind", {**named, "Node": node})
+        return {**named, "Node": node}
 
 
 class Cluster(KubeScheduler):

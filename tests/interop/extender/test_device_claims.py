@@ -1,7 +1,9 @@
 """Device claims in the service of pods: what is written, what is booked, and what comes between."""
 
 import copy
+import json
 import random
+import threading
 
 import pytest
 from interop.extender.claims_and_controllers import dra
@@ -343,6 +345,104 @@ def test_a_claim_whose_devices_are_used_is_not_cleared(cluster):
     assert cluster.devices("c") == ["n0/d0"]
 
 
+# --- writes that have not ended
+
+
+@pytest.fixture
+def full(clusters):
+    """One device; the pod p is about to get it, and its status write is not answered yet."""
+    cluster = clusters(nodes=("n0",), devices=1)
+    gate = threading.Event()
+    cluster.api.gate = "PUT", f"{CLAIM}/status", gate
+    cluster.add_claimed("p")
+    cluster.api.add_claim("d", {"gpu": 1})
+    cluster.hear()
+    yield cluster, cluster.begin("p"), gate
+    gate.set()
+
+
+def test_the_device_of_a_deleted_pod_stays_booked_until_its_claim_is_written(full):
+    cluster, end, gate = full
+    cluster.api.delete_pod("p")
+    cluster.add_pod("q", gpus="d")
+    cluster.hear()
+    assert cluster.booked() == {"n0/d0": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
+    assert not cluster.try_pod("q")
+    gate.set()
+    end()
+    cluster.check()
+    assert cluster.devices("c") == ["n0/d0"]
+    assert not cluster.try_pod("q")
+    cluster.settle(2)
+    assert cluster.node_of("q") == "n0"
+    assert cluster.devices("d") == ["n0/d0"]
+
+
+def test_the_device_of_a_write_that_is_refused_is_free_at_once(full):
+    cluster, end, gate = full
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 422)
+    cluster.api.delete_pod("p")
+    cluster.add_pod("q", gpus="d")
+    cluster.hear()
+    gate.set()
+    end()
+    cluster.hear()
+    assert cluster.try_pod("q")
+    assert cluster.devices("c") == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_device_of_a_write_that_is_not_answered_is_free_when_it_cannot_arrive(
+    full, is_late, monkeypatch
+):
+    cluster, end, gate = full
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
+    cluster.api.later = True
+    cluster.api.delete_pod("p")
+    cluster.add_pod("q", gpus="d")
+    cluster.hear()
+    gate.set()
+    end()
+    assert not cluster.try_pod("q")
+    if is_late:
+        cluster.api.deliver()
+        assert cluster.devices("c") == ["n0/d0"]
+    cluster.run(cluster.link.end_doubts())
+    assert cluster.try_pod("q") != is_late
+    cluster.api.deliver()
+    cluster.check()
+    cluster.settle(2)
+    assert cluster.node_of("q") == "n0"
+
+
+def test_no_pod_is_bound_with_a_device_that_a_write_on_its_way_names(full):
+    cluster, end, gate = full
+    cancel = {"event": "cancel", "job": "pods:x/p"}  # of a client that knows nothing of writes
+    status, _ = cluster.run(cluster.service.answer("/v1/events", json.dumps(cancel).encode(), {}))
+    assert status == 200
+    cluster.add_pod("q", gpus="d")
+    cluster.hear()
+    assert not cluster.try_pod("q")
+    gate.set()
+    end()
+    cluster.check()
+
+
+def test_a_claim_with_another_write_in_doubt_is_written_once(full):
+    """The pod is tried again before the write of its first try has arrived."""
+    cluster, end, gate = full
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
+    cluster.api.later = True
+    gate.set()
+    end()
+    cluster.hear()
+    assert cluster.try_pod("p")
+    cluster.api.deliver()
+    cluster.run(cluster.link.end_doubts())
+    assert cluster.devices("c") == ["n0/d0"]
+    assert cluster.jobs.claims.in_doubt == []
+
+
 # --- shares
 
 
@@ -463,7 +563,7 @@ class History:
 
     def step(self):
         cluster, rng = self.cluster, self.rng
-        match rng.choice("cccceetttkkrnnxa"):
+        match rng.choice("cccceetttkkrnnxal"):
             case "c":
                 self.come()
             case "e":
@@ -480,7 +580,9 @@ class History:
             case "n":
                 cluster.api.set_ready(rng.choice(cluster.nodes), rng.random() < 0.7)
             case "x":
-                cluster.run(cluster.link.clear_claims())
+                cluster.clear()
+            case "l":
+                cluster.api.deliver()
             case "a":
                 self.allocate()
         cluster.check(has_heard=rng.random() < 0.6)
@@ -492,9 +594,11 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))
     history = History(cluster, rng)
     cluster.api.refuse = history.fail
+    cluster.api.later = True
     for _ in range(80):
         history.step()
     cluster.api.refuse = None
+    cluster.api.deliver()
     for node in cluster.nodes:
         cluster.api.set_ready(node, True)
     cluster.settle(8)

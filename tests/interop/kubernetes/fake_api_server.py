@@ -14,7 +14,7 @@ import copy
 import json
 import threading
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from aiohttp import web
 
@@ -106,7 +106,11 @@ class FakeApiServer:
         self.evicted = []
         self.protected = set()  # pods that a disruption budget keeps
         self.grace = False  # whether evicted pods stay until a test deletes them
-        self.refuse = None
+        self.refuse = None  # request -> the status of a failure, or 0
+        self.gate = None  # (method, path, event): such requests are carried out when it is set
+        self.held = threading.Event()  # set when one of them waits
+        self.later = False  # whether refused writes are carried out when `deliver` is called
+        self._waiting = []
         self.doubled = False
         self.late = 0.0
         self.binding_seconds = 0.0
@@ -351,13 +355,31 @@ class FakeApiServer:
             request.transport.abort()
             return web.Response(status=500)
         self.requests.append((request.method, request.path))
+        await request.read()
         try:
+            if self.gate is not None and (request.method, request.path) == self.gate[:2]:
+                self.held.set()
+                while not self.gate[2].is_set():
+                    await asyncio.sleep(0.002)
             if self.refuse is not None and (status := self.refuse(request)):
+                if self.later and status >= 500 and request.method == "PUT":
+                    self._waiting.append(request)
                 raise Refused(status, "made up")
             return await self._answer(request)
         except Refused as error:
             status = {"kind": "Status", "status": "Failure", "message": str(error)}
             return web.json_response({**status, "code": error.status}, status=error.status)
+
+    def deliver(self):
+        """Carry out the writes that came late."""
+
+        async def answer(requests):
+            for request in requests:
+                with suppress(Refused):
+                    await self._answer(request)
+
+        waiting, self._waiting = self._waiting, []
+        asyncio.run_coroutine_threadsafe(answer(waiting), self._loop).result(20)
 
     async def _answer(self, request):
         assert request.headers["Authorization"] == "Bearer secret"
@@ -382,7 +404,7 @@ class FakeApiServer:
             if request.query.get("watch") == "true":
                 return await self._watch(request, kind)
             return web.json_response(self._list(kind, request.query))
-        body = await request.json() if request.can_read_body else None
+        body = json.loads(await request.read() or b"null")
         if not rest:
             return web.json_response(self._create(kind, namespace, body), status=201)
         if rest[1:] == ["binding"] and self.binding_seconds:

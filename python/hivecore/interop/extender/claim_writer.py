@@ -12,15 +12,17 @@ from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from hivecore.interop.extender.claims import MOST_CONSUMERS, ClaimWrite, has_same_devices
+from hivecore.interop.extender.claim_writes import ClaimWrite
+from hivecore.interop.extender.claims import MOST_CONSUMERS, has_same_devices
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId
 
-__all__ = ["ClaimTakenError", "ClaimWriter"]
+__all__ = ["ClaimInDoubtError", "ClaimTakenError", "ClaimWriter"]
 
 _FINALIZER = "resource.kubernetes.io/delete-protection"
 _OF_PODS = "allocation", "reservedFor"
+_TIMED_OUT = 408
 _TRIES = 2  # another writer may come between reading and writing
 
 
@@ -35,6 +37,17 @@ class ClaimTakenError(Exception):
         self.claim = claim
 
 
+class ClaimInDoubtError(ApiError):
+    """The answer does not say whether a claim gets its devices; it may get them later.
+
+    :param claim: the version of it that was changed.
+    """
+
+    def __init__(self, claim: dict[str, Any], error: ApiError) -> None:
+        super().__init__(error.status, str(error))
+        self.claim = claim
+
+
 class ClaimWriter:
     """Writes claims, one update of a claim at a time."""
 
@@ -46,23 +59,31 @@ class ClaimWriter:
         """Give a claim its devices if it has none, add the pod, and return the claim.
 
         :raises ClaimTakenError: it has other devices, or lost those that it had.
+        :raises ClaimInDoubtError: it may get its devices later.
         :raises ApiError: it cannot be written.
         """
 
         async def change(claim: dict[str, Any]) -> dict[str, Any]:
-            status = claim.setdefault("status", {})
+            status = claim.get("status") or {}
+            given, consumers = status.get("allocation"), list(status.get("reservedFor") or ())
             self._check(claim, write)
-            consumers = status.setdefault("reservedFor", [])
             if not any(consumer.get("uid") == pod.uid for consumer in consumers):
                 if len(consumers) >= MOST_CONSUMERS:
                     raise ClaimTakenError(claim, f"has {MOST_CONSUMERS} pods already")
                 consumers.append({"resource": "pods", "name": pod.name, "uid": pod.uid})
-            elif status.get("allocation"):
+            elif given:
                 return claim
-            if not status.get("allocation"):
-                claim = await self._protect(claim, write.claim)
-                claim["status"] = {**status, "allocation": write.allocation}
-            return await self._put(claim, write.claim, "/status")
+            status = {**status, "reservedFor": consumers}
+            if given:
+                return await self._put({**claim, "status": status}, write.claim, "/status")
+            claim = await self._protect(claim, write.claim)
+            status["allocation"] = write.allocation
+            try:
+                return await self._put({**claim, "status": status}, write.claim, "/status")
+            except ApiError as error:
+                if not _is_final(error):
+                    raise ClaimInDoubtError(claim, error) from None
+                raise
 
         claim: dict[str, Any] = await self._changed(write.claim, change)
         return claim
@@ -82,9 +103,28 @@ class ClaimWriter:
         claim: dict[str, Any] | None = await self._changed(name, change, is_stale)
         return claim
 
+    async def outdate(self, name: str, is_wanted: Callable[[], bool]) -> dict[str, Any] | None:
+        """Give a claim without devices another version, so that no write in doubt can arrive.
+
+        :param is_wanted: whether this is still needed.
+        :returns: the claim; ``None`` if it is not needed.
+        :raises ApiError: it cannot be read or written.
+        """
+
+        async def change(claim: dict[str, Any]) -> dict[str, Any]:
+            meta = claim["metadata"]
+            finalizers = meta.get("finalizers", [])
+            if (claim.get("status") or {}).get("allocation") or _FINALIZER not in finalizers:
+                return claim  # the write has arrived, or the claim has changed since
+            kept = [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
+            return await self._put({**claim, "metadata": {**meta, "finalizers": kept}}, name)
+
+        claim: dict[str, Any] | None = await self._changed(name, change, is_wanted)
+        return claim
+
     def _check(self, claim: dict[str, Any], write: ClaimWrite) -> None:
         """Refuse a claim whose state has changed."""
-        meta, given = claim["metadata"], claim["status"].get("allocation")
+        meta, given = claim["metadata"], (claim.get("status") or {}).get("allocation")
         if meta.get("uid") != write.uid:
             raise ClaimTakenError(claim, "is another one by now")
         if meta.get("deletionTimestamp"):
@@ -123,6 +163,11 @@ class ClaimWriter:
     async def _put(self, claim: dict[str, Any], name: str, part: str = "") -> dict[str, Any]:
         updated: dict[str, Any] = await self._api.request("PUT", _path(name) + part, claim)
         return updated
+
+
+def _is_final(error: ApiError) -> bool:
+    """Whether a request that failed has certainly changed nothing, and never will."""
+    return 400 <= error.status < 500 and error.status != _TIMED_OUT
 
 
 def _name_of(claim: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.json import encode
 
 from hivecore.interop.extender.annotations import without_place
-from hivecore.interop.extender.claims import Claims, ClaimWrite
+from hivecore.interop.extender.claim_writes import ClaimWrite
+from hivecore.interop.extender.claims import Claims
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import Request, read_request
 from hivecore.interop.kubernetes.fields import Field
@@ -140,15 +141,19 @@ class ClaimedPods:
     def writes(self, member: Member, place: PlacedPod, node: str) -> tuple[ClaimWrite, ...]:
         """Return what to write into a pod's claims before it is bound at its place.
 
+        The caller sends these writes and notes the end of each, see `Claims.has_sent`.
+
         :raises ValueError: its devices are taken; its job is then placed again.
         """
         if self.claims is None or not member.request.claims:
             return ()
         try:
-            return tuple(self.claims.writes(member.identity, place, node))
+            writes = tuple(self.claims.writes(member.identity, place, node))
         except ValueError:
             self.return_devices(member)
             raise
+        self.claims.sends(writes)
+        return writes
 
     def return_devices(self, member: Member) -> None:
         """Place a pod's job again, as its devices are taken; not if a pod of it is bound."""

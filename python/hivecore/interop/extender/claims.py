@@ -5,8 +5,9 @@ job of the first pod that starts with it. A claim with devices is left alone, an
 these devices can be used.
 
 The scheduler books each device once. A job books its own devices, before and after they are written
-into the claim's status. Allocations of other schedulers, and those that a job leaves behind until
-Kubernetes clears them, are booked under the uid of their claim.
+into the claim's status. Allocations of other schedulers, those that a job leaves behind until
+Kubernetes clears them, and those of a write that may still reach the API server after its job has
+gone, are booked under the uid of their claim.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from msgspec import Struct, convert
 
 from hivecore.dra import DraCluster, NodeSelectorTerm, ResourceClaim
 from hivecore.dra.ledger import record_of
+from hivecore.interop.extender.claim_writes import ClaimWrite, OpenWrites
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in, version_of
 from hivecore.interop.kubernetes.messages import show
@@ -28,7 +30,6 @@ __all__ = [
     "KINDS",
     "MOST_CONSUMERS",
     "ClaimRef",
-    "ClaimWrite",
     "Claims",
     "KnownClaim",
     "Wants",
@@ -53,6 +54,7 @@ _MOST_VERSIONS = 400_000
 _PART = "#"
 _ANY_SPACE = "default/"
 _OF_DEVICE = "request", "driver", "pool", "device"
+_OF_SHARE = "driver", "pool", "device", "shareID"
 
 
 class ClaimRef(NamedTuple):
@@ -66,19 +68,6 @@ class ClaimRef(NamedTuple):
     name: str
     claim: str
     is_made: bool
-
-
-class ClaimWrite(NamedTuple):
-    """What a claim's status must contain before its pod is bound.
-
-    :param allocation: its devices.
-    :param is_given: whether it has them already.
-    """
-
-    claim: str
-    uid: str
-    allocation: Mapping[str, Any]
-    is_given: bool
 
 
 class KnownClaim(Struct, frozen=True):
@@ -123,17 +112,22 @@ class KnownClaim(Struct, frozen=True):
             bool(meta.get("deletionTimestamp")),
         )
 
-    @property
-    def bookings(self) -> dict[str, dict[str, Any]]:
-        """Return each device as a claim of its own, by uid, because some may not be free yet."""
-        given = ((self.allocation or {}).get("devices") or {}).get("results") or ()
+    def bookings(self, allocations: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return each device of these allocations as a claim of its own, by uid, because some may
+        not be free yet.
+        """
+        devices: dict[tuple[str, ...], Mapping[str, Any]] = {}
+        for allocation in allocations:
+            for result in (allocation.get("devices") or {}).get("results") or ():
+                if not result.get("adminAccess"):
+                    share = (*(str(result.get(key)) for key in _OF_SHARE),)
+                    devices.setdefault(share, result)
         documents = {}
-        for number, result in enumerate(given):
-            if not result.get("adminAccess"):
-                uid = f"{self.uid}{_PART}{number}"
-                status = {"allocation": {"devices": {"results": [result]}}}
-                meta = {"name": self.name, "uid": uid}
-                documents[uid] = {"kind": CLAIM, "metadata": meta, "status": status}
+        for number, result in enumerate(devices.values()):
+            uid = f"{self.uid}{_PART}{number}"
+            status = {"allocation": {"devices": {"results": [result]}}}
+            meta = {"name": self.name, "uid": uid}
+            documents[uid] = {"kind": CLAIM, "metadata": meta, "status": status}
         return documents
 
 
@@ -226,6 +220,7 @@ class Claims:
                 self._booked.setdefault(booked.partition(_PART)[0], {})[booked] = None
         self._unsettled = dict.fromkeys(self._booked, "")  # uid -> name
         self._blocked: dict[str, str] = {}  # held by a job
+        self._sent = OpenWrites()
         self.is_listed = False
         """Whether all claims are known."""
         self.is_written = False
@@ -250,6 +245,7 @@ class Claims:
             self._versions[kind, full] = known
             return []
         if kind == CLAIM:
+            self._sent.has_version(str(meta.get("uid") or ""), version)
             return self._see_claim(full, None if type_ == "DELETED" else item)
         name = meta["name"]
         if kind == "Node":
@@ -294,6 +290,8 @@ class Claims:
                     if not holders:
                         del self._holders[device]
         self.stale.pop(name, None)
+        if old is not None and (new is None or new.uid != old.uid):
+            self._sent.is_gone(old.uid)
         if new is None:
             self.known.pop(name, None)
         else:
@@ -458,12 +456,44 @@ class Claims:
             yield ClaimWrite(claim.name, claim.uid, allocation, False)
 
     def _check_free(self, allocation: Mapping[str, Any], uid: str) -> None:
+        sent = [
+            (other, _devices_of(write.allocation))
+            for other in self._sent.claims()
+            for write in self._sent.of(other)
+        ]
         for device, shares in _devices_of(allocation).items():
-            for holder, held in self._holders.get(device, {}).items():
+            holders = [*self._holders.get(device, {}).items()]
+            holders += [(other, devices[device]) for other, devices in sent if device in devices]
+            for holder, held in holders:
                 if holder != uid and ("" in shares or "" in held):
                     name = next((of.name for of in self.known.values() if of.uid == holder), holder)
                     what = f"the device {'/'.join(device)} still belongs to the claim {show(name)}"
                     raise ValueError(what)
+
+    # --- writes
+
+    def sends(self, writes: Iterable[ClaimWrite]) -> None:
+        """Note writes that will be sent: their devices stay booked until each has ended."""
+        for write in writes:
+            self._sent.begin(write)
+
+    def has_sent(self, write: ClaimWrite, doubtful: Mapping[str, Any] | None = None) -> None:
+        """Note the end of a write, or that it is not sent.
+
+        :param doubtful: the claim that it changes, if the write may still arrive.
+        """
+        version = None if doubtful is None else version_of(doubtful["metadata"]["resourceVersion"])
+        self._sent.end(write, version)
+        self._unsettled[write.uid] = write.claim
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """Return the claims with writes whose answers do not say whether they may still arrive."""
+        return [write.claim for write in self._sent.in_doubt]
+
+    def is_in_doubt(self, claim: str) -> bool:
+        """Whether it has such a write."""
+        return claim in self.in_doubt
 
     # --- the scheduler
 
@@ -491,15 +521,18 @@ class Claims:
         :param place_of: a pod's place in its job from now on.
         :param is_waiting: whether a pod is ours and not bound.
         """
-        unsettled, self._unsettled = {**self._blocked, **self._unsettled}, {}
+        unsettled = {**self._blocked, **self._sent.claims(), **self._unsettled}
+        self._unsettled = {}
         self._blocked = {}
         released: list[str] = []
         new: list[dict[str, Any]] = []
         for uid, name in unsettled.items():
             claim, wanted = self.known.get(name), dict[str, Any]()
-            if claim is not None and claim.uid == uid and self.is_by_itself(claim, place_of):
-                wanted = claim.bookings
-                if claim.reserved and all(map(is_waiting, claim.reserved)):
+            if claim is not None and claim.uid == uid:
+                left = [of for of in self._owned(claim) if not self._is_held(claim, of, place_of)]
+                wanted = claim.bookings(left)
+                is_left = claim.allocation in left
+                if is_left and claim.reserved and all(map(is_waiting, claim.reserved)):
                     self.stale[name] = None
             booked = self._booked.pop(uid, {})
             released += [uid for uid in booked if uid not in wanted]
@@ -511,15 +544,29 @@ class Claims:
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
         """Whether a claim has devices that no job has booked for it."""
-        if not _devices_of(claim.allocation):
-            return False
+        given = claim.allocation
+        return bool(_devices_of(given)) and not self._is_held(claim, given, place_of)
+
+    def _owned(self, claim: KnownClaim) -> list[Mapping[str, Any]]:
+        """Return the allocations with devices that a claim has, or gets if a write arrives."""
+        sent = (write.allocation for write in self._sent.of(claim.uid))
+        return [of for of in (claim.allocation, *sent) if of is not None and _devices_of(of)]
+
+    def _is_held(
+        self,
+        claim: KnownClaim,
+        allocation: Mapping[str, Any] | None,
+        place_of: Callable[[str], PlacedPod | None],
+    ) -> bool:
+        """Whether a job has booked an allocation for a claim."""
         for pod in self._users.get(claim.name, ()):
             place = place_of(pod)
             placed = {} if place is None else dict(place.claims)
             for ref in self.refs(pod):
-                if ref.claim == claim.name and self._is_of(ref, placed.get(ref.name)):
-                    return False
-        return True
+                own = placed.get(ref.name) if ref.claim == claim.name else None
+                if own is not None and has_same_devices(allocation, own):
+                    return True
+        return False
 
     def retry(self) -> None:
         """Book claims again that jobs held, as some jobs have moved or stopped."""

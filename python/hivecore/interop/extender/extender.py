@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from hivecore.interop.events.bodies import message_of
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.annotations import annotations_of
-from hivecore.interop.extender.claim_writer import ClaimTakenError
-from hivecore.interop.extender.claims import ClaimWrite
+from hivecore.interop.extender.claim_writer import ClaimInDoubtError, ClaimTakenError
+from hivecore.interop.extender.claim_writes import ClaimWrite
+from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.informer import JobInformer, is_of_others
 from hivecore.interop.extender.pod_jobs import PodJobs, Standing
@@ -212,8 +213,8 @@ class PodExtender:
                 mistake = f"Node={show(node)}: the devices of its claims cannot be used there"
             else:
                 try:
-                    writes = jobs.writes(member, place, node)
                     annotations = annotations_of(member, place, self._scheduler)
+                    writes = jobs.writes(member, place, node)
                     member.node = node
                 except ValueError as error:
                     mistake = str(error)
@@ -229,6 +230,10 @@ class PodExtender:
         """Note that a pod could not be bound; with a `LookupError`, it does not exist."""
         assert reply.pod is not None
         identity = reply.pod.identity
+        claim = error.claim if isinstance(error, ClaimInDoubtError) else None
+        for write in reply.claims:
+            is_doubtful = claim is not None and claim["metadata"].get("uid") == write.uid
+            self._ended(write, claim if is_doubtful else None)
         if isinstance(error, LookupError):
             self.informer.forget(identity)
         elif identity in self.jobs.members:
@@ -239,6 +244,18 @@ class PodExtender:
         self.jobs.settle()
         reply.answer = replace(reply.answer, error=f"binding failed: {error}")
         reply.outcome = "error"
+
+    def written(self, write: ClaimWrite, claim: dict[str, Any]) -> None:
+        """Note that a claim has got its devices and its pod.
+
+        :param claim: as the API server has it now.
+        """
+        self._ended(write)
+        self.apply({"type": "MODIFIED", "object": {**claim, "kind": CLAIM}})
+
+    def _ended(self, write: ClaimWrite, doubtful: dict[str, Any] | None = None) -> None:
+        if self.jobs.claims is not None:
+            self.jobs.claims.has_sent(write, doubtful)
 
     routes = Routes(
         [

@@ -63,7 +63,7 @@ class PodLink(ClusterLink):
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
         works = [self._reports.write]
         if self._service.extender.jobs.claims is not None:
-            works.append(self.clear_claims)
+            works += [self.clear_claims, self.end_doubts]
         return map(self._again_and_again, works)
 
     async def _victims(self) -> Mapping[str, str]:
@@ -80,6 +80,19 @@ class PodLink(ClusterLink):
                 LOG.warning("claim %s keeps devices that its pods do not use: %s", name, error)
                 continue
             jobs.claims.stale.pop(name, None)
+            if claim is not None:
+                await self._service.note_claim(claim)
+
+    async def end_doubts(self) -> None:
+        """Make sure that no write of a claim in doubt can arrive, so that its devices are free."""
+        claims, writer = self._service.extender.jobs.claims, self._service.writer
+        assert claims is not None and writer is not None
+        for name in claims.in_doubt:
+            try:
+                claim = await writer.outdate(name, partial(claims.is_in_doubt, name))
+            except ApiError as error:
+                LOG.warning("claim %s may still get devices: %s", name, error)
+                continue
             if claim is not None:
                 await self._service.note_claim(claim)
 

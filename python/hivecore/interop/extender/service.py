@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.events.service import SchedulerService
-from hivecore.interop.extender.claim_writer import ClaimTakenError, ClaimWriter
+from hivecore.interop.extender.claim_writer import (
+    ClaimInDoubtError,
+    ClaimTakenError,
+    ClaimWriter,
+)
 from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
@@ -162,10 +167,11 @@ class PodService(ExtenderService, SchedulerService):
         for write in reply.claims:
             assert self.writer is not None and reply.pod is not None
             try:
-                await self.note_claim(await self.writer.reserve(write, reply.pod))
-            except ClaimTakenError as error:
+                claim = await self.writer.reserve(write, reply.pod)
+            except (ClaimTakenError, ClaimInDoubtError) as error:
                 await self.note_claim(error.claim)
                 raise
+            await self._in_turn(partial(self.extender.written, write, claim))
         await super()._send(reply)
 
     async def note_claim(self, claim: dict[str, Any]) -> None:
