@@ -64,14 +64,43 @@ def test_cohorts_have_parents_quotas_of_their_own_and_limits():
     }
 
 
-def test_a_queue_has_nothing_of_what_it_does_not_cover():
+def test_a_queue_has_and_borrows_nothing_of_what_it_does_not_cover():
     cpus = cluster_queue("cpus", "64500m", "all", resource="cpu")
-    dump = read(*NODES, flavor(), cluster_queue("gpus", 8, "all"), cpus)
-    assert numbers(dump)["cpus"] == ("all", 0, 8, 0)
+    objects = [*NODES, flavor(), cluster_queue("gpus", 8, "all"), cpus]
+    dump = read(*objects)
+    assert numbers(dump)["cpus"] == ("all", 0, 0, 0)
+    assert numbers(dump, "cpu")["gpus"] == ("all", 0, 0, 0)
+    assert numbers(dump)["all"] == ("", 8, 8, 0)
     assert dump.sections["tenants"]["cpus"]["quota"]["min"] == {"gpu": "0", "cpu": "64500m"}
-    scheduler = spec_of(*NODES, flavor(), cluster_queue("gpus", 8), cpus).scheduler()
+    scheduler = spec_of(*objects).scheduler()
     scheduler.submit(Job("j", "cpus", 1), 0.0)
     assert scheduler.decide(0.0)[0].reason == "asks for 1 of 'gpu', and max of 'cpus' is 0"
+
+
+def test_a_queue_borrows_all_of_what_it_covers_with_a_nominal_quota_of_0():
+    dump = read(
+        *NODES, flavor(), cluster_queue("owner", 8, "all"), cluster_queue("guest", 0, "all")
+    )
+    assert numbers(dump)["guest"] == ("all", 0, 8, 0) and dump.remarks == ()
+
+
+def test_a_queue_borrows_nothing_of_flavors_that_it_does_not_list():
+    other = cluster_queue("other", 5, "all", spec={"resourceGroups": groups(5, "a100")})
+    objects = [*NODES, flavor(), flavor("a100"), cluster_queue("q", 8, "all"), other]
+    dump = read(*objects)
+    assert numbers(dump) == {
+        "all": ("", 13, 13, 0),
+        "q": ("all", 8, 8, 0),
+        "other": ("all", 5, 5, 0),
+    }
+    assert any("uses a100 only" in remark for remark in dump.remarks)
+    assert numbers(read(*objects, flavor="h100"))["other"] == ("all", 0, 0, 0)
+
+
+def test_a_queue_that_is_stopped_borrows_nothing():
+    stopped = cluster_queue("stopped", 4, "all", spec={"stopPolicy": "Hold"})
+    dump = read(*NODES, flavor(), cluster_queue("q", 8, "all"), stopped)
+    assert numbers(dump)["stopped"] == ("all", 0, 0, 0)
 
 
 def test_strict_queues_block_and_the_others_do_not():

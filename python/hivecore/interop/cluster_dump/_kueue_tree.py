@@ -45,6 +45,9 @@ class Member:
     :param nominal: resource -> nominal quota, over all flavors.
     :param borrowing: resource -> borrowing limit, if it has one.
     :param kept: resource -> how much it does not lend.
+    :param parts: (resource, flavor) -> nominal quota.
+    :param is_queue: a ClusterQueue uses only resources and flavors that it lists, if only with a
+        nominal quota of 0; a cohort passes on all.
     """
 
     parent: str = ""
@@ -52,6 +55,8 @@ class Member:
     nominal: dict[str, int] = field(default_factory=dict)
     borrowing: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
+    parts: dict[tuple[str, str], int] = field(default_factory=dict)
+    is_queue: bool = False
 
     @property
     def lends(self) -> bool:
@@ -71,20 +76,24 @@ def member_of(dump: Dump, item: Object, groups: Iterable[Group], flavor: str) ->
             flavors = ", ".join(part for part, _ in entries)
             text = f"{name} of the flavors {flavors} counts together; read with one flavor alone"
             dump.remark(item.kind, item.meta.name, f"{text} its limits are kept")
-        _add(dump, member, [resource for _, resource in entries])
+        _add(dump, member, entries)
     if any(member.kept.values()):
         text = "lendingLimit is not kept: all that is idle is lent, and taken back on demand"
         dump.remark(item.kind, item.meta.name, text)
     return member
 
 
-def _add(dump: Dump, member: Member, entries: list[Resource]) -> None:
+def _add(dump: Dump, member: Member, parts: list[tuple[str, Resource]]) -> None:
     """Add up a resource over its flavors."""
+    entries = [entry for _, entry in parts]
     name = dump.named(entries[0].name)
 
     def units(amount: Fraction) -> int:
         return dump.units({entries[0].name: amount})[name]
 
+    for flavor, entry in parts:
+        key = name, flavor
+        member.parts[key] = member.parts.get(key, 0) + units(entry.nominal_quota)
     member.nominal[name] = sum(units(entry.nominal_quota) for entry in entries)
     limits = [entry.borrowing_limit for entry in entries]
     if None not in limits:
@@ -96,39 +105,63 @@ def _add(dump: Dump, member: Member, entries: list[Resource]) -> None:
     )
 
 
-def quotas_of(members: Mapping[str, Member], fair: bool) -> list[Quota]:
+def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quota]:
     """Return a quota for each member.
 
-    Each covers all resources; it has none of those that a ClusterQueue does not list.
+    Each covers all resources; a ClusterQueue has nothing of those that it does not list.
     """
     names = list(dict.fromkeys(name for member in members.values() for name in member.nominal))
     parents = {name: member.parent for name, member in members.items()}
     paths = {name: path_of(name, parents, "Cohort") for name in members}
     sums = {name: filled({}, names) for name in members}
+    trees: dict[str, dict[tuple[str, str], int]] = {path[-1]: {} for path in paths.values()}
     for name, member in members.items():
         for above in paths[name]:
             for resource, amount in member.nominal.items():
                 sums[above][resource] += amount
-    return [
-        Quota(
-            name,
-            parent=member.parent,
-            max=_most(member, sums[name], sums[paths[name][-1]]),
-            min=sums[name],
-            weight=dict.fromkeys(names, weight_of(member) if fair else 0),
-            lends=member.lends,
+        tree = trees[paths[name][-1]]
+        for part, amount in member.parts.items():
+            tree[part] = tree.get(part, 0) + amount
+    quotas = []
+    for name, member in members.items():
+        top = paths[name][-1]
+        usable = _usable(dump, name, member, trees[top]) if member.is_queue else sums[top]
+        quotas.append(
+            Quota(
+                name,
+                parent=member.parent,
+                max=_most(member, sums[name], usable),
+                min=sums[name],
+                weight=dict.fromkeys(names, weight_of(member) if fair else 0),
+                lends=member.lends,
+            )
         )
-        for name, member in members.items()
-    ]
+    return quotas
 
 
-def _most(member: Member, nominal: Mapping[str, int], top: Mapping[str, int]) -> dict[str, int]:
-    """Return the nominal quota in and below it plus its borrowing limit, at most
-    its tree's total.
+def _usable(
+    dump: Dump, name: str, member: Member, tree: Mapping[tuple[str, str], int]
+) -> dict[str, int]:
+    """Return what the tree has in the flavors that a ClusterQueue lists."""
+    usable: dict[str, int] = {}
+    for resource in member.nominal:
+        flavors = {flavor for which, flavor in tree if which == resource}
+        listed = {flavor for flavor in flavors if (resource, flavor) in member.parts}
+        usable[resource] = sum(tree[resource, flavor] for flavor in listed)
+        if listed and flavors - listed:
+            text = f"{resource} of the flavors {', '.join(sorted(flavors))} counts together in its"
+            text += f" cohort, and it uses {', '.join(sorted(listed))} only; read with one flavor"
+            dump.remark("ClusterQueue", name, f"{text} alone what it borrows is kept")
+    return usable
+
+
+def _most(member: Member, nominal: Mapping[str, int], usable: Mapping[str, int]) -> dict[str, int]:
+    """Return the nominal quota in and below it plus its borrowing limit, at most what its tree has
+    of what it may use.
     """
     return {
-        name: min(amount, nominal[name] + member.borrowing.get(name, amount))
-        for name, amount in top.items()
+        name: min(usable.get(name, 0), amount + member.borrowing.get(name, usable.get(name, 0)))
+        for name, amount in nominal.items()
     }
 
 
