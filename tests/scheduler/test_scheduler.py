@@ -17,6 +17,7 @@ from scheduler.lives import (
 
 from hivecore.cells import AffinityGroup
 from hivecore.devices import (
+    Device,
     DeviceCluster,
     DeviceRequest,
     NodeDevices,
@@ -320,6 +321,12 @@ WRONG = [
     (lambda s: Role("w", 1, 3, devices=NIC), ValueError, "gpus=3"),
     (lambda s: Role("w/1"), ValueError, "'/'"),
     (lambda s: Role("w", resources={"gpu": 1}), ValueError, "'gpu'"),
+    (lambda s: Role("w", resources={"memory": 2**62 + 1}), ValueError, "'memory'"),
+    (
+        lambda s: Job("x", "a", [Role("w", 2, resources={"memory": 2**61 + 1})]),
+        ValueError,
+        "roles: more than 2**62 of 'memory' in all",
+    ),
     (lambda s: Role("w", devices="8"), TypeError, "devices must be a DeviceRequest"),
     (lambda s: Data("d", 0.0), ValueError, "rate_mbps=0.0"),
 ]
@@ -543,3 +550,40 @@ def test_why_a_job_is_not_offered_though_no_stage_refuses_it():
     scheduler.reorder(["run"], 1.0)
     scheduler.decide(1.0)
     assert "order" in scheduler.explain("behind").reason
+
+
+MOST = 2**62
+PARTS_WITH_MUCH_MEMORY = {
+    "quotas": lambda: {
+        "quotas": QuotaTree([Quota("a", max={"memory": MOST})], total={"memory": MOST})
+    },
+    "topology": lambda: {"topology": flat_network("n0", memory=MOST)},
+    "quotas and topology": lambda: {
+        "quotas": QuotaTree([Quota("a", max={"memory": MOST})], total={"memory": MOST}),
+        "topology": flat_network("n0", memory=MOST),
+    },
+}
+
+
+@pytest.mark.parametrize("parts", PARTS_WITH_MUCH_MEMORY)
+def test_a_pod_may_have_as_much_memory_as_the_parts_count(parts):
+    scheduler = Scheduler(**PARTS_WITH_MUCH_MEMORY[parts]())
+    role = Role("w", 1, gpus=0, resources={"memory": MOST})
+    scheduler.submit(Job("all", "a", [role]), 0.0)
+    assert [type(action) for action in scheduler.decide(0.0)] == [Start]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    again.check()
+    again.finish("all", 1.0)
+    again.submit(Job("large", "a", [role.replace(resources={"memory": "4Ti"})]), 1.0)
+    assert [type(action) for action in again.decide(1.0)] == [Start]
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_pod_with_more_memory_than_a_host_can_have_is_rejected(growing):
+    host = NodeDevices([Device("host", 0, {"memory": 2**48})])
+    scheduler = Scheduler(devices=DeviceCluster({"n0": host}), growing=growing)
+    for name, memory in (("fits", 2**48), ("never", 2**48 + 1)):
+        role = Role("w", 1, gpus=0, resources={"memory": memory})
+        scheduler.submit(Job(name, "a", [role]), 0.0)
+    assert [(type(a), a.job) for a in scheduler.decide(0.0)] == [(Reject, "never"), (Start, "fits")]
+    scheduler.check()

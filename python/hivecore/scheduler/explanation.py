@@ -15,7 +15,7 @@ from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.moves.moving import start_beside
 from hivecore.scheduler.rounds.round import decide
-from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
+from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.victims import find_victims
 from hivecore.scheduler.stages.transaction import Stages, Started
@@ -161,7 +161,8 @@ class _Search:
         if known is not None and known.code == "together":
             yield known
         yield from self.passed_by()
-        yield from self.stages.refusals(self.unit)
+        for refused in self.stages.refusals(self.unit):
+            yield as_held(self.state, self.jobs[self.job.name], refused).refusal
 
     def passed_by(self) -> tuple[Refusal, ...]:
         """The refusal of a job that would delay a promised start."""

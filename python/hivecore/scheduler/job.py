@@ -1,5 +1,6 @@
 """The request of a user, in terms of all stages."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from math import inf
@@ -26,7 +27,7 @@ __all__ = ["ANYWHERE", "Data", "Job", "Role", "Where"]
 
 _MOST_PODS = 2**20
 _MOST_GPUS = 2**20
-_MOST_AMOUNT = 2**40
+_MOST_AMOUNT = 2**62  # what quotas and networks count to
 #: Fields that may change without a check of the others.
 _LONE = frozenset(("name", "run_time"))
 _LONGEST = 2.0**40  # seconds
@@ -90,8 +91,9 @@ class Role(_Pods, frozen=True, kw_only=True):
     :param devices: devices of each pod; its name does not matter. ``None``: ``gpus`` whole GPUs.
         Quotas and a topology count a share of a GPU as the larger part of core and memory, in
         thousandths; see `Scheduler.gpu_memory` for requests in bytes.
-    :param resources: other resources of each pod, 0 to 2**40 each, also as "80Gi". Quotas count
-        those that they limit, a topology those that it knows.
+    :param resources: other resources of each pod, 0 to 2**62 each, also as "80Gi"; all pods of a
+        job may request as much together. Quotas count those that they limit, a topology those that
+        it knows.
     :param claims: templates of each pod's claims, as records or as Kubernetes writes them; the
         claims of pod 0 are named "job/role/0/template". Quotas count their devices as
         "CLASS.deviceclass.resource.k8s.io/devices": the most of all alternatives, and 32 if all
@@ -260,11 +262,14 @@ ANYWHERE = Where()
 def _roles(value: Any, name: str) -> tuple[Role, ...]:
     given = (Role("pod", gpus=value),) if isinstance(value, int) else as_tuple(value, name)
     total = pods = 0
+    amounts = Counter[str]()
     for role in given:
         if not isinstance(role, Role):
             raise TypeError(f"roles must hold Roles, not {type(role).__name__}")
         pods += len(role.numbers)
         total += len(role.numbers) * role.gpus
+        for resource, amount in role.resources:
+            amounts[resource] += len(role.numbers) * amount
     if not given:
         raise ValueError("roles must not be empty")
     if len(given) > 1 and len({role.name for role in given}) < len(given):
@@ -275,6 +280,9 @@ def _roles(value: Any, name: str) -> tuple[Role, ...]:
         raise ValueError("roles: more than 2**20 pods in all")
     if total >= 2**31:
         raise ValueError("roles: more than 2**31 GPUs in all")
+    for resource, amount in amounts.items():
+        if amount > _MOST_AMOUNT:
+            raise ValueError(f"roles: more than 2**62 of {resource!r} in all")
     return given
 
 

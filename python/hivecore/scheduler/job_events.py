@@ -29,7 +29,8 @@ class JobEvents(ClusterEvents):
         """Submit a job.
 
         :raises ValueError: its name is in use, also by a job that the next `decide` rejects; no
-            part enforces one of its constraints; or the time goes back.
+            part enforces one of its constraints; all jobs of a quota would request more than
+            2**62 of a resource; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         The next `decide` rejects a job that could not run on the empty, healthy cluster.

@@ -14,6 +14,7 @@ from hivecore.scheduler import (
     Scheduler,
     Shrink,
     Start,
+    Wait,
 )
 
 
@@ -158,3 +159,55 @@ def test_jobs_that_start_only_in_a_trial_wake_nothing():
     assert decide(scheduler, 0.0) == []
     assert scheduler.forecast("large") is None
     assert scheduler.forecast("small") is None
+
+
+def reasons(scheduler, *jobs, now):
+    for job in jobs:
+        scheduler.submit(job, now)
+    waits = {a.job: a.refusal.reason for a in scheduler.decide(now) if isinstance(a, Wait)}
+    for name, reason in waits.items():
+        assert scheduler.explain(name).reason == reason
+    return waits
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"preemption": False}, "waits for 'theirs' to end, as preemption is off"),
+        (
+            {"eviction_limits": [EvictionLimit("b", min_run_time=60)]},
+            "waits for 'theirs' to leave, but theirs is protected until 60",
+        ),
+        (
+            {"eviction_limits": [EvictionLimit("b", per_hour=0)]},
+            "waits for 'theirs' to leave, but b has used 0 of its 0 evictions of an hour, "
+            "which is too few at any time",
+        ),
+    ],
+)
+def test_a_job_says_why_those_that_are_in_its_way_are_not_evicted(settings, says):
+    quotas = QuotaTree(
+        [Quota("a", max={"gpu": 4}, min={"gpu": 2}), Quota("b", max={"gpu": 4})], total={"gpu": 4}
+    )
+    spec = ClusterSpec(
+        {"c": Chain(["gpu", "node"], [4], 1, nodes=["n1"])}, {"a": {"c": {"node": 1}}, "b": {}}
+    )
+    for parts in ({"quotas": quotas}, {"cells": CellCluster(spec)}):
+        scheduler = Scheduler(**parts, **settings)
+        scheduler.submit(Job("theirs", "b", 4, guaranteed="quotas" in parts), 0.0)
+        scheduler.decide(0.0)
+        assert reasons(scheduler, Job("mine", "a", 2), now=1.0) == {"mine": says}
+        assert reasons(scheduler, Job("next", "a", 2), now=2.0) == {"next": says}
+
+
+def test_a_job_says_that_it_evicts_no_jobs_before_a_promised_start():
+    scheduler = make_scheduler(backfill=1)
+    scheduler.submit(Job("few", "b", 3, guaranteed=False, run_time=100), 1.0)
+    scheduler.decide(1.0)
+    scheduler.submit(Job("all", "b", 4, run_time=50, guaranteed=False), 2.0)
+    scheduler.decide(2.0)
+    assert scheduler.promised("all") == 101.0
+    held = reasons(scheduler, Job("mine", "a", 2), now=3.0)
+    assert held == {
+        "mine": "waits for 'few' to end, as a job that was promised a start comes first"
+    }

@@ -78,6 +78,17 @@ def test_amounts_of_any_size_are_counted():
     assert [type(action) for action in scheduler.decide(1.0)[:2]] == [Preempt, Start]
 
 
+@pytest.mark.parametrize("size", [2**62, 2**42, 1])
+def test_the_room_of_many_nodes_is_counted_beyond_64_bits(size):
+    nodes = [f"n{i}" for i in range(4)]
+    scheduler = Scheduler(topology=flat_network(*nodes, gpu=1, memory=2**62), immediate=True)
+    running(scheduler, *[Job(f"small{i}", "t", 1) for i in range(4)])
+    roles = [Role("w", 1, gpus=1, resources={"memory": size})]
+    scheduler.submit(Job("large", "t", roles, priority=1), 1.0)
+    assert [type(action) for action in scheduler.decide(1.0)[:2]] == [Preempt, Start]
+    scheduler.check()
+
+
 def test_shares_of_different_sizes_leave_for_a_gang_of_whole_gpus(searched):
     network = NetworkTopology([], {"n0": {}})
     network.set_free("n0", {"gpu": 4})

@@ -13,7 +13,7 @@ from hivecore.scheduler.rounds.starts import (
     preempt_victims,
     start_without,
 )
-from hivecore.scheduler.rounds.waking import refused_beside
+from hivecore.scheduler.rounds.waking import as_held, refused_beside
 from hivecore.scheduler.search.victims import Victims, find_victims
 from hivecore.scheduler.stages.transaction import Started
 from hivecore.scheduler.stages.units import Refused, Unit
@@ -47,7 +47,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
         return
     victims = _promotion(state, live, unit, lent)
     if isinstance(victims, Refused):
-        wait(state, live, unit, victims)
+        wait(state, live, unit, as_held(state, live, victims))
         return
     stopping = preempt_victims(state, victims, live)
     state.count_again()

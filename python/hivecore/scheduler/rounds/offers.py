@@ -24,7 +24,7 @@ from hivecore.scheduler.rounds.starts import (
     preempt_victims,
     start_without,
 )
-from hivecore.scheduler.rounds.waking import may_preempt, might_help, refused_beside
+from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_help, refused_beside
 from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, Victims, find_victims, where_placed
 from hivecore.scheduler.stages.transaction import Started
 from hivecore.scheduler.stages.units import Key, Refused, Unit
@@ -91,7 +91,8 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
             hindered_by = where_placed(state.stages.released(unit.kind))
         refused = refused_beside(state, refused, hindered_by)
     if not victims:
-        wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
+        refused = state.stages.note_refusal(unit.kind, refused)
+        wait(state, live, unit, as_held(state, live, refused))
         if state.backfill and unit is live.units[0] and not live.extra_of:
             promise(state, live)
         return

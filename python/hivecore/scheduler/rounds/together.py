@@ -16,7 +16,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.backfill import promise
 from hivecore.scheduler.rounds.offers import not_yet, offer_alone
-from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
+from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_have_victims
 from hivecore.scheduler.search.victims import where_placed
 from hivecore.scheduler.stages.quotas import HEADROOM, OVERUSED
 from hivecore.scheduler.stages.units import BEGUN, Key, Refused, Unit
@@ -155,7 +155,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     if state.immediate and any(may_preempt(state, live, live.units[0]) for live in lives[:at]):
         # with less room they evict jobs, which may free more than they take
         refused = refused._replace(keys=(*refused.keys, BEGUN))
-    return _of(lives[at], refused)
+    return _of(lives[at], as_held(state, lives[at], refused))
 
 
 def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:

@@ -7,12 +7,20 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.ledger.lines import line_of, queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.rounds.backfill import has_to_keep_promises
 from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, needs_other_nodes, where_placed
 from hivecore.scheduler.stages.quotas import OVERUSED
-from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit, owner_of
 
-__all__ = ["may_preempt", "might_have_victims", "might_help", "refused_beside", "wake"]
+__all__ = [
+    "as_held",
+    "may_preempt",
+    "might_have_victims",
+    "might_help",
+    "refused_beside",
+    "wake",
+]
 
 
 def wake(state: State) -> None:
@@ -33,6 +41,10 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
     if not live.runs and state.companions(live):  # its companions may be able to do what it cannot
         return None
     again = state.stages.still_refused(kind, refusal, name)
+    if again is not None and (again.quota_victims or again.cell_victims):
+        if as_held(state, live, again).refusal != refusal:
+            return None  # other jobs are in its way now, which must be reported
+        again = again._replace(refusal=refusal)
     if again is None or not may_preempt(state, live, unit):
         return again
     # Too little is idle, but evictions may free enough.
@@ -73,3 +85,30 @@ def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:
     """Whether a unit may evict jobs."""
     return state.preemption and live.job.guaranteed and unit is live.units[0]
+
+
+def as_held(state: State, live: Live, refused: Refused) -> Refused:
+    """The refusal of a job, which names jobs to evict, with the reason why they are not evicted:
+    there is no preemption, a job with a promised start comes first, or limits protect them. Other
+    refusals do not change.
+    """
+    names = dict.fromkeys(
+        owner_of(name, state.jobs) for name in refused.quota_victims or refused.cell_victims
+    )
+    if not names:
+        return refused
+    why = ""
+    if not state.preemption:
+        why = "preemption is off"
+    elif live.job.guaranteed and has_to_keep_promises(state, live):
+        why = "a job that was promised a start comes first"
+    if why:
+        reason = f"waits for {', '.join(map(repr, names))} to end, as {why}"
+    else:
+        running = [state.running[name] for name in names if name in state.running]
+        evicted = [other for other in running if not other.for_job]
+        limits = " and ".join(state.budgets.reasons(evicted, state.now))
+        if not (limits and live.job.guaranteed):
+            return refused
+        reason = f"{refused.refusal.reason}, but {limits}"
+    return refused._replace(refusal=refused.refusal.replace(reason=reason))

@@ -119,7 +119,8 @@ class Relief:
                 most = most[sorted({*allowed})]
             sizes = [dimension.need(role) for role, count in kind.sizes for _ in range(count)]
             for size in {*sizes} - {0}:
-                if int((most // size).sum()) < sum(other >= size for other in sizes):
+                pods = sum(other >= size for other in sizes)
+                if int(np.minimum(most // size, pods).sum()) < pods:  # no sum exceeds 64 bits
                     return True
         return False
 

@@ -62,6 +62,10 @@ class DeviceStage(Stage):
 
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of a kind would wait even on idle, healthy nodes; "" if they would not."""
+        try:
+            _ = kind.devices
+        except ValueError as error:  # beyond what any device has
+            return str(error.args[0])
         if growing:
             return ""
         return self._verdicts.of((kind.sizes, nodes), lambda: self._impossible(kind, nodes))

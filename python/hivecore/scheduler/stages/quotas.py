@@ -319,21 +319,14 @@ class QuotaStage(Stage):
         # a job that must not borrow may evict lower jobs of its quota once they start
         return (HEADROOM,) if refusal.code in LIMITS else (_ANY, BEGUN)
 
-    def still_refused(self, kind: Kind, refusal: Refusal, request: str) -> Refused | None:
-        """Why a waiting unit is refused now; None if it is worth a try.
-
-        :param refusal: the last refusal.
-        """
+    def still_refused(self, kind: Kind, request: str) -> Refused | None:
+        """Why a waiting unit is refused now; None if it is worth a try."""
         if self.part.members(request):
             return None  # it is charged already, apart from its devices
         decision = self.part.schedule(request)
         if decision.refusal is not None:
             return Refused(decision.refusal, self._retry_on(decision.refusal))
-        if decision.outcome == "bind":
-            return None
-        again = self._refused(kind, decision)
-        # other units are in its way now, which must be reported
-        return again._replace(refusal=refusal) if again.refusal == refusal else None
+        return None if decision.outcome == "bind" else self._refused(kind, decision)
 
     def commit(self, offer: Offer) -> None:
         """Charge the quota."""

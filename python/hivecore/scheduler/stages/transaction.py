@@ -100,7 +100,7 @@ class Stages(Composed):
         """Why a waiting kind is not worth a try, as the refusing stage says; None if it is."""
         if self._quotas is not None and refusal.stage == self._quotas.name:
             request = name.removesuffix("/lent") if kind.is_lent else name
-            again = self._quotas.still_refused(kind, refusal, request)
+            again = self._quotas.still_refused(kind, request)
             return again and self._or_shares(kind, again)
         for stage in self.all:
             if stage.name == refusal.stage and stage.still_refuses(kind, refusal):
@@ -282,7 +282,7 @@ class Stages(Composed):
                     return at, started
         return None
 
-    def refusals(self, unit: Unit) -> Iterator[Refusal]:
+    def refusals(self, unit: Unit) -> Iterator[Refused]:
         """Why a unit does not start, by quotas, by placement with devices, and by devices alone; if
         none of them refuses it, by all together.
         """
@@ -290,14 +290,14 @@ class Stages(Composed):
         alone = [*self._without(*placing)._refusal(unit), *self.without_quotas()._refusal(unit)]
         # quotas learn the capacities of devices after these are chosen
         yield from alone or self._refusal(unit)
-        if alone and self._place is not None and alone[-1].stage == self._place.name:
+        if alone and self._place is not None and alone[-1].refusal.stage == self._place.name:
             yield from self._without(QuotaStage, CellStage, TopologyStage)._refusal(unit)
 
-    def _refusal(self, unit: Unit) -> Iterator[Refusal]:
+    def _refusal(self, unit: Unit) -> Iterator[Refused]:
         with self.trial():
             tried = self.start(unit.trial())
         if isinstance(tried, Refused):
-            yield tried.refusal
+            yield tried
 
     @property
     def puts_back(self) -> bool:
