@@ -123,10 +123,13 @@ def test_fits_stay_as_they_were():
         ),
         (
             claim(request("r", 3), match="gpu.x/model"),
-            "no value of an attribute has enough devices",
+            "no value of gpu.x/model has enough devices for request r",
         ),
         (claim(request("r", 4)), "request r wants 4; devices that suit it and are free: 3"),
-        (claim(request("r", 3), distinct="gpu.x/model"), "each request could be served by itself"),
+        (
+            claim(request("r", 3), distinct="gpu.x/model"),
+            "enough devices suit request r, but they cannot",
+        ),
     ],
 )
 def test_a_no_has_a_reason(given, reason):

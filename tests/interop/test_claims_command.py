@@ -49,6 +49,25 @@ def test_nodes_and_reasons_of_each_claim_are_printed(tmp_path, capsys):
     )
 
 
+def test_what_decides_is_printed_for_the_first_of_nodes_with_the_same_reason(tmp_path, capsys):
+    entry = wanted(2)
+    entry["spec"]["devices"]["constraints"] = [{"matchAttribute": "gpu.x/root"}]
+    parts = slices(n1=2, n2=2, n3=2)
+    for part in parts:
+        for of in part["spec"]["devices"]:
+            of["attributes"] = {"root": {"string": of["name"]}}
+    parts[2]["spec"]["pool"]["resourceSliceCount"] = 2
+    file = written(tmp_path / "all.yaml", GPU, *parts, entry)
+    assert main(["explain", str(file)]) == 1
+    assert capsys.readouterr().out == (
+        "train: fits no node\n"
+        "  not n1, n2: no value of gpu.x/root has enough devices for request gpus\n"
+        "    n1 would fit without constraints[0].matchAttribute gpu.x/root\n"
+        "  not n3: request gpus wants 2; devices that suit it and are free: 0\n"
+        "    pool gpu.x/n3 is incomplete: 1 of 2 slices\n"
+    )
+
+
 def test_lists_templates_and_held_devices_count(tmp_path, capsys):
     listed = {"apiVersion": "v1", "kind": "List", "items": [GPU, *slices(n1=2)]}
     held = wanted(1, "held") | {

@@ -28,6 +28,7 @@ from hivecore.dra.device import (
     Taint,
     Toleration,
 )
+from hivecore.dra.explanation import ClaimExplanation
 from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.gang import DraGangDecision
 from hivecore.dra.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -48,6 +49,7 @@ __all__ = [
     "CapacityRequirements",
     "CelSelector",
     "ClaimDecision",
+    "ClaimExplanation",
     "ClaimFits",
     "ClaimProblem",
     "Counter",

@@ -283,21 +283,37 @@ class ClaimKind:
             ).claim
             message = f"{wanted} devices, {MOST_DEVICES} at most"
             return Answer("error", problems=(("too_many_devices", claim, message, -1),))
-        text = _REASONS[reason].format(names=names, wanted=wanted, present=present)
+        text = _REASONS[reason].format(
+            requests=_requests(names),
+            wanted=wanted,
+            present=present,
+            attributes=self._attributes(requests),
+            all=_requests(self._names(range(question.alternatives[-1].request + 1))),
+        )
         problems += tuple(self._problems_of_constraints(node_class))
         if not problems and any(state == "invalid" for state, _ in node_class.key.flaws):
             problems = (("invalid_pools", -1, "no answer, and a pool is invalid", -1),)
         outcome: ClaimOutcome = "error" if problems else "unsatisfiable"
         return Answer(outcome, (), True, answer.work, text, problems)
 
-    def _names(self, requests: Sequence[int]) -> str:
+    def _attributes(self, requests: Sequence[int]) -> str:
+        """Return the attributes of which all of these requests must share a value."""
+        alternatives = self.question.alternatives
+        names = dict.fromkeys(
+            attribute
+            for is_match, attribute, of in self.question.constraints
+            if is_match and set(requests) <= {alternatives[number].request for number in of}
+        )
+        return " or ".join(names) or "an attribute"
+
+    def _names(self, requests: Sequence[int]) -> list[str]:
         names = dict.fromkeys(
             alternative.name.partition("/")[0]
             for request in requests
             for alternative in self.question.alternatives
             if alternative.request == request
         )
-        return ", ".join(names)
+        return list(names)
 
     def _claims(self) -> object:
         profiles, question = self._numbering.profiles, self.question
@@ -419,8 +435,12 @@ def _keeps(is_match: bool, values: list[set[tuple[str, object]]]) -> bool:
 
 _BEYOND = "all devices that suit take more together than may be taken"
 _REASONS = {
-    1: "request {names} wants {wanted}; devices that suit it and are free: {present}",
-    3: "requests {names} together want {wanted}; devices that suit one of them: {present}",
-    4: "no value of an attribute has enough devices for requests {names}",
-    5: "each request could be served by itself, but not all together",
+    1: "{requests} wants {wanted}; devices that suit it and are free: {present}",
+    3: "{requests} together want {wanted}; devices that suit one of them: {present}",
+    4: "no value of {attributes} has enough devices for {requests}",
+    5: "enough devices suit {all}, but they cannot be allocated together",
 }
+
+
+def _requests(names: Sequence[str]) -> str:
+    return f"request{'s' * (len(names) > 1)} {', '.join(names)}"

@@ -21,6 +21,7 @@ from hivecore.dra._within import Limits, Vector
 from hivecore.dra.cel import compile_selector, matches
 from hivecore.dra.claim import DeviceClass, ResourceClaim
 from hivecore.dra.decision import Answer, ClaimDecision, ClaimFits, vector_of
+from hivecore.dra.explanation import ClaimExplanation, World, explanation_of
 from hivecore.dra.gang import DraGangDecision, share_out
 from hivecore.dra.ledger import MOST_QUESTIONS, DraLedger, owner_of
 from hivecore.dra.node import Node
@@ -113,6 +114,42 @@ class DraCluster(DraLedger):
                 fits = ClaimFits(answers, devices)
                 known.kind.fits[mode] = latest = self._version, fits
             return latest[1]
+
+    def explain(
+        self, claims: Sequence[ResourceClaim | Mapping[str, Any]], node: str
+    ) -> ClaimExplanation:
+        """Return why a node can or cannot serve the claims together, and what decides.
+
+        :raises KeyError: there is no such node.
+
+        Cost: O(size of the cluster), and a search for each constraint, counter, taint, claim with
+        devices and selector that might stand in the way.
+
+        >>> from hivecore.dra import DraCluster
+        >>> pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+        >>> spec = {"driver": "x", "nodeName": "n1", "pool": pool}
+        >>> spec["devices"] = [{"name": n, "attributes": {"root": {"string": n}}} for n in "ab"]
+        >>> cluster = DraCluster()
+        >>> cluster.update({"kind": "DeviceClass", "metadata": {"name": "gpu"}})
+        >>> cluster.update({"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
+        >>> request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}
+        >>> devices = {"requests": [request], "constraints": [{"matchAttribute": "x/root"}]}
+        >>> claim = {"metadata": {"name": "c"}, "spec": {"devices": devices}}
+        >>> cluster.explain([claim], "n1").deciding
+        ('constraints[0].matchAttribute x/root',)
+        """
+        with self._lock:
+            decision, facts = self.allocate(claims, node), self.facts()
+            pools = self._views[node].gathered
+            evaluator, limit = self._evaluator, self._limit
+
+        def fits(world: World) -> bool:
+            copy = DraCluster(facts.features, evaluator=evaluator, limit=limit)
+            copy.update(*[facts.nodes[node]] if node in facts.nodes else [], *world.slices)
+            copy.update(*facts.classes.values(), *facts.rules, *world.held.values())
+            return copy.allocate(world.claims, node).outcome == "allocated"
+
+        return explanation_of(decision, pools, facts, fits)
 
     def schedule(
         self,

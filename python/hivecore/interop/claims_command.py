@@ -82,6 +82,13 @@ def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
     print(f"{name}: fits {_some(fits.nodes)}" if fits.nodes else f"{name}: fits no node")
     for reason, nodes in reasons.items():
         print(f"  not {_some(nodes)}: {reason}")
+        why = cluster.explain([claim], nodes[0])
+        for text in why.pools:
+            print(f"    {text}")
+        if why.deciding:
+            print(f"    {nodes[0]} would fit without {why.deciding[0]}")
+        for text in why.deciding[1:]:
+            print(f"      together with {text}")
     decision = cluster.schedule([claim])
     if decision is not None:
         devices = [f"{given.request}: {'/'.join(given.device)}" for given in decision.devices]

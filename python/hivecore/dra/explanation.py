@@ -1,0 +1,316 @@
+"""Why a node cannot serve claims: what decides, found by leaving it out on copies.
+
+A *term* is anything that can stand in the way: a constraint, a counter, a taint, a claim that holds
+devices, a capacity that is requested, a selector. If the node could serve the claims without any
+term, terms are put back one after the other, each only if the node can still do without the rest.
+What is left is needed as a whole: with any single term put back, the node cannot serve the claims.
+Terms that say least, such as selectors, are put back first.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from hivecore._arguments import show
+from hivecore._quantities import write_exactly
+from hivecore._record import Record
+from hivecore.dra.claim import DeviceConstraint, ResourceClaim
+from hivecore.dra.decision import ClaimDecision, ClaimOutcome
+from hivecore.dra.device import Counter, Toleration
+from hivecore.dra.pools import Pool
+from hivecore.dra.proof import ClusterFacts
+from hivecore.dra.resource_slice import ResourceSlice
+
+__all__ = ["ClaimExplanation", "World", "deciding_terms", "explanation_of", "world_of"]
+
+_ANY_TAINT = Toleration(operator="Exists")
+_MOST_OWNERS = 32  # claims that are tried one by one
+_FEW = 3  # sets, taints or claims that a text names
+
+
+class ClaimExplanation(Record, frozen=True):
+    """Why a node can or cannot serve claims.
+
+    :param node: its name.
+    :param outcome: as of `ClaimDecision`.
+    :param reason: as of `ClaimDecision`, with what the texts below say; "" if it can.
+    :param deciding: what together stands in the way, one text for each: without all of it the node
+        would serve the claims, and with any of it it would not. Empty if nothing of the kind would
+        help, or the search for it reached its limit of work.
+    :param pools: the pools that the node cannot use yet, and why.
+    """
+
+    node: str
+    outcome: ClaimOutcome
+    reason: str
+    deciding: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+
+
+class World(NamedTuple):
+    """A node, what it can use, and the claims that ask for it.
+
+    :param held: the claims that hold devices, by owner, as they would be reported.
+    """
+
+    slices: tuple[ResourceSlice, ...]
+    held: Mapping[str, ResourceClaim]
+    claims: tuple[ResourceClaim, ...]
+
+
+class _Term(NamedTuple):
+    text: str
+    without: Callable[[World], World]
+
+
+def explanation_of(
+    decision: ClaimDecision,
+    pools: Sequence[Pool],
+    facts: ClusterFacts,
+    fits: Callable[[World], bool],
+) -> ClaimExplanation:
+    """Return why a decision on a node is what it is.
+
+    :param pools: that the node sees.
+    :param fits: as of `deciding_terms`.
+    """
+    outcome = decision.outcome
+    if outcome == "allocated":
+        return ClaimExplanation(decision.node, outcome, "")
+    unusable = tuple(
+        f"pool {pool.driver}/{pool.name} is {pool.state}: {pool.reason}"
+        for pool in pools
+        if pool.state != "complete"
+    )
+    reason, terms = decision.reason, tuple[str, ...]()
+    if outcome == "unknown":
+        reason = f"not known after {decision.work} steps"
+    elif outcome == "error":
+        reason = decision.problems[0].message
+    else:
+        terms = deciding_terms(world_of(facts, pools, decision.claims), pools, facts, fits)
+    texts = [reason] if reason else []
+    if terms:
+        texts.append(f"it would fit without {' together with '.join(terms)}")
+    return ClaimExplanation(decision.node, outcome, "; ".join([*texts, *unusable]), terms, unusable)
+
+
+def world_of(facts: ClusterFacts, pools: Iterable[Pool], claims: Sequence[ResourceClaim]) -> World:
+    """Return what matters of a cluster for a node that sees these pools."""
+    seen = {(pool.driver, pool.name) for pool in pools}
+    slices = tuple(of for of in facts.slices if (of.driver, of.pool.name) in seen)
+    held = {}
+    for owner, entries in facts.held.items():
+        results = [
+            {
+                **device._asdict(),
+                **({"shareID": share} if share else {}),
+                "consumedCapacity": {name: write_exactly(of) for name, of in consumed.items()},
+            }
+            for device, share, consumed in entries
+            if device[:2] in seen
+        ]
+        if results:
+            given = {"devices": {"results": results}}
+            held[owner] = ResourceClaim(owner, uid=owner, allocation=given)
+    return World(slices, held, tuple(claims))
+
+
+def deciding_terms(
+    world: World, pools: Iterable[Pool], facts: ClusterFacts, fits: Callable[[World], bool]
+) -> tuple[str, ...]:
+    """Return what stands in the way, see `ClaimExplanation`.
+
+    :param fits: whether the claims of a world can be served in it.
+
+    Cost: a search for each term.
+    """
+    terms = list(_terms(world, list(pools), facts))
+    if not fits(_without(world, terms)):
+        return ()
+    for term in reversed(terms):
+        others = [other for other in terms if other is not term]
+        if fits(_without(world, others)):
+            terms = others
+    return tuple(term.text for term in terms)
+
+
+def _without(world: World, terms: Iterable[_Term]) -> World:
+    for term in terms:
+        world = term.without(world)
+    return world
+
+
+def _terms(world: World, pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
+    """Yield the terms, what says most first."""
+    yield from _constraints(world)
+    yield from _counters(pools, facts)
+    yield from _groups(pools)
+    taints = dict.fromkeys(
+        f"{taint.key}:{taint.effect}"
+        for pool in pools
+        for device in pool.devices
+        for taint in device.taints
+        if taint.effect != "None"
+    )
+    if taints:
+        yield _Term(f"taints that requests do not tolerate: {_some(taints)}", _tolerating)
+    yield from _owners(world)
+    for number, claim in enumerate(world.claims):
+        for request in claim.requests:
+            path = f"requests[{request.name}]"
+            every = [term for term in (request.exactly, *request.first_available) if term]
+            if any(term.capacity and term.capacity.requests for term in every):
+                names = dict.fromkeys(
+                    name for term in every if term.capacity for name in term.capacity.requests
+                )
+                what = f"the capacity {_some(names)} of {path}"
+                yield _Term(what, _changing(number, request.name, capacity=None))
+            if any(term.selectors for term in every):
+                what = f"the selectors of {path}"
+                yield _Term(what, _changing(number, request.name, selectors=()))
+
+
+def _constraints(world: World) -> Iterator[_Term]:
+    for number, claim in enumerate(world.claims):
+        for i, constraint in enumerate(claim.constraints):
+            what = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            name = constraint.match_attribute or constraint.distinct_attribute
+            text = f"constraints[{i}].{what} {name}"
+            if len(world.claims) > 1:
+                text += f" of claim {show(claim.name)}"
+
+            yield _Term(text, _unconstrained(number, constraint))
+
+
+def _unconstrained(number: int, constraint: DeviceConstraint) -> Callable[[World], World]:
+    def change(claim: ResourceClaim) -> ResourceClaim:
+        kept = tuple(of for of in claim.constraints if of is not constraint)
+        return claim.replace(constraints=kept)
+
+    return lambda world: _changed(world, number, change)
+
+
+def _counters(pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
+    for pool in pools:
+        names = dict.fromkeys(name for of in pool.counter_sets.values() for name in of)
+        taken: dict[tuple[str, str], Fraction] = {}
+        for device, uses in facts.charges.items():
+            for use in uses if device[:2] == (pool.driver, pool.name) else ():
+                for name, of in use.counters.items():
+                    key = use.counter_set, name
+                    taken[key] = taken.get(key, Fraction()) + of.value
+        for name in names:
+            sets = {
+                of: f"{write_exactly(left)} of {write_exactly(counters[name])} in set {of}"
+                for of, counters in pool.counter_sets.items()
+                if name in counters
+                for left in [counters[name] - taken.get((of, name), 0)]
+            }
+            text = f"the counter {name} of pool {pool.driver}/{pool.name}, which has left "
+            yield _Term(text + _some(sets.values()), _uncounted(pool, name))
+
+
+def _uncounted(pool: Pool, name: str) -> Callable[[World], World]:
+    """Return a change that lets each set of the pool have enough of a counter for all devices."""
+    needed = sum(
+        use.counters[name].value
+        for device in pool.devices
+        for use in device.device.consumes_counters
+        if name in use.counters
+    )
+
+    def without(world: World) -> World:
+        def change(of: ResourceSlice) -> ResourceSlice:
+            if (of.driver, of.pool.name) != (pool.driver, pool.name) or not of.shared_counters:
+                return of
+            sets = tuple(
+                each.replace(
+                    counters={
+                        counter: Counter(amount.value + needed) if counter == name else amount
+                        for counter, amount in each.counters.items()
+                    }
+                )
+                for each in of.shared_counters
+            )
+            return of.replace(shared_counters=sets)
+
+        return world._replace(slices=tuple(map(change, world.slices)))
+
+    return without
+
+
+def _groups(pools: Sequence[Pool]) -> Iterator[_Term]:
+    uses = [use for pool in pools for of in pool.devices for use in of.device.consumes_counters]
+    names = dict.fromkeys(group for use in uses for group in use.compatibility_groups)
+    if names:
+        yield _Term(f"the compatibility groups {_some(names)} of devices", _ungrouped)
+
+
+def _ungrouped(world: World) -> World:
+    def change(of: ResourceSlice) -> ResourceSlice:
+        devices = tuple(
+            device.replace(
+                consumes_counters=tuple(
+                    use.replace(compatibility_groups=()) for use in device.consumes_counters
+                )
+            )
+            for device in of.devices
+        )
+        return of.replace(devices=devices)
+
+    return world._replace(slices=tuple(map(change, world.slices)))
+
+
+def _owners(world: World) -> Iterator[_Term]:
+    owners = list(world.held)
+    groups = [[owner] for owner in owners] if len(owners) <= _MOST_OWNERS else [owners]
+    for group in groups:
+        of_claims = "claim" if len(group) == 1 else "claims"
+
+        def without(world: World, gone: frozenset[str] = frozenset(group)) -> World:
+            left = {owner: of for owner, of in world.held.items() if owner not in gone}
+            return world._replace(held=left)
+
+        yield _Term(f"the devices of {of_claims} {_some(map(show, group))}", without)
+
+
+def _tolerating(world: World) -> World:
+    for number in range(len(world.claims)):
+
+        def change(claim: ResourceClaim) -> ResourceClaim:
+            return _with_terms(claim, None, tolerations=(_ANY_TAINT,))
+
+        world = _changed(world, number, change)
+    return world
+
+
+def _changing(number: int, request: str, **fields: Any) -> Callable[[World], World]:
+    return lambda world: _changed(
+        world, number, lambda claim: _with_terms(claim, request, **fields)
+    )
+
+
+def _changed(world: World, number: int, change: Callable[[ResourceClaim], ResourceClaim]) -> World:
+    claims = [change(claim) if i == number else claim for i, claim in enumerate(world.claims)]
+    return world._replace(claims=tuple(claims))
+
+
+def _with_terms(claim: ResourceClaim, name: str | None, **fields: Any) -> ResourceClaim:
+    """Return a claim in which a request, or each, has these fields in all its alternatives."""
+    requests = tuple(
+        request
+        if name not in (None, request.name)
+        else request.replace(
+            exactly=request.exactly and request.exactly.replace(**fields),
+            first_available=tuple(sub.replace(**fields) for sub in request.first_available),
+        )
+        for request in claim.requests
+    )
+    return claim.replace(requests=requests)
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
+    return ", ".join(listed[:_FEW]) + more
