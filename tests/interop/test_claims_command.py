@@ -1,10 +1,11 @@
 """`hivecore explain` and `hivecore validate` on objects of device claims."""
 
+import copy
 import json
 
 import pytest
 import yaml
-from dra.worlds import claim, device, object_of, published_slice, request
+from dra.worlds import claim, device, object_of, published_slice, request, shared
 
 from hivecore.cli import main
 
@@ -97,9 +98,126 @@ def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     wrong["spec"]["devices"][0]["capacity"] = {"memory": {"value": "80GB"}}
     file = written(tmp_path / "wrong.yaml", wrong)
     for command in ("explain", "validate"):
-        assert main([command, str(file)]) == 1
+        assert main([command, str(file)]) == 2
         error = capsys.readouterr().err
         assert f"{file}: ResourceSlice 'n1': devices[0].capacity[...].value" in error
+
+
+def with_field(document, *path):
+    """An object in which a field of this path is added."""
+    document = inner = copy.deepcopy(document)
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = 2
+    return document
+
+
+EXACTLY = "spec", "devices", "requests", 0, "exactly"
+TEMPLATE = {"metadata": {"name": "t"}, "spec": {"spec": wanted(1)["spec"]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            with_field(wanted(1), *EXACTLY, "cuont"),
+            "ResourceClaim 'train': requests[0].exactly.cuont: is unknown, is count meant?",
+        ),
+        (
+            with_field(wanted(1), "sepc"),
+            "ResourceClaim 'train': sepc: is unknown, is spec meant?",
+        ),
+        (
+            with_field(wanted(1), "spec", "other"),
+            "ResourceClaim 'train': spec.other: is unknown, known are devices",
+        ),
+        (
+            with_field(object_of("ResourceClaimTemplate", TEMPLATE), "spec", "devices"),
+            "ResourceClaimTemplate 't': spec.devices: is unknown, known are metadata, spec",
+        ),
+        (
+            with_field(slices(n1=1)[0], "spec", "devices", 0, "capcity"),
+            "ResourceSlice 'n1': devices[0].capcity: is unknown, is capacity meant?",
+        ),
+        (
+            slices(n1=1)[0]
+            | {"spec": published_slice("n1", [device("d", capacity={"m": "20E"})])["spec"]},
+            "ResourceSlice 'n1': devices[0].capacity.m: 20000000000000000000 exceeds 62 bits",
+        ),
+        (
+            object_of("ResourceClaim", claim(request("r", capacity={"m": "1n"}), name="train")),
+            "ResourceClaim 'train': m: 1/1000000000 exceeds 62 bits in parts of",
+        ),
+    ],
+)
+def test_what_explain_refuses_validate_refuses_with_the_file_and_field(
+    tmp_path, capsys, document, message
+):
+    shares = published_slice("s", [shared("d", {"m": "4E"})], nodeName="n2", pool="n2")
+    file = written(tmp_path / "a.yaml", GPU, object_of("ResourceSlice", shares), document)
+    for command in ("explain", "validate"):
+        assert main([command, str(file)]) == 2
+        assert f"{file}: {message}" in capsys.readouterr().err
+
+
+def test_fields_that_a_driver_may_know_are_no_mistakes(tmp_path, capsys):
+    (part,) = slices(n1=1)
+    part["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = {}
+    part["spec"]["somethingNew"] = {"field": 1}
+    assert main(["validate", str(written(tmp_path / "a.yaml", GPU, part))]) == 0
+
+
+LAUGHS = "\n".join(
+    [
+        "a0: &a0 [x, x, x, x, x, x, x, x, x, x]",
+        *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: [a]", "kind must be a string, not a list"),
+        ("kind: 1", "kind must be a string, not 1"),
+        ("- kind: ResourceClaim\n- 7", "[1] must be an object, not 7"),
+        (LAUGHS, "document: aliases stand for more than 1,000,000 values"),
+        (LAUGHS.replace("[*", "[<<, *"), "document: aliases stand for more than"),
+        ("spec: &a {devices: *a}", "document: the alias 'a' stands for what it is in"),
+        ("spec: {a: &a 1, a: *b}", "document: is no YAML: "),
+    ],
+)
+def test_what_is_no_object_is_an_error(tmp_path, capsys, text, message):
+    file = tmp_path / "a.yaml"
+    file.write_text(f"apiVersion: resource.k8s.io/v1\n{text}" if text[0] != "-" else text)
+    for command in ("explain", "validate") if text[0] != "-" else ("explain",):
+        with pytest.raises(SystemExit, match="2"):
+            main([command, str(file)])
+        assert f"{file}: {message}" in capsys.readouterr().err
+
+
+def test_aliases_that_stand_for_little_are_read(tmp_path, capsys):
+    file = tmp_path / "a.yaml"
+    text = yaml.safe_dump(wanted(2), sort_keys=True)
+    file.write_text(
+        text.replace("name: train", "name: &n train, uid: *n").replace(", uid", "\n  uid")
+    )
+    assert main(["validate", str(file)]) == 0
+
+
+@pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
+def test_a_claim_without_an_api_version_is_no_cluster_file(tmp_path, capsys, kind):
+    document = {"kind": kind, **(claim(request("r")) if kind == "ResourceClaim" else TEMPLATE)}
+    for dump in (yaml.safe_dump, json.dumps):
+        (tmp_path / "a.yaml").write_text(dump(document))
+        assert main(["validate", str(tmp_path / "a.yaml")]) == 0
+        assert capsys.readouterr().out == "1 x ResourceClaim\n"
+
+
+def test_a_cluster_file_with_claims_has_claims(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text("claims: {}\n")
+    assert main(["validate", str(tmp_path / "a.yaml")]) == 0
+    assert capsys.readouterr().out == "\nA scheduler of it has claims.\n"
 
 
 def test_objects_are_counted(tmp_path, capsys):

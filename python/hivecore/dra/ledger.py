@@ -196,21 +196,22 @@ class DraLedger(LoggedTrials, PlainState):
 
     def _check_amounts(self, of: ResourceSlice) -> None:
         amounts = [
-            (name, counter.value)
-            for counter_set in of.shared_counters
+            (f"sharedCounters[{i}].counters", name, counter.value)
+            for i, counter_set in enumerate(of.shared_counters)
             for name, counter in counter_set.counters.items()
         ]
-        for device in of.devices:
-            amounts += [(name, capacity.value) for name, capacity in device.capacity.items()]
+        for i, device in enumerate(of.devices):
+            where, taken = f"devices[{i}].capacity", f"devices[{i}].consumesCounters"
+            amounts += [(where, name, capacity.value) for name, capacity in device.capacity.items()]
             for consumed in device.consumes_counters:
-                amounts += [(name, counter.value) for name, counter in consumed.counters.items()]
-        for name, amount in amounts:
+                amounts += [(taken, name, of.value) for name, of in consumed.counters.items()]
+        for where, name, amount in amounts:
             try:
                 self._numbering.units(name, amount)
             except FinerUnitError:
                 self._renumber()
             except ValueError as error:
-                raise ValueError(f"ResourceSlice {show(of.name)}: {error}") from None
+                raise ValueError(f"ResourceSlice {show(of.name)}: {where}.{error}") from None
 
     # --- claims that hold devices
 

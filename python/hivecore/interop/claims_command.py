@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
-from hivecore.interop.kubernetes.claim_objects import OF_CLAIMS, read_objects
+from hivecore.interop.kubernetes.claim_objects import (
+    OF_CLAIMS,
+    FileObject,
+    put_objects,
+    read_objects,
+)
 
 __all__ = ["add_explain_command", "validate_claims"]
 
@@ -23,7 +28,7 @@ def add_explain_command(commands: Any) -> None:
         description="Reads ResourceSlices, DeviceClasses, Nodes, DeviceTaintRules, ResourceClaims "
         "and ResourceClaimTemplates, as `kubectl get -o yaml` writes them. For each claim without "
         "an allocation it prints which nodes can serve it, and why others cannot. The exit status "
-        "is 1 if a claim fits no node, or an object has a mistake.",
+        "is 1 if a claim fits no node, and 2 if an object has a mistake.",
     )
     parser.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
@@ -41,27 +46,39 @@ def add_explain_command(commands: Any) -> None:
 
 def validate_claims(path: Path) -> int:
     """Print a file's objects of device claims, or every mistake; return the exit status."""
-    objects, mistakes = read_objects([path])
-    for mistake in mistakes:
-        print(mistake, file=sys.stderr)
-    if mistakes:
-        return 1
-    counts = {kind: sum(type(record).__name__ == kind for record in objects) for kind in OF_CLAIMS}
+    cluster, objects = _read([path], DraCluster(limit=1))
+    if cluster is None:
+        return 2
+    kinds = [type(entry.record).__name__ for entry in objects]
+    counts = {kind: kinds.count(kind) for kind in OF_CLAIMS}
     print(", ".join(f"{count} x {kind}" for kind, count in counts.items() if count))
     return 0
 
 
-def _explain(arguments: argparse.Namespace) -> int:
-    gates = dict(_gate(text) for text in arguments.gate)
-    cluster = DraCluster(KubernetesFeatures.of(arguments.kubernetes, gates))
-    objects, mistakes = read_objects(arguments.files)
+def _read(files: list[Path], cluster: DraCluster) -> tuple[DraCluster | None, list[FileObject]]:
+    """Give a cluster the objects of files; print all mistakes, and return None if there are any."""
+    objects, mistakes = read_objects(files)
+    mistakes += put_objects(cluster, objects)
+    for entry in [] if mistakes else objects:
+        if isinstance(entry.record, ResourceClaim) and not entry.record.allocation:
+            try:
+                cluster.fits([entry.record])
+            except ValueError as error:
+                mistakes.append(entry.mistake(error))
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
-    if mistakes:
-        return 1
-    cluster.update(*objects)
+    return None if mistakes else cluster, objects
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    gates = dict(_gate(text) for text in arguments.gate)
+    features = KubernetesFeatures.of(arguments.kubernetes, gates)
+    cluster, objects = _read(arguments.files, DraCluster(features))
+    if cluster is None:
+        return 2
+    records = [entry.record for entry in objects]
     waiting = [
-        record for record in objects if isinstance(record, ResourceClaim) and not record.allocation
+        record for record in records if isinstance(record, ResourceClaim) and not record.allocation
     ]
     if not waiting:
         print("no claim without an allocation", file=sys.stderr)

@@ -14,6 +14,7 @@ from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
 from hivecore.interop.hived.serving.command import read_config
+from hivecore.interop.kubernetes.claim_objects import OF_CLAIMS
 from hivecore.interop.kubernetes.problems import Problems
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.quotas import QuotaTree
@@ -23,11 +24,15 @@ __all__ = ["add_validate_command"]
 _Rows = list[tuple[str, ...]]
 #: Words of HiveD's file, even inside a ConfigMap.
 _OF_HIVED = re.compile("physicalClusters?|physicalCells|virtualClusters?|cellTypes", re.IGNORECASE)
-_OF_CLAIMS = re.compile(r"\bresource\.k8s\.io/v1")
+_KINDS = "|".join(kind for kind in (*OF_CLAIMS, "ResourceClaimTemplate") if kind != "Node")
+_OF_CLAIMS = re.compile(
+    rf"""\bresource\.k8s\.io/v1|^\s*(?:[-{{]\s*)?["']?kind["']?\s*:\s*["']?(?:{_KINDS})\b""",
+    re.MULTILINE,
+)
 _NEITHER = (
     "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
 )
-_PARTS = ("queues", "quotas", "cells", "topology", "devices", "sharing", "storage")
+_PARTS = ("queues", "quotas", "cells", "topology", "devices", "claims", "sharing", "storage")
 
 
 def add_validate_command(commands: Any) -> None:
@@ -40,7 +45,7 @@ def add_validate_command(commands: Any) -> None:
         help="check a configuration file of a cluster, or objects of device claims",
         description="Checks a configuration file: one for a whole cluster, see `hivecore init`, or "
         "one of HiveD; or objects of Kubernetes' device claims. Prints what is in it, or every "
-        "mistake with its place in the file; the exit status is 1 then.",
+        "mistake with its place in the file; the exit status is 1 then, of objects 2.",
     )
     command.set_defaults(run=_validate, needs=("yaml",), extra="hived")
     command.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")

@@ -11,6 +11,7 @@ from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["Objects", "check_kind", "named_object", "objects_of", "read_yaml"]
 
+_MOST_ALIASED = 1_000_000  # values
 #: An object or a list of them as plain data, several of these, or YAML text.
 Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
@@ -92,7 +93,9 @@ def read_yaml(text: Field) -> list[Any]:
     except ImportError:
         raise ImportError("reading YAML needs PyYAML: pip install pyyaml") from None
     try:
-        return list(yaml.load_all(plain, Loader=_loader()))
+        mistake = _mistake_of_aliases(plain) if "*" in plain else ""
+        if not mistake:
+            return list(yaml.load_all(plain, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -104,6 +107,41 @@ def read_yaml(text: Field) -> list[Any]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         # What PyYAML stumbles over, such as `!!bool perhaps`.
         raise text.error("is no YAML: a value is not what its tag says") from None
+    raise text.error(mistake)
+
+
+def _mistake_of_aliases(plain: str) -> str:
+    """Return what is wrong with a text whose aliases stand for too much, as readers would visit
+    all of it; "" for others.
+    """
+    import yaml
+
+    sizes: dict[str, int] = {}  # by anchor
+    opened: list[tuple[str | None, int]] = []  # with the number of values before
+    values = aliased = 0
+    for event in yaml.parse(plain, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+        if isinstance(event, yaml.DocumentStartEvent):
+            sizes.clear()
+        elif isinstance(event, yaml.AliasEvent):
+            name = str(event.anchor)
+            if any(name == anchor for anchor, _ in opened):
+                return f"the alias {show(name)} stands for what it is in"
+            aliased += sizes.get(name, 0)
+            values += sizes.get(name, 0)
+            if aliased > _MOST_ALIASED:
+                return f"aliases stand for more than {_MOST_ALIASED:,} values"
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, values))
+            values += 1
+        elif isinstance(event, yaml.ScalarEvent):
+            values += 1
+            if event.anchor is not None:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor is not None:
+                sizes[anchor] = values - before
+    return ""
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

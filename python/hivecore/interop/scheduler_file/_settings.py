@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from hivecore.cells.affinity_group import EVICTIONS, Evictions
@@ -10,7 +11,7 @@ from hivecore.devices import DeviceCluster
 from hivecore.devices.device_cluster import POLICIES
 from hivecore.dra import DraCluster, KubernetesFeatures
 from hivecore.dra.features import VERSIONS
-from hivecore.interop.kubernetes.claim_objects import read_objects
+from hivecore.interop.kubernetes.claim_objects import put_objects, read_objects
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
@@ -131,14 +132,22 @@ def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
     if cluster is not None and fields.get("objects") is not None:
         at = place, "objects"
         opened = reader.file(fields["objects"], at)
-        objects, mistakes = ([], []) if opened is None else read_objects([opened[0]])
-        for mistake in mistakes:
-            reader.add(at, mistake)
-        reader.build(at, lambda: cluster.update(*objects))
+        if opened is not None:
+            _put_objects(cluster, opened[0], at, reader)
     mode: Any = fields.get("mode", "first")
     if cluster is None or reader.build((place, "mode"), lambda: cluster.fits([], mode)) is None:
         return cluster, "first"
     return cluster, mode
+
+
+def _put_objects(cluster: DraCluster, path: Path, place: Place, reader: Reader) -> None:
+    try:
+        objects, mistakes = read_objects([path])
+        mistakes += put_objects(cluster, objects)
+    except ValueError as error:
+        mistakes = [str(error)]
+    for mistake in mistakes:
+        reader.add(place, mistake)
 
 
 def read_sharing(value: Any, reader: Reader) -> Sharing | None:
