@@ -47,11 +47,21 @@ PartitionName=spare Nodes={nodes} MaxTime=60 State=UP
 class EmulatedSlurm:
     """Starts all of it in a folder; `close` ends each process that it has started.
 
-    Lines that slurm.conf is to have at its end are in ``more``.
+    Lines that slurm.conf is to have at its end are in ``more``; ``models`` has by node the type of
+    its GPUs.
     """
 
     def __init__(
-        self, folder, *, count=16, gpus=8, typed=True, scheduling="builtin", plugin="", more=""
+        self,
+        folder,
+        *,
+        count=16,
+        gpus=8,
+        typed=True,
+        scheduling="builtin",
+        plugin="",
+        more="",
+        models=None,
     ):
         self.folder, self.processes = folder, {}
         self.nodes = [f"n{number:02}" for number in range(1, count + 1)]
@@ -65,14 +75,16 @@ class EmulatedSlurm:
         for gpu, file in enumerate(files):
             file.touch()
             types.append(f"Name=gpu {f'Type=i{gpu} ' if typed else ''}File={file}\n")
-        (folder / "gres.conf").write_text("".join(types))
+        for node, model in (models or {}).items():
+            types += [f"NodeName={node} Name=gpu Type={model} File={file}\n" for file in files]
+        (folder / "gres.conf").write_text("".join(types[gpus:] if models else types))
         leaves = {f"leaf{at // 4}": self.nodes[at : at + 4] for at in range(0, count, 4)}
         switches = [f"SwitchName={name} Nodes={','.join(its)}\n" for name, its in leaves.items()]
         switches.append(f"SwitchName=spine Switches={','.join(leaves)}\n")
         (folder / "topology.conf").write_text("".join(switches))
         lines = [
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={next(ports)} CPUs=64 "
-            f"RealMemory=1000 Gres={kinds}"
+            f"RealMemory=1000 Gres={f'gpu:{models[node]}:{gpus}' if models else kinds}"
             for node in self.nodes
         ]
         text = CONFIGURATION.format(

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 
 from hivecore.interop.slurm import compress_hostlist, expand_hostlist
+from hivecore.interop.slurm.live.features import has_features
+from hivecore.interop.slurm.live.queue import EXCLUDED
 
 
 @dataclass
@@ -22,6 +24,10 @@ class FakeJob:
     begin: float = 0.0
     limit: str = "1:00:00"
     dependency: str = "(null)"
+    kind: str = ""
+    features: str = ""
+    reservation: str = ""
+    admin_comment: str = "hivecore:"  # of the submit plugin; "": it is not used
 
 
 class FakeSlurm:
@@ -30,6 +36,7 @@ class FakeSlurm:
     def __init__(self, nodes=4, gpus=8):
         self.free = {f"n{i}": set(range(gpus)) for i in range(1, nodes + 1)}
         self.total, self.down = gpus, set()
+        self.kinds, self.features, self.partitions = {}, {}, {}  # by node, where it has some
         self.jobs, self.last, self.now = {}, 0, 0.0
         self.answers = True
         self.crash_after = None  # so many commands are obeyed before the broker dies
@@ -69,6 +76,9 @@ class FakeSlurm:
                 node
                 for node, free in self.free.items()
                 if node not in self.down and len(free) >= job.each and node not in job.barred
+                if job.kind in self.kinds.get(node, "")
+                if has_features(job.features, self.features.get(node, ()))
+                if {*job.partition.split(",")} & {*self._partitions_of(node)}
             ]
             if not set(job.wanted) <= set(fit):
                 continue
@@ -82,11 +92,13 @@ class FakeSlurm:
     def __call__(self, command, text=""):
         if not self.answers:
             raise OSError("squeue: Unable to contact slurm controller (connect failure)")
+        if command == EXCLUDED:
+            rows = [(job.number, compress_hostlist(job.barred)) for job in self.jobs.values()]
+            return "".join(f"{number}|{nodes}\n" for number, nodes in rows)
         if command[0] == "squeue":
             return "".join(self._row(job) for job in reversed(self.jobs.values()))
         if command[0] == "sinfo":
-            kinds = {node: "down*" if node in self.down else "idle" for node in self.free}
-            return "".join(f"{n}|{kind}|gpu:{self.total}|64\n" for n, kind in kinds.items())
+            return "".join(map(self._node_rows, self.free))
         if "-d" in command:
             return "".join(self._details(line.split()[-1]) for line in text.splitlines())
         for line in self._commands(text):
@@ -105,13 +117,26 @@ class FakeSlurm:
             else:
                 yield line
 
+    def _partitions_of(self, node):
+        return self.partitions.get(node, ("main", "spare"))
+
+    def _node_rows(self, node):
+        state = "down*" if node in self.down else "idle"
+        kind = f"{self.kinds[node]}:" if node in self.kinds else ""
+        features = ",".join(self.features.get(node, ())) or "(null)"
+        row = f"{node}|{state}|gpu:{kind}{self.total}|64"
+        return "".join(f"{row}|{part}|{features}\n" for part in self._partitions_of(node))
+
     def _row(self, job):
         state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")
         nodes = compress_hostlist(job.nodes) if job.nodes else ""
         values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
-        values += [f"gres:gpu:{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, job.limit]
+        kind = f"{job.kind}:" if job.kind else ""
+        values += [f"gres:gpu:{kind}{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, job.limit]
         values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)"]
-        values += [job.dependency]
+        wanted = compress_hostlist(job.wanted) if job.wanted else ""
+        values += [job.dependency, wanted, job.reservation or "(null)"]
+        values += [f"{job.features or '(null)'};", job.admin_comment]
         return "|".join(map(str, values)) + "|\n"
 
     def _details(self, number):

@@ -1,8 +1,11 @@
 """A broker in front of a Slurm in memory: the books of the scheduler equal what Slurm runs."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interop import fake_slurm
 from interop.fake_slurm import FakeSlurm
 from profiles import examples
 
@@ -212,6 +215,26 @@ def test_a_job_that_the_books_cannot_hold_keeps_others_off_its_nodes():
     assert world.runs()[other] == {"n2"}
 
 
+def test_a_job_is_adopted_where_it_runs_on_a_node_that_takes_no_others():
+    world = World(nodes=2)
+    odd = world.slurm.submit(1, 9, held=False)
+    job = world.slurm.submit(1, 4, held=False, admin_comment="")
+    for number in (odd, job):
+        world.slurm.jobs[int(number)].nodes = ("n1",)
+    world.slurm.jobs[int(job)].gpus = {"n1": {0, 1, 2, 3}}
+    world.step(2)
+    world.slurm.end(odd)
+    world.step(6)
+    assert world.books() == {job: {"n1"}} and not world.broker.problems
+    world.slurm.end(job)
+    world.begin()
+    late = world.slurm.submit(1, 8, held=False, wanted=("n1",))
+    world.slurm.tick()
+    world.slurm.down.add("n1")  # draining
+    world.step(2)
+    assert world.books() == {late: {"n1"}}
+
+
 def test_a_broker_wants_victims_that_take_time():
     slurm = FakeSlurm()
     with pytest.raises(ValueError, match="stop at once"):
@@ -226,6 +249,126 @@ def test_a_slurm_that_is_not_installed_is_no_restart():
         Broker(Scheduler(), missing).step(1.0)
 
 
+def two_models():
+    """Nodes 1 and 2 have A100 and are in "main" alone, 3 and 4 have H100 and a fast network."""
+    world = World()
+    slurm = world.slurm
+    slurm.kinds = {"n1": "a100", "n2": "a100", "n3": "h100", "n4": "h100"}
+    slurm.features = {"n3": ["ib", "hbm"], "n4": ["ib"]}
+    slurm.partitions = {"n1": ["main"], "n2": ["main"], "n3": ["main", "spare"]}
+    slurm.partitions["n4"] = ["big", "main"]
+    return world
+
+
+EXCLUDES = {"admin_comment": "hivecore:exclude"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "nodes"),
+    [
+        ({"kind": "h100"}, ["n3", "n4"]),
+        ({"kind": "a100"}, ["n1", "n2"]),
+        ({"partition": "spare"}, ["n3"]),
+        ({"partition": "spare,big"}, ["n3", "n4"]),
+        ({"features": "ib"}, ["n3", "n4"]),
+        ({"features": "ib&hbm"}, ["n3"]),
+        ({"features": "[ib|hbm]"}, ["n3", "n4"]),
+        ({"barred": ("n1", "n3")} | EXCLUDES, ["n2", "n4"]),
+        ({"kind": "h100", "features": "ib", "partition": "big,main"}, ["n3", "n4"]),
+        ({"kind": "h100", "features": "ib", "barred": ("n4",)} | EXCLUDES, ["n3"]),
+        ({}, ["n1", "n2", "n3", "n4"]),
+    ],
+)
+def test_jobs_are_released_only_to_nodes_that_slurm_allows(wish, nodes):
+    world = two_models()
+    jobs = [world.slurm.submit(1, 8, **wish) for _ in range(5)]
+    world.step(2)
+    assert sorted(node for (node,) in world.runs().values()) == nodes
+    assert world.books() == world.runs()
+    assert set(world.runs()) == set(jobs[: len(nodes)]) and not world.broker.problems
+    shadow = Shadow(scheduler_for(world.slurm, immediate=True), world.slurm)
+    shadow.step(1.0)
+    assert [row.job for row in shadow.rows if row.shadow is not None] == jobs[: len(nodes)]
+
+
+def test_a_job_waits_for_near_nodes_only_among_those_that_it_may_use():
+    world = two_models()
+    world.begin(leaf=3, switch_wait=50)  # n3 is at another switch than n4
+    job = world.slurm.submit(2, 8, kind="h100")
+    world.step(2)
+    assert world.runs() == {job: {"n3", "n4"}}
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        ({"wanted": ("n3",), "admin_comment": "hivecore:nodelist"}, "asks for nodes by name, 'n3'"),
+        ({"wanted": ("n3",), "admin_comment": ""}, "asks for nodes by name, 'n3'"),
+        ({"reservation": "r"}, "has the reservation 'r'"),
+        ({"features": "ib*1"}, "constraint='ib.1': is on all nodes of a job together"),
+        ({"features": "ib&"}, "constraint='ib&': is no constraint"),
+        ({"kind": "mixed"}, "nodes with GPUs of type mixed have other types as well"),
+    ],
+)
+@pytest.mark.parametrize("held", [True, False])
+def test_what_only_slurm_can_keep_to_is_left_to_it(monkeypatch, wish, says, held):
+    world = two_models()
+    world.slurm.kinds["n4"] = "h100:7,gpu:mixed"
+    monkeypatch.setattr(fake_slurm, "has_features", lambda *given: True)
+    world.slurm.obeyed.clear()
+    job = world.slurm.submit(1, 1, held=held, **wish)
+    world.step()
+    assert "is left to Slurm: " in world.broker.problems[job]
+    assert re.search(says, world.broker.problems[job])
+    assert world.slurm.obeyed == ([f"release {job}"] if held else [])
+    world.step(2)
+    assert world.books() == world.runs() and job in world.runs()
+    assert not world.broker.problems
+
+
+def test_a_job_that_is_left_to_slurm_is_no_victim_and_stays_there_when_it_is_requeued():
+    world = World(nodes=1)
+    job = world.slurm.submit(1, 8, wanted=("n1",), admin_comment="")
+    world.step(3)
+    assert world.runs() == {job: {"n1"}} and not world.broker.scheduler.job(job).preemptible
+    world.slurm.lose("n1")
+    world.step(2)
+    assert not world.slurm.jobs[int(job)].held and job in world.broker.problems
+    assert job not in world.broker.scheduler
+
+
+def test_nodes_that_a_user_excludes_are_overwritten_by_no_other_list():
+    world = World()
+    world.begin(how="exclude")
+    user = world.slurm.submit(1, 8, barred=("n1",), admin_comment="hivecore:exclude")
+    own = world.slurm.submit(1, 8, barred=("n1", "n2", "n3"))  # of a broker before
+    world.step(3)
+    assert world.slurm.jobs[int(user)].barred == ("n1",) and world.runs().keys() == {user, own}
+    assert world.books() == world.runs()
+
+
+def test_a_job_that_no_node_can_hold_by_what_it_asks_for_stays_held():
+    world = two_models()
+    job = world.slurm.submit(1, 8, kind="b200", partition="big")
+    world.step(2)
+    why = "there is no node of partition big with GPUs of type b200"
+    assert world.slurm.jobs[int(job)].held and world.broker.problems[job] == why
+
+
+def test_a_job_follows_a_change_of_its_partition_and_of_the_nodes():
+    world = two_models()
+    job, other = (world.slurm.submit(1, 8, partition="spare") for _ in range(2))
+    world.step(2)
+    assert world.runs() == {job: {"n3"}}
+    world.slurm.jobs[int(other)].partition = "big"
+    world.step(2)
+    assert world.runs()[other] == {"n4"}
+    last = world.slurm.submit(1, 8, partition="spare")
+    world.slurm.partitions["n1"] = ["main", "spare"]
+    world.step(12)
+    assert world.runs()[last] == {"n1"} and world.books() == world.runs()
+
+
 EVENTS = st.one_of(
     st.tuples(st.just("submit"), st.integers(1, 3), st.integers(1, 8)),
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),
@@ -237,15 +380,19 @@ EVENTS = st.one_of(
 
 
 @examples(100)
-@given(st.lists(EVENTS, max_size=40), st.sampled_from([{}, {"leaf": 2, "switch_wait": 2}]))
-def test_whatever_happens_the_books_end_as_what_runs(events, options):
+@given(
+    st.lists(EVENTS, max_size=40),
+    st.sampled_from([{}, {"leaf": 2, "switch_wait": 2}]),
+    st.sampled_from(["hivecore:", ""]),
+)
+def test_whatever_happens_the_books_end_as_what_runs(events, options, noted):
     world = World()
     world.begin(**options)
     slurm = world.slurm
     for kind, *values in events:
         numbers = list(slurm.jobs)
         if kind == "submit":
-            slurm.submit(*values)
+            slurm.submit(*values, admin_comment=noted)
         elif kind in ("end", "release", "requeue") and numbers:
             job = slurm.jobs[numbers[values[0] % len(numbers)]]
             if kind == "end":

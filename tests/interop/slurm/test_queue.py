@@ -15,13 +15,13 @@ from hivecore.interop.slurm.live import (
 from hivecore.scheduler import PlacedPod, Preempt, Reject, Role, SetCache, Start
 
 QUEUE = """\
-1|RUNNING|None|4294901759|2|n[01-02]|gres:gpu:4|N/A|N/A|N/A|0|0|1:00:00|1795789670|(null)|ann|main|(null)|(null)|
-2|PENDING|JobHeldUser|0|1||gres:gpu:2|N/A|N/A|N/A|5|0|10:00|N/A|vision|ann|main|(null)|(null)|
-3|PENDING|JobHeldUser|0|1||N/A|gres:gpu:4|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|
-5_1|PENDING|JobHeldUser|0|1||gres:gpu:1|N/A|N/A|N/A|0|0|1-00:00:00|N/A|(null)|ann|main|(null)|(null)|
+1|RUNNING|None|4294901759|2|n[01-02]|gres:gpu:4|N/A|N/A|N/A|0|0|1:00:00|1795789670|(null)|ann|main|(null)|(null)|||(null);||
+2|PENDING|JobHeldUser|0|1||gres:gpu:2|N/A|N/A|N/A|5|0|10:00|N/A|vision|ann|main|(null)|(null)|||(null);||
+3|PENDING|JobHeldUser|0|1||N/A|gres:gpu:4|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
+5_1|PENDING|JobHeldUser|0|1||gres:gpu:1|N/A|N/A|N/A|0|0|1-00:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
 6|PENDING|job requeued in held state|0|2||gres:gpu:i2:1,gres:gpu:i5:1\
-|N/A|N/A|N/A|0|1|UNLIMITED|1795789999|(null)|ann|spare|(null)|afterok:2|
-7|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|
+|N/A|N/A|N/A|0|1|UNLIMITED|1795789999|(null)|ann|spare|(null)|afterok:2|||(null);||
+7|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
 """
 
 
@@ -50,10 +50,12 @@ def test_jobs_are_read_from_json():
 
 
 def test_a_wish_for_gpus_is_in_the_comment_if_gpus_are_typed():
-    row = "2|PENDING|JobHeldUser|0|2||N/A|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main|(null)|(null)|"
-    (job,) = read_queue(row + "hivecore:gpu=3|", node_gpus=8, typed=True)
+    row = (
+        "2|PENDING|JobHeldUser|0|2||N/A|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main|(null)|(null)|||"
+    )
+    (job,) = read_queue(row + "hivecore:gpu=3|(null);||", node_gpus=8, typed=True)
     assert job.each == 3 and job.job.roles[0].gpus == 8
-    (untyped,) = read_queue(row + "hivecore:gpu=3|", node_gpus=8)
+    (untyped,) = read_queue(row + "(null);||", node_gpus=8)
     assert untyped.job is None
 
 
@@ -68,14 +70,14 @@ def test_several_nodes_need_the_size_of_a_node():
 
 
 def test_nodes_are_read_with_their_health():
-    text = (
-        "n1|mixed|gpu:i0:1,gpu:i1:1|64\nn1|mixed|gpu:i0:1,gpu:i1:1|64\nn2|down*|gpu:8(S:0-1)|64\n"
-    )
-    one, two = read_nodes(text + "")
+    text = "n1|mixed|gpu:i0:1,gpu:i1:1|64|p|a,b\nn1|mixed|gpu:i0:1,gpu:i1:1|64|q|a,b\n"
+    one, two = read_nodes(f"{text}n2|down*|gpu:8(S:0-1)|64|q|(null)\n")
+    assert (one.partitions, one.features) == (("p", "q"), ("a", "b"))
+    assert (two.partitions, two.features) == (("q",), ())
     assert (one.gpus, one.types, one.healthy, one.cpus) == (2, ("i0", "i1"), True, 64)
     assert (two.gpus, two.types, two.healthy) == (8, (), False)
     states = ["idle", "allocated", "idle*", "drained", "draining", "mixed"]
-    rows = "".join(f"n{i}|{state}|gpu:1|1\n" for i, state in enumerate(states))
+    rows = "".join(f"n{i}|{state}|gpu:1|1|p|(null)\n" for i, state in enumerate(states))
     assert [n.healthy for n in read_nodes(rows)] == [True, True, False, False, False, True]
     data = {"nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"], "gres": "gpu:4"}]}
     (node,) = read_nodes(json.dumps(data))
@@ -87,7 +89,7 @@ TYPES = ["2080ti", "1g.5gb", "a100-sxm4", "nvidia_a100_1g.10gb+me", "i0", "1080"
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_name_of_a_type_may_begin_with_a_digit_or_hold_signs(kind):
-    (node,) = read_nodes(f"n1|idle|gpu:{kind}:8(S:0-1,3),nvme:2|64\n")
+    (node,) = read_nodes(f"n1|idle|gpu:{kind}:8(S:0-1,3),nvme:2|64|p|(null)\n")
     assert (node.gpus, node.types) == (8, (kind,))
     for wish in (f"gres:gpu:{kind}:4", f"gres/gpu:{kind}:4,gres/nvme:1", f"gres/gpu:{kind}=4"):
         (job,) = read_queue(QUEUE.splitlines()[1].replace("gres:gpu:2", wish))
@@ -112,7 +114,7 @@ def test_the_name_of_a_type_may_begin_with_a_digit_or_hold_signs(kind):
     ],
 )
 def test_gpus_are_counted_in_texts_of_generic_resources(text, count):
-    (node,) = read_nodes(f"n1|idle|{text}|1\n")
+    (node,) = read_nodes(f"n1|idle|{text}|1|p|(null)\n")
     assert node.gpus == count
 
 
@@ -134,7 +136,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES)
 def test_jobs_start_only_on_nodes_of_these_states(state):
-    (node,) = read_nodes(f"n1|{state}|gpu:1|1\n")
+    (node,) = read_nodes(f"n1|{state}|gpu:1|1|p|(null)\n")
     assert node.healthy is STATES[state]
 
 

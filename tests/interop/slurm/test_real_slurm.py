@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,22 +29,28 @@ pytestmark = [
 USER = 65534  # one without rights
 
 
-@pytest.fixture(scope="module")
-def slurm():
+@contextmanager
+def emulated(**options):
     before = os.environ.get("SLURM_CONF")
     with TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)  # users read the configuration
-        # Slurm sees only now and then that a held job depends on nothing any more.
-        often = "SchedulerParameters=sched_interval=2\n"
-        emulated = EmulatedSlurm(Path(folder), plugin=submit_plugin(typed=True), more=often)
-        os.environ["SLURM_CONF"] = emulated.environment["SLURM_CONF"]
+        slurm = EmulatedSlurm(Path(folder), **options)
+        os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
         try:
-            yield emulated
+            yield slurm
         finally:
-            emulated.close()
-        os.environ.pop("SLURM_CONF")
-        if before is not None:
-            os.environ["SLURM_CONF"] = before
+            slurm.close()
+            os.environ.pop("SLURM_CONF")
+            if before is not None:
+                os.environ["SLURM_CONF"] = before
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    # Slurm sees only now and then that a held job depends on nothing any more.
+    often = "SchedulerParameters=sched_interval=2\n"
+    with emulated(plugin=submit_plugin(typed=True), more=often) as started:
+        yield started
 
 
 def submit(slurm, *options, seconds=1, **more):
@@ -51,13 +58,13 @@ def submit(slurm, *options, seconds=1, **more):
     return slurm.run(*given, check=True, **more).strip()
 
 
-def broker_for(quota=False, **more):
-    text = cluster_file(run_command, typed=True)
+def broker_for(quota=False, typed=True, **more):
+    text = cluster_file(run_command, typed=typed)
     if quota:
         text += "tenants:\n  main: {quota: {max: {gpu: 128}, min: {gpu: 128}}}\n"
         text += "  spare: {quota: {max: {gpu: 128}}}\n"
     scheduler = SchedulerSpec.of_yaml(text).scheduler()
-    return Broker(scheduler, typed=True, tenant="partition", patience=8, **more)
+    return Broker(scheduler, typed=typed, tenant="partition", patience=8, **more)
 
 
 def steps(broker, until, seconds=90):
@@ -195,3 +202,54 @@ def test_users_release_no_job_themselves(slurm):
     assert slurm.run("squeue", "-h", "-o", "%i %t %Q").split() == [job, "PD", "0"]
     steps(broker, lambda: job in running(slurm))
     steps(broker, lambda: is_empty(slurm))
+
+
+def test_jobs_run_only_where_they_may_and_what_slurm_alone_can_keep_to_is_left_to_it(slurm):
+    slurm.run("scontrol", "update", "nodename=n[03-06]", "availablefeatures=ib", check=True)
+    slurm.run("scontrol", "update", "nodename=n[07-08]", "availablefeatures=roce", check=True)
+    broker, seen, why = broker_for(), {}, {}
+    wishes = {
+        submit(slurm, *options, "--gres=gpu:4", seconds=2): nodes
+        for options, nodes in (
+            (["-C", "ib"], {"n03", "n04", "n05", "n06"}),
+            (["-C", "roce|ib", "-x", "n[03-07]"], {"n08"}),
+            (["-w", "n12"], {"n12"}),
+            (["-N2", "-C", "[ib|roce]"], {f"n0{number}" for number in range(3, 9)}),
+        )
+        for _ in range(3)
+    }
+
+    def until():
+        now = running(slurm)  # GPUs of a job that ends meanwhile are not listed
+        seen.update({name: gpus for name, gpus in now.items() if all(gpus.values())})
+        why.update(broker.problems)
+        return is_empty(slurm)
+
+    steps(broker, until)
+    assert seen.keys() == wishes.keys()
+    for name, nodes in wishes.items():
+        assert {*seen[name]} <= nodes
+        assert [len(gpus) for gpus in seen[name].values()] == [4] * len(seen[name])
+    assert all("left to Slurm" in each for each in why.values()) and len(why) >= 3
+
+
+def test_jobs_run_on_gpus_of_their_type():
+    models = {"n01": "2080ti", "n02": "a100-sxm4", "n03": "2080ti", "n04": "a100-sxm4"}
+    given = {"count": 4, "gpus": 2, "typed": False, "models": models}
+    with emulated(plugin=submit_plugin(), **given) as slurm:
+        broker, seen = broker_for(typed=False), {}
+        names = [
+            submit(slurm, f"--gres=gpu:{model}:2", "-p", "main,spare", seconds=3)
+            for model in ("a100-sxm4", "2080ti") * 3
+        ]
+
+        def until():
+            for name, gpus in running(slurm).items():
+                seen[name] = gpus
+                assert name not in books(broker) or {*gpus} == {*books(broker)[name]}
+            return is_empty(slurm)
+
+        steps(broker, until)
+    assert seen.keys() == {*names} and not broker.problems
+    for number, name in enumerate(names):
+        assert all(models[node] == ("a100-sxm4", "2080ti")[number % 2] for node in seen[name])

@@ -60,6 +60,18 @@ def test_check_says_what_is_missing(slurm, capsys):
     assert "MISSING  the GPUs of each node have types" in capsys.readouterr().out
 
 
+def test_check_and_explain_say_which_jobs_are_left_to_slurm(slurm, capsys):
+    jobs = [slurm.submit(1, 8, reservation="r") for _ in range(2)]
+    slurm.submit(1, 8, partition="none")
+    assert cli.main(["slurm", "check"]) == 0
+    said = capsys.readouterr().out
+    why = "is left to Slurm: it has the reservation 'r'"
+    assert f"no       2 of the jobs that wait: {why}" in said
+    assert "no       1 of the jobs that wait: there is no node of partition none" in said
+    assert cli.main(["slurm", "explain", jobs[1]]) == 1
+    assert capsys.readouterr().out == f"{jobs[1]}: {why}\n"
+
+
 def test_explain_and_a_dry_run_change_nothing(slurm, capsys):
     first, second, large = slurm.submit(2, 8), slurm.submit(1, 4), slurm.submit(3, 8)
     assert cli.main(["slurm", "run", "--dry-run"]) == 0
@@ -133,7 +145,7 @@ def test_a_shadow_draws_how_long_jobs_wait_in_both(slurm, tmp_path, capsys):
 def test_lua_is_the_submit_plugin(capsys):
     assert cli.main(["slurm", "lua", "--uid", "0", "--uid", "64030"]) == 0
     text = capsys.readouterr().out
-    assert "{ [0] = true, [64030] = true }" in text and "comment" not in text
+    assert "{ [0] = true, [64030] = true }" in text and "job.comment" not in text
     assert cli.main(["slurm", "lua", "--typed"]) == 0
     assert 'job.comment = "hivecore:gpu="' in capsys.readouterr().out
 
@@ -143,12 +155,12 @@ slurm = {SUCCESS = "kept", ERROR = "refused", NO_VAL = 4294967294, log_user = fu
 local function load() %s end
 load()
 local job = {%s}
-print(slurm_job_submit(job, {}, 1000), job.priority, job.comment)
+print(slurm_job_submit(job, {}, 1000), job.priority, job.comment, job.admin_comment)
 """
 
 
 def submitted(typed=False, **job):
-    """What the plugin does with a job: its result, the priority and the comment."""
+    """What the plugin does with a job: its result, the priority and the comments."""
     lua = shutil.which("lua") or pytest.skip("there is no lua")
     fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in job.items())
     program = RUN_PLUGIN % (submit_plugin(typed=typed), fields)
@@ -160,18 +172,37 @@ def submitted(typed=False, **job):
     ("wish", "count"),
     [
         ("gres:gpu:2", 2),
-        ("gres/gpu:2080ti:8", 8),
-        ("gpu:1g.5gb", 1),
         ("gres:gpu:4,gres:nvme:1", 4),
-        ("gres/nvme:3,gres/gpu=2", 2),
+        ("gres/nvme:a:3,gres/gpu=2", 2),
+        ("gpu:2080", 2080),
         ("gpu:0", None),
         ("gpu_mem:8,shard:2", None),
     ],
 )
 def test_the_submit_plugin_holds_jobs_for_the_gpus_that_they_ask_for(wish, count):
     held = ["kept", "0", f"hivecore:gpu={count}"] if count else ["kept", "nil", "nil"]
-    assert submitted(typed=True, tres_per_node=wish) == held
+    assert submitted(typed=True, tres_per_node=wish)[:3] == held
     assert submitted(tres_per_node=wish)[1] == held[1]
+
+
+@pytest.mark.parametrize("wish", ["gres/gpu:2080ti:8", "gpu:1g.5gb", "gpu:1080:2", "gpu=a-b"])
+def test_types_of_gpus_are_no_wish_where_hivecore_chooses_gpus(wish):
+    assert submitted(tres_per_node=wish)[:2] == ["kept", "0"]
+    assert submitted(typed=True, tres_per_node=wish)[0] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("job", "priority", "noted"),
+    [
+        ({}, "0", "hivecore:"),
+        ({"exc_nodes": "n1"}, "0", "hivecore:exclude"),
+        ({"req_nodes": "n1"}, "nil", "hivecore:nodelist"),
+        ({"req_nodes": "n1", "exc_nodes": "n2"}, "nil", "hivecore:nodelist,exclude"),
+        ({"reservation": "r"}, "nil", "hivecore:"),
+    ],
+)
+def test_the_submit_plugin_leaves_jobs_to_slurm_and_notes_lists_of_nodes(job, priority, noted):
+    assert submitted(tres_per_node="gpu:2", **job)[1::2] == [priority, noted]
 
 
 def test_the_submit_plugin_refuses_only_wishes_for_gpus_in_another_way():

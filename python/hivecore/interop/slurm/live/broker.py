@@ -15,13 +15,16 @@ from typing import Any, Self
 from hivecore._arguments import as_choice, as_float
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.slurm.live.commands import HOW, commands, run_command
+from hivecore.interop.slurm.live.places import Places
 from hivecore.interop.slurm.live.queue import (
+    EXCLUDED,
     NODES,
     QUEUE,
     TYPED_QUEUE,
     SlurmJob,
     SlurmNode,
     read_details,
+    read_excluded,
     read_nodes,
     read_queue,
 )
@@ -85,12 +88,14 @@ class Broker:
         self.problems: dict[str, str] = {}
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
         self._how, self._typed = as_choice(how, "how", HOW), typed
+        self._places = Places(self._how, typed)
         self._patience = as_float(patience, "patience")
         self._node_interval = as_float(node_interval, "node_interval")
         self._switch_wait = None if switch_wait is None else as_float(switch_wait, "switch_wait")
         #: by job until when it waits for fewer switches; infinite: it waits for them no more
         self._close: dict[str, float] = {}
         self._next_nodes = -1e18  # when Slurm is asked for its nodes again
+        self._nodes_read = -1e18
         self._jobs: dict[str, SlurmJob] = {}
         self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
         self._nodes: dict[str, SlurmNode] = {}
@@ -103,6 +108,7 @@ class Broker:
         #: by job its nodes and restarts when it was found where the scheduler believes it is
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
         self._refused: set[str] = set()  # by the scheduler
+        self._let_go: dict[str, float] = {}  # by job that is left to Slurm when it was released
         self._now = 0.0
 
     def __copy__(self) -> Self:
@@ -158,7 +164,8 @@ class Broker:
             return False
         self._close[action.job] = self._now + wait
         self.scheduler.fail(action.job, self._now)
-        self.scheduler.amend(action.job, self._now, where=Where(must=layer))
+        where = self.scheduler.job(action.job).where.replace(must=layer)
+        self.scheduler.amend(action.job, self._now, where=where)
         return True
 
     def _wait_of(self, name: str) -> float:
@@ -174,7 +181,8 @@ class Broker:
         if topology is None or job is None:
             return ""
         paths = {topology.domain(pod.node)[:-1] for pod in start.pods}
-        fit = {name for name, node in self._nodes.items() if node.gpus >= job.each}
+        allowed = self.scheduler.job(start.job).where.nodes or self._nodes
+        fit = {name for name, node in self._nodes.items() if node.gpus >= job.each} & {*allowed}
         for at, layer in reversed([*enumerate(topology.layers)]):
             if len({path[: at + 1] for path in paths}) == 1:
                 return ""
@@ -187,7 +195,8 @@ class Broker:
         for name in late:
             if name in self.scheduler and self.scheduler.state(name) == "pending":
                 self._close[name] = inf
-                self.scheduler.amend(name, self._now, where=Where())
+                where = self.scheduler.job(name).where.replace(must="")
+                self.scheduler.amend(name, self._now, where=where)
 
     def _send(self, lines: list[str]) -> None:
         try:
@@ -215,9 +224,10 @@ class Broker:
     def _read_nodes(self) -> None:
         self._nodes = {node.name: node for node in read_nodes(self._run(NODES))}
         node_gpus = max((node.gpus for node in self._nodes.values()), default=0)
-        if node_gpus != self._node_gpus:
+        if self._places.renew(self._nodes.values()) or node_gpus != self._node_gpus:
             self._node_gpus, self._rows = node_gpus, {}
         self._next_nodes = self._now + self._node_interval
+        self._nodes_read = self._now
 
     def _read_jobs(self) -> list[SlurmJob]:
         """The jobs that ask for GPUs; a row that was there in the last round is not read again."""
@@ -231,6 +241,9 @@ class Broker:
             node_gpus=self._node_gpus,
             typed=self._typed,
         )
+        waits = any(job.job and job.waits for job in read)
+        excluded = read_excluded(self._run(EXCLUDED)) if waits else {}
+        read = tuple(self._places.with_place(job, excluded.get(job.id, ())) for job in read)
         known = self._rows | dict(zip(new, read, strict=True))
         self._rows = {row: known[row] for row in rows}
         return [job for job in self._rows.values() if job.each or job.problem]
@@ -262,9 +275,11 @@ class Broker:
     def _forget_ended(self) -> None:
         for name in [name for name in self.scheduler if name not in self._jobs]:
             self._end(name)
-        for known in (self.problems, self._released, self._stopping, self._right, self._close):
+        by_job: tuple[dict[str, Any], ...] = (self.problems, self._released, self._stopping)
+        for known in (*by_job, self._right, self._close, self._let_go):
             for name in known.keys() - self._jobs.keys():
                 del known[name]
+        self._places.forget_others(self._jobs)
         self._refused &= self._jobs.keys()
 
     def _end(self, name: str) -> None:
@@ -279,6 +294,8 @@ class Broker:
     def _waits(self, job: SlurmJob) -> list[str]:
         name = job.id
         self._right.pop(name, None)
+        if job.left:
+            return self._leave(job)
         known = name in self.scheduler
         victim = known and self.scheduler.status(name).for_job
         if not job.held and self._is_early(job) and not victim:
@@ -293,6 +310,20 @@ class Broker:
         elif not (job.depends or name in self._refused or self._is_later(job)):
             self._submit(job)
         return lines
+
+    def _leave(self, job: SlurmJob) -> list[str]:
+        """Let Slurm decide; a job that was held after it had run stays held."""
+        name = job.id
+        self.problems[name] = job.problem
+        if name in self.scheduler:
+            self._waits_again(name)
+            self._end(name)
+        late = self._now - self._let_go.get(name, -1e18) > self._patience
+        if not job.held or job.restarts or not late:
+            return []
+        self._let_go[name] = self._now
+        wish = [f"update jobid={name} gres=gpu:{job.each}"] if self._typed else []
+        return [*wish, f"release {name}"]  # where GPUs have types, only its comment says the wish
 
     def _is_later(self, job: SlurmJob) -> bool:
         """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
@@ -320,6 +351,8 @@ class Broker:
         fields = ("roles", "priority", "guaranteed", "run_time")
         wanted: dict[str, Any] = {name: getattr(new, name) for name in fields}
         changes = {name: it for name, it in wanted.items() if it != getattr(known, name)}
+        if new.where.nodes != known.where.nodes:
+            changes["where"] = known.where.replace(nodes=new.where.nodes)
         if changes:
             self.scheduler.amend(job.id, self._now, **changes)
 
@@ -353,6 +386,9 @@ class Broker:
         for job in wrong:
             if job.id in self.scheduler:
                 self.scheduler.cancel(job.id, self._now)
+        if self._nodes_read == self._now:  # a job may also run on a node that takes no others
+            for node in [node for job in wrong for node in job.nodes]:
+                self._tell_node(node, True)
         self._odd = set()
         for job in wrong:
             self._adopt(job, details.get(job.id, {}))
@@ -388,6 +424,8 @@ class Broker:
     def _adopt(self, job: SlurmJob, gpus: _Gpus) -> None:
         """Take up a job where it runs; where that cannot be, its nodes get no jobs."""
         reason, since = "", min(max(job.start, 0.0), self._now)
+        if job.left:
+            self.problems.pop(job.id, None)
         adopted, placed = _as_it_runs(job, gpus)
         bare = [pod.replace(minors=()) for pod in placed]
         for pods in (placed, bare):  # GPUs that Slurm chose may be others in the books
@@ -423,6 +461,7 @@ class Broker:
             return []
         if isinstance(action, Start):
             self._released[job.id] = self._now, job.restarts
+            self._places.overwrites(job.id)
         return lines
 
 
@@ -450,4 +489,7 @@ def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
         for index, node in enumerate(nodes)
     ]
     job_now = job.job or Job(job.id, job.tenant, [Role("node")])
-    return job_now.replace(roles=roles), pods
+    where = job_now.where
+    if where.nodes and not {*job.nodes} <= {*where.nodes}:
+        where = Where()  # Slurm allows what it does
+    return job_now.replace(roles=roles, where=where), pods

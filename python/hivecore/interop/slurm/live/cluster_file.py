@@ -70,10 +70,22 @@ local function gpus_of(wish)
     return count > 0 and count or nil
 end
 
+local function is_given(nodes)
+    return nodes ~= nil and nodes ~= ""
+end
+
 function slurm_job_submit(job, partitions, uid)
     local each = gpus_of(job.tres_per_node)
     if each then
-        job.priority = 0{moved}
+        local lists = {{}}
+        if is_given(job.req_nodes) then table.insert(lists, "nodelist") end
+        if is_given(job.exc_nodes) then table.insert(lists, "exclude") end
+        job.admin_comment = "hivecore:" .. table.concat(lists, ",")
+        if is_given(job.req_nodes) or is_given(job.reservation) then
+            slurm.log_user("hivecore leaves jobs with --nodelist or --reservation to Slurm")
+        else{checked}
+            job.priority = 0{moved}
+        end
     elseif gpus_of(job.tres_per_job) or gpus_of(job.tres_per_task)
         or gpus_of(job.tres_per_socket) then
         slurm.log_user("ask for GPUs per node: --gres=gpu:N or --gpus-per-node=N")
@@ -84,6 +96,9 @@ end
 
 function slurm_job_modify(job, record, partitions, uid)
     local asked = job.priority ~= nil and job.priority ~= slurm.NO_VAL{fixed}
+    if string.match(record.admin_comment or "", "^hivecore:") then
+        asked = asked or job.req_nodes ~= nil or job.exc_nodes ~= nil
+    end
     if asked and not operators[uid] then
         slurm.log_user("hivecore decides when and where a job is released")
         return slurm.ERROR
@@ -95,11 +110,17 @@ return slurm.SUCCESS
 """
 
 # The GPUs of such a job have types, which hivecore chooses.
+_CHECKED = """
+            if string.match(job.tres_per_node, "gpu[:=][^,:=]*[^%d,:=]")
+                or string.match(job.tres_per_node, "gpu[:=][^,:=]+[:=]") then
+                slurm.log_user("ask for GPUs without a type: hivecore chooses them")
+                return slurm.ERROR
+            end"""
 _MOVED = """
-        job.comment = "hivecore:gpu=" .. each
-        job.tres_per_node = \"\""""
+            job.comment = "hivecore:gpu=" .. each
+            job.tres_per_node = \"\""""
 _CLEANED = """\
-    if job.comment and not each then
+    if job.comment and job.priority ~= 0 then
         job.comment = string.gsub("- " .. job.comment, "[%c|]", " ")
     end
 """
@@ -113,6 +134,6 @@ def submit_plugin(*, typed: bool = False, operators: Collection[int] = (0,)) -> 
     :param operators: the users that may release jobs, by number.
     """
     allowed = ", ".join(f"[{uid}] = true" for uid in operators)
-    parts = {"moved": _MOVED, "cleaned": _CLEANED, "fixed": _FIXED}
+    parts = {"checked": _CHECKED, "moved": _MOVED, "cleaned": _CLEANED, "fixed": _FIXED}
     chosen = {name: text if typed else "" for name, text in parts.items()}
     return _PLUGIN.format(operators=allowed, **chosen)

@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,17 @@ from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.live.broker import Broker
 from hivecore.interop.slurm.live.cluster_file import cluster_file, submit_plugin
 from hivecore.interop.slurm.live.commands import HOW, run_command
-from hivecore.interop.slurm.live.queue import NODES, read_nodes
+from hivecore.interop.slurm.live.places import Places
+from hivecore.interop.slurm.live.queue import (
+    EXCLUDED,
+    NODES,
+    QUEUE,
+    TYPED_QUEUE,
+    SlurmNode,
+    read_excluded,
+    read_nodes,
+    read_queue,
+)
 from hivecore.interop.slurm.live.shadow import Shadow
 from hivecore.scheduler import Scheduler, Start, Wait
 
@@ -128,8 +139,21 @@ def _check(arguments: argparse.Namespace) -> int:
     ):
         failed += needed and not good
         print(f"{'yes    ' if good else 'MISSING' if needed else 'no     '}  {what}")
+    for problem, count in _problems(nodes, arguments.typed).items():
+        print(f"no       {count} of the jobs that wait: {problem}")
     print(f"Slurm {settings.get('SLURM_VERSION', '?')}; tried with 22.05")
     return int(failed > 0)
+
+
+def _problems(nodes: Sequence[SlurmNode], typed: bool) -> Mapping[str, int]:
+    """Why jobs that wait are left to Slurm or cannot start, with the number of these jobs."""
+    places, node_gpus = Places("", typed), max((node.gpus for node in nodes), default=0)
+    places.renew(nodes)
+    excluded = read_excluded(run_command(EXCLUDED))
+    text = run_command(TYPED_QUEUE if typed else QUEUE)
+    jobs = read_queue(text, node_gpus=node_gpus, typed=typed)
+    placed = [places.with_place(job, excluded.get(job.id, ())) for job in jobs if job.waits]
+    return Counter(job.problem for job in placed if job.problem)
 
 
 def _read_only(written: list[str]) -> Callable[..., str]:

@@ -14,12 +14,14 @@ from hivecore.interop.slurm.live.node_states import is_usable
 from hivecore.scheduler import Job, Role
 
 __all__ = [
+    "EXCLUDED",
     "NODES",
     "QUEUE",
     "TYPED_QUEUE",
     "SlurmJob",
     "SlurmNode",
     "read_details",
+    "read_excluded",
     "read_nodes",
     "read_queue",
 ]
@@ -45,17 +47,32 @@ _COLUMNS = {
     "Partition": "partition",
     "QOS": "qos",
     "Dependency": "dependency",
+    "ReqNodes": "required_nodes",
+    "Reservation": "resv_name",
     "Comment": "comment",
+    "Feature": "features",
+    "admin_comment": "admin_comment",
 }
+#: Signs behind a column; features have "|" between them, and no ";".
+_ENDS = {"Feature": ";|"}
 _TENANTS = {"account": "Account", "user": "UserName", "partition": "Partition", "qos": "QOS"}
 #: The commands whose output `read_queue` and `read_nodes` take, with SLURM_TIME_FORMAT=%s. Comments
 #: are asked for only with typed GPUs, as there the submit plugin writes them: users could forge
 #: lines by theirs.
-TYPED_QUEUE = ("squeue", "-h", "-r", "-O", ",".join(f"{name}:|" for name in _COLUMNS))
-QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].removesuffix(",Comment:|"))
-NODES = ("sinfo", "-h", "-N", "-o", "%N|%T|%G|%c")
+TYPED_QUEUE = (
+    "squeue",
+    "-h",
+    "-r",
+    "-O",
+    ",".join(f"{name}:{_ENDS.get(name, '|')}" for name in _COLUMNS),
+)
+QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].replace("Comment:|,", ""))
+#: What `read_excluded` takes; `QUEUE` has no such column.
+EXCLUDED = ("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%x")
+NODES = ("sinfo", "-h", "-a", "-N", "-o", "%N|%T|%G|%c|%R|%b")
 
 _NOTHING = ("", "N/A", "(null)", "None")
+_LISTS = re.compile(r"hivecore:([a-z,]*)\|?")
 _WISH = re.compile(r"hivecore:gpu=(\d+)")
 _JOB = re.compile(r"JobId=(\d+)")
 _NODES_OF = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
@@ -79,6 +96,14 @@ class SlurmJob(Record, frozen=True):
     :param tenant: of the job in hivecore.
     :param depends: whether it waits for other jobs.
     :param problem: why hivecore cannot place it; "": it can, or it has no GPUs.
+    :param left: whether Slurm alone decides where it runs; ``job`` is then what it takes.
+    :param types: the types of GPUs that it asks for.
+    :param partitions: it may run in any of them.
+    :param features: the constraint on the features of its nodes.
+    :param required: the nodes that Slurm has to give it.
+    :param reservation: the reservation that it belongs to.
+    :param lists: "nodelist", "exclude": which lists of nodes its user gave, as the submit plugin
+        notes it; ``None``: the plugin did not see it.
     """
 
     id: str
@@ -95,6 +120,13 @@ class SlurmJob(Record, frozen=True):
     tenant: str = "unknown"
     depends: bool = False
     problem: str = ""
+    left: bool = False
+    types: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    features: str = ""
+    required: tuple[str, ...] = ()
+    reservation: str = ""
+    lists: tuple[str, ...] | None = None
 
     @property
     def waits(self) -> bool:
@@ -115,6 +147,8 @@ class SlurmNode(Record, frozen=True):
     :param types: the types of its GPUs, in the order of the file gres.conf.
     :param cpus: how many it has.
     :param healthy: whether jobs may start there.
+    :param partitions: those that it belongs to.
+    :param features: those that are active.
     """
 
     name: str
@@ -123,6 +157,8 @@ class SlurmNode(Record, frozen=True):
     types: tuple[str, ...] = ()
     cpus: int = 0
     healthy: bool = True
+    partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 def read_queue(
@@ -147,7 +183,7 @@ def read_queue(
     node; those that ask in another way have a `SlurmJob.problem`.
     """
     as_choice(tenant, "tenant", tuple(_TENANTS))
-    rows = _json_rows(text) if _is_json(text) else [_row(line) for line in _lines(text)]
+    rows = _json_rows(text) if _is_json(text) else [_row(line, typed) for line in _lines(text)]
 
     def read(row: Mapping[str, str]) -> SlurmJob:
         return _job(row, _TENANTS[tenant], spare, node_gpus, typed)
@@ -163,11 +199,14 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _row(line: str) -> dict[str, str]:
-    values = line.split("|", len(_COLUMNS) - 1)
-    if len(values) < len(_COLUMNS):
-        raise ValueError(f"text: {show(line)} has {len(values)} of {len(_COLUMNS)} columns")
-    return dict(zip(_COLUMNS, values, strict=True))
+def _row(line: str, typed: bool) -> dict[str, str]:
+    columns = [name for name in _COLUMNS if typed or name != "Comment"]
+    *values, rest = line.split("|", len(columns) - 2)
+    features, _, comment = rest.partition(";|")
+    if len(values) < len(columns) - 2 or ";|" not in rest:
+        raise ValueError(f"text: {show(line)} is not of {len(columns)} columns")
+    row = dict(zip(columns, (*values, features, comment), strict=True))
+    return row if typed else {**row, "Comment": ""}
 
 
 def _json_rows(text: str) -> list[dict[str, str]]:
@@ -216,6 +255,7 @@ def _job(
     wish = _WISH.match(row["Comment"]) if typed else None
     each = int(wish[1]) if wish else _count(row["tres-per-node"])
     nodes = row["NumNodes"]
+    wishes, noted = row["tres-per-node"], _LISTS.fullmatch(row["admin_comment"])
     other = [row[f"tres-per-{part}"] for part in ("job", "task", "socket")]
     problem = ""
     if any(map(_count, other)):
@@ -253,6 +293,12 @@ def _job(
         tenant=named,
         depends=row["Dependency"] not in _NOTHING,
         problem=problem,
+        types=tuple(dict.fromkeys(gpus.type for gpus in gpus_of(wishes) if gpus.type)),
+        partitions=tuple(part for part in row["Partition"].split(",") if part not in _NOTHING),
+        features="" if row["Feature"] in _NOTHING else row["Feature"],
+        required=() if row["ReqNodes"] in _NOTHING else expand_hostlist(row["ReqNodes"]),
+        reservation="" if row["Reservation"] in _NOTHING else row["Reservation"],
+        lists=tuple(filter(None, noted[1].split(","))) if noted else None,
     )
 
 
@@ -289,31 +335,44 @@ def read_nodes(text: str) -> tuple[SlurmNode, ...]:
     :raises TypeError: it is no string.
     """
     nodes: dict[str, SlurmNode] = {}
-    for name, state, gres, cpus in _node_rows(text):
-        gpus = gpus_of(gres)
-        types = tuple(each.type for each in gpus if each.type)
-        state = state.lower()
-        nodes[name] = SlurmNode(name, state, count_of(gpus), types, _number(cpus), is_usable(state))
+    for name, state, gres, cpus, partitions, features in _node_rows(text):
+        gpus, state = gpus_of(gres), state.lower()
+        known = nodes[name].partitions if name in nodes else ()
+        nodes[name] = SlurmNode(
+            name,
+            state,
+            count_of(gpus),
+            tuple(each.type for each in gpus if each.type),
+            _number(cpus),
+            is_usable(state),
+            tuple(dict.fromkeys((*known, *_listed(partitions)))),
+            _listed(features),
+        )
     return tuple(nodes.values())
 
 
-def _node_rows(text: str) -> list[tuple[str, str, str, str]]:
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word not in _NOTHING)
+
+
+def _node_rows(text: str) -> list[list[str]]:
+    """Name, state, GRES, CPUs, partitions and features."""
     if _is_json(text):
         return [
-            (
+            [
                 _plain(node.get("name")),
                 " ".join(_words(node.get("state")) + _words(node.get("state_flags"))),
                 _plain(node.get("gres")),
                 _plain(node.get("cpus")),
-            )
+                ",".join(_words(node.get("partitions"))),
+                ",".join(_words(node.get("active_features"))),
+            ]
             for node in _array(text, "nodes")
         ]
-    rows = []
-    for line in _lines(text):
-        values = line.split("|")
-        if len(values) != 4:
-            raise ValueError(f"text: {show(line)} has {len(values)} of 4 columns")
-        rows.append((values[0], values[1], values[2], values[3]))
+    rows = [line.split("|") for line in _lines(text)]
+    for row in rows:
+        if len(row) != 6:
+            raise ValueError(f"text: {show('|'.join(row))} has {len(row)} of 6 columns")
     return rows
 
 
@@ -334,3 +393,9 @@ def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
             indices = [index for gpus in gpus_of(gres) for index in gpus.indices]
             nodes.update(dict.fromkeys(expand_hostlist(names), tuple(sorted(indices))))
     return details
+
+
+def read_excluded(text: str) -> dict[str, tuple[str, ...]]:
+    """By job the nodes that Slurm excludes for it, of what squeue prints by `EXCLUDED`."""
+    rows = [line.partition("|") for line in _lines(as_text(text, "text"))]
+    return {name: expand_hostlist(nodes) for name, _, nodes in rows if nodes not in _NOTHING}

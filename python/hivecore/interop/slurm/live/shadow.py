@@ -11,7 +11,16 @@ from typing import Self
 
 from hivecore._record import Record
 from hivecore.interop.slurm.live.commands import run_command
-from hivecore.interop.slurm.live.queue import NODES, QUEUE, SlurmJob, read_nodes, read_queue
+from hivecore.interop.slurm.live.places import Places
+from hivecore.interop.slurm.live.queue import (
+    EXCLUDED,
+    NODES,
+    QUEUE,
+    SlurmJob,
+    read_excluded,
+    read_nodes,
+    read_queue,
+)
 from hivecore.scheduler import Preempt, Scheduler, Start
 
 __all__ = ["Shadow", "ShadowRow"]
@@ -43,7 +52,7 @@ class Shadow:
     :raises ValueError: the scheduler's victims take time to stop.
 
     It begins with an empty cluster in which all jobs that are there arrive at once, those that run
-    first.
+    first. Jobs that a `Broker` leaves to Slurm are not in it.
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class Shadow:
             raise ValueError("scheduler: its victims take time to stop, those of a shadow do not")
         self.scheduler = scheduler
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
+        self._places = Places("")
         self._rows: dict[str, ShadowRow] = {}
         self._lengths: dict[str, float] = {}  # by job how long it really ran
         self._now = 0.0
@@ -105,10 +115,14 @@ class Shadow:
         :raises ValueError: what Slurm prints cannot be read.
         """
         self._now = max(now, self.scheduler.now)
-        node_gpus = max((node.gpus for node in read_nodes(self._run(NODES))), default=0)
+        nodes = read_nodes(self._run(NODES))
+        node_gpus = max((node.gpus for node in nodes), default=0)
+        self._places.renew(nodes)
         text = self._run(QUEUE)
         read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
-        jobs = {job.id: job for job in read if job.job}
+        excluded = read_excluded(self._run(EXCLUDED))
+        placed = [self._places.with_place(job, excluded.get(job.id, ())) for job in read]
+        jobs = {job.id: job for job in placed if job.job and not job.left}
         for job in sorted(jobs.values(), key=lambda job: (job.waits, job.number)):
             self._see(job)
         for name, row in self._rows.items():
