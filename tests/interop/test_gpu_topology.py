@@ -142,6 +142,31 @@ def test_a_ring_of_xgmi_links_neighbours():
     assert chosen(node, [], gpus=3, links="all") == []
 
 
+BARE = """
+        GPU0    GPU1    NIC0
+GPU0     X      PIX     NODE
+GPU1    PIX      X      NODE
+NIC0    NODE    NODE     X
+"""
+
+
+def test_without_columns_of_affinities_numa_nodes_are_unknown():
+    node = nvidia(BARE)
+    devices = [(device.type, device.numa, device.pcie) for device in node.devices]
+    assert devices == [("gpu", None, "0"), ("gpu", None, "0"), ("rdma", None, None)]
+    with_numa = nvidia(
+        "\n".join(
+            f"{line}  {end}"
+            for line, end in zip(
+                BARE.strip("\n").splitlines(), ("NUMA Affinity", "1", "1", ""), strict=True
+            )
+        )
+    )
+    assert [device.numa for device in with_numa.devices] == [1, 1, 1]
+    alone = nvidia("\tGPU0\nGPU0\t X \n")
+    assert [device.numa for device in alone.devices] == [None]
+
+
 # --- what is no matrix
 
 H100 = re.sub(r"\x1b\[\dm", "", PRINTED["h100"])
@@ -151,8 +176,13 @@ MI60 = PRINTED["mi60"]
 @pytest.mark.parametrize(
     ("read", "given", "error"),
     [
-        (nvidia, "", r"text: its columns are \[\]"),
-        (nvidia, H100.replace("CPU Affinity", "xCPU Affinity"), r"columns are \[\]"),
+        (nvidia, "", "text: no line begins with the columns GPU0, GPU1, ..."),
+        (nvidia, "GPU0\t X \tNV6", "text: no line begins with the columns GPU0, GPU1, ..."),
+        (
+            nvidia,
+            H100.replace("CPU Affinity", "xCPU Affinity"),
+            "line 6: NIC0: 8 cells of 10 columns",
+        ),
         (nvidia, H100.replace("GPU2\tNV6", "GPU9\tNV6"), "text: no row of GPU2"),
         (nvidia, H100.replace("NIC3\tSYS\tSYS", "NIC3\tSYS"), "line 9: NIC3: 7 cells of 8 columns"),
         (nvidia, H100.replace("N/A", "N/A 1"), "line 2: GPU0: 12 cells of 8 columns"),

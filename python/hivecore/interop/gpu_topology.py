@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, product, takewhile
 from typing import Any
 
 from hivecore._arguments import as_choice, as_int, as_text, as_tuple
@@ -19,7 +19,8 @@ _UNKNOWN = ""  # the link is printed instead of the path
 _ON_A_SWITCH, _ON_A_NUMA_NODE = _CODES[:2], _CODES[:4]
 _NVML = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_HEADS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID|\S+")
+_AFFINITIES = "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
+_HEADS = re.compile("|".join([*_AFFINITIES, r"\S+"]))
 _NUMA = re.compile(r"GPU\[(\d+)\]\s*:\s*\(Topology\) Numa Node:\s*(-?\d+)\s*")
 
 
@@ -79,8 +80,8 @@ def read_nvidia_topology(
 
     Devices with PIX or PXB between them share a PCIe switch. An NVLink hides the PCIe path: two
     such GPUs share a switch if both share it with a NIC. NUMA nodes come from "NUMA Affinity", or
-    else from equal "CPU Affinity"; a NIC is in the node of the nearest GPUs. A NIC's name is its
-    ``uuid``.
+    else from equal "CPU Affinity", and are unknown without both columns; a NIC is in the node of
+    the nearest GPUs. A NIC's name is its ``uuid``.
 
     >>> from hivecore.interop.gpu_topology import read_nvidia_topology
     >>> node = read_nvidia_topology('''
@@ -93,11 +94,8 @@ def read_nvidia_topology(
     (((0, 12), (12, 0)), [('gpu', 0, '0'), ('gpu', 1, None), ('rdma', 0, '0')])
     """
     lines = [_ANSI.sub("", line) for line in as_text(text, "text").splitlines()]
-    headers = enumerate(map(_HEADS.findall, lines))
-    at, heads = next(
-        (header for header in headers if "CPU Affinity" in header[1]), (0, ["CPU Affinity"])
-    )
-    names = heads[: heads.index("CPU Affinity")]
+    at, heads = _header(lines)
+    names = list(takewhile(lambda head: head not in _AFFINITIES, heads))
     gpus = _gpus(names)
     rows: dict[str, list[str]] = {}
     for i, line in enumerate(lines[at + 1 :], at + 2):
@@ -121,12 +119,28 @@ def read_nvidia_topology(
     return _inventory(paths, links, numa, nics, gpu_memory, model)
 
 
+def _header(lines: Sequence[str]) -> tuple[int, list[str]]:
+    """Return the line with the columns' names; of a row, the second cell on are codes.
+
+    :raises ValueError: there is none.
+    """
+    for at, line in enumerate(lines):
+        heads = _HEADS.findall(line)
+        if heads[:1] == ["GPU0"] and not _is_code(heads[1] if heads[1:] else ""):
+            return at, heads
+    raise ValueError("text: no line begins with the columns GPU0, GPU1, ...")
+
+
+def _is_code(cell: str) -> bool:
+    return cell in ("X", *_CODES) or bool(_links(cell))
+
+
 def _gpus(names: list[str]) -> int:
     """Return the number of GPUs, which come first and are numbered."""
     gpus = sum(1 for name in names if re.fullmatch(r"GPU\d+", name))
     wanted = [f"GPU{i}" for i in range(gpus)]
     if not gpus or names[:gpus] != wanted or len(set(names)) < len(names):
-        raise ValueError(f"text: its columns are {names}, not GPU0, GPU1, ..., NICs, CPU Affinity")
+        raise ValueError(f"text: its columns are {names}, not GPU0, GPU1, ... and NICs")
     return gpus
 
 
@@ -135,7 +149,7 @@ def _check_codes(names: list[str], codes: list[list[str]]) -> None:
         code, back, where = codes[i][j], codes[j][i], f"text: {names[i]} to {names[j]}"
         if code != back:
             raise ValueError(f"{where} is {code!r}, but {back!r} the other way round")
-        if (code == "X") != (i == j) or not (code in ("X", *_CODES) or _links(code)):
+        if (code == "X") != (i == j) or not _is_code(code):
             raise ValueError(f"{where}: {code!r} is none of {', '.join(_CODES)}, NV1, NV2, ...")
 
 
