@@ -9,6 +9,7 @@ from interop import fake_slurm
 from interop.fake_slurm import FakeSlurm
 from profiles import examples
 
+from hivecore.interop.slurm import expand_hostlist
 from hivecore.interop.slurm.live import Broker, Shadow
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Preempt, Scheduler, Start
@@ -418,6 +419,9 @@ def test_whatever_happens_the_books_end_as_what_runs(events, options, noted):
             world.step()
     slurm.answers = True
     slurm.down.clear()
+    slurm.now = world.now = (
+        world.now + 120
+    )  # a job that is left to Slurm and requeued waits so long
     world.step(12)
     assert world.books() == world.runs()
     world.broker.scheduler.check()
@@ -427,6 +431,70 @@ def test_whatever_happens_the_books_end_as_what_runs(events, options, noted):
         world.step(8)
         assert world.books() == world.runs()
     assert not slurm.jobs
+
+
+#: Wishes, and the nodes of `two_models` that they allow; without the latter Slurm alone decides.
+WISHES = [
+    ({}, {"n1", "n2", "n3", "n4"}),
+    ({"kind": "h100"}, {"n3", "n4"}),
+    ({"partition": "spare,big"}, {"n3", "n4"}),
+    ({"features": "ib&hbm"}, {"n3"}),
+    ({"barred": ("n1", "n4"), "admin_comment": "hivecore:exclude"}, {"n2", "n3"}),
+    ({"wanted": ("n2",), "admin_comment": "hivecore:nodelist", "held": False}, None),
+    ({"reservation": "r"}, None),
+]
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("submit"), st.integers(0, len(WISHES) - 1), st.integers(1, 8)),
+            st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),
+            st.tuples(st.sampled_from(["lose", "return"]), st.integers(0, 3)),
+            st.tuples(st.just("step")),
+            st.tuples(st.just("begin")),
+        ),
+        max_size=40,
+    )
+)
+def test_whatever_happens_jobs_get_only_nodes_that_they_may_use(events):
+    world = two_models()
+    slurm, nodes_of = world.slurm, {}
+    for kind, *values in events:
+        numbers = list(slurm.jobs)
+        if kind == "submit":
+            wish, nodes = WISHES[values[0]]
+            nodes_of[slurm.submit(1, values[1], **wish)] = nodes
+        elif kind in ("end", "release", "requeue") and numbers:
+            job = slurm.jobs[numbers[values[0] % len(numbers)]]
+            if kind == "end":
+                slurm.end(job.number)
+            elif kind == "release":
+                job.held = False
+            elif job.nodes:
+                slurm._requeue(job)
+        elif kind == "lose":
+            slurm.lose(list(slurm.free)[values[0]])
+        elif kind == "return":
+            slurm.down.discard(list(slurm.free)[values[0]])
+        elif kind == "begin":
+            world.begin()
+        elif kind == "step":
+            world.step()
+    slurm.down.clear()
+    slurm.now = world.now = world.now + 120  # Slurm starts what it has requeued
+    for _ in range(len(slurm.jobs) + 1):
+        world.step(12)
+        assert world.books() == world.runs()
+        for number in [number for number, job in slurm.jobs.items() if job.nodes]:
+            slurm.end(number)
+    assert not slurm.jobs
+    for line in slurm.obeyed:
+        if line.startswith("update"):
+            _, job, placed = line.split()[:3]
+            (node,) = expand_hostlist(placed.removeprefix("reqnodelist="))
+            assert node in (nodes_of[job.removeprefix("jobid=")] or ())
 
 
 def test_a_shadow_says_how_long_jobs_wait_in_both():

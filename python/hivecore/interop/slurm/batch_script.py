@@ -60,7 +60,8 @@ def job_of_batch_script(text: str, name: str = "", tenant: str = "") -> Job:
     With ``--nodes`` each pod is the part of the job on a node: ``--gpus-per-node``, ``--gres`` or
     ``--gpus-per-task`` and its ``--ntasks-per-node`` say its GPUs, and a node has one such pod.
     Otherwise each of the ``--ntasks`` tasks is a pod, and a node has ``--ntasks-per-node`` of them
-    at most. The types of GPUs, CPUs, memory and options that are not about places are not read.
+    at most. Types of GPUs, partitions, CPUs, memory and options that are not about places are not
+    read.
 
     >>> from hivecore.interop.slurm import job_of_batch_script
     >>> script = '''#!/bin/sh
