@@ -192,15 +192,43 @@ def test_a_borrower_that_was_reclaimed_from_borrows_when_something_else_has_happ
 # --- jobs that start together
 
 
-def test_a_companion_that_has_just_started_is_preempted_and_its_start_not_undone():
-    scheduler = Scheduler(topology=flat_network("n0", slots=2))
+@pytest.mark.parametrize("immediate", [False, True])
+@pytest.mark.parametrize("link", ["together", "after"])
+def test_a_job_whose_companion_would_be_evicted_at_once_does_not_start(link, immediate):
+    scheduler = Scheduler(topology=flat_network("n0", slots=2), immediate=immediate)
+    scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)
+    scheduler.submit(Job("main", "t", 1, **{link: ["spare"]}), 0.0)
+    scheduler.submit(Job("third", "t", 1), 0.0)
+    scheduler.submit(Job("fourth", "t", 1), 0.0)
+    actions = summary(scheduler.decide(0.0))
+    assert [of for of in actions if of[0] != "Wait"] == [("Start", "third"), ("Start", "fourth")]
+    assert scheduler.state("main") == scheduler.state("spare") == "pending"
+    scheduler.check()
+    for name in ("third", "fourth"):
+        scheduler.finish(name, 1.0)
+    assert summary(scheduler.decide(1.0)) == [("Start", "spare"), ("Start", "main")]
+
+
+def test_a_job_that_is_needed_by_another_start_is_not_undone_for_it():
+    scheduler = Scheduler(topology=flat_network("n0", slots=2), immediate=True)
     scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)
     scheduler.submit(Job("main", "t", 1, together=["spare"]), 0.0)
-    scheduler.submit(Job("third", "t", 1), 0.0)
-    starts = [("Start", "spare"), ("Start", "main")]
-    assert summary(scheduler.decide(0.0)) == [*starts, ("Preempt", "spare")]
-    assert scheduler.state("third") == "reserved"
+    scheduler.submit(Job("third", "t", 1, after=["main"]), 0.0)
+    starts = [("Start", "spare"), ("Start", "main"), ("Preempt", "spare"), ("Start", "third")]
+    assert [of for of in summary(scheduler.decide(0.0)) if of[0] != "Wait"] == starts
     scheduler.check()
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_job_that_started_with_more_pods_and_would_be_evicted_at_once_does_not_start(immediate):
+    for pods in ({"min_pods": 1}, {"max_pods": 3}):
+        scheduler = Scheduler(topology=flat_network("n0", slots=3), immediate=immediate)
+        weak = Job("weak", "t", [Role("w", 2, **pods)], guaranteed=False, priority=1)
+        scheduler.submit(weak, 0.0)
+        scheduler.submit(Job("strong", "t", [Role("w", 3)]), 0.0)
+        actions = [of for of in summary(scheduler.decide(0.0)) if of[0] != "Wait"]
+        assert actions == [("Start", "strong")]
+        scheduler.check()
 
 
 def test_a_job_waits_for_a_companion_that_has_to_stop():

@@ -117,9 +117,9 @@ class State(Trials):
         self.outbox: list[Action] = []
         #: which job was evicted for which
         self.precedence = Precedence(self.log)
-        #: starts of this round that can be undone alone, by job
-        self.begun: dict[str, Start] = {}
-        #: starts of this round that were undone: their jobs were evicted
+        #: the starts of jobs that began in this round; empty: they cannot be undone
+        self.begun: dict[str, tuple[Start, ...]] = {}
+        #: starts of this round that were undone
         self.unsaid: list[Start] = []
         #: jobs that the outbox rejects
         self.rejected: set[str] = set()

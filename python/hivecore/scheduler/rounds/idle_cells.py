@@ -9,7 +9,6 @@ from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.backfill import has_to_keep_promises
 from hivecore.scheduler.rounds.starts import (
     expect_joining,
-    note_begun,
     preempt_victims,
     start_without,
 )
@@ -34,7 +33,7 @@ def lend(state: State, live: Live, unit: Unit) -> None:
     set_admitted(state, live.units[0], True)
     start = Start(live.job.name, unit.placed, decisions=result.decisions, lent=True)
     state.outbox.append(start)
-    note_begun(state, live.job, start)
+    state.begun[live.job.name] = (start,)
 
 
 def promote(state: State, live: Live, unit: Unit) -> None:
@@ -57,7 +56,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     started = start_without(state, stopping, live, unit)
     unit.has_quota = False
     state.waiting.leave(unit.kind, unit.name)
-    state.begun.pop(live.job.name, None)
+    state.begun[live.job.name] = ()
     state.outbox.append(Promote(live.job.name, unit.placed, started.decisions))
     state.turn(live, "promote")
     live.lent = None

@@ -100,7 +100,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if state.immediate or not stopping:
         has_started(state, live, unit, start_without(state, stopping, live, unit))
         if stopping:  # a start for which victims left cannot be undone
-            state.begun.pop(live.job.name, None)
+            state.begun[live.job.name] = ()
         return
     state.turn(live, "reserve")
     live.victims, live.since = tuple(stopping), state.now

@@ -2,7 +2,6 @@
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Move, Preempt, Shrink, Start
-from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.ends import end, stop
 from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import lend_no_more, push
@@ -11,7 +10,7 @@ from hivecore.scheduler.ledger.lost import forget_lost
 from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import land, leave, placed_pods
-from hivecore.scheduler.search.victims import Victims
+from hivecore.scheduler.search.victims import Victims, needed_by
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
 from hivecore.scheduler.stages.units import Unit
@@ -23,7 +22,6 @@ __all__ = [
     "mark_stopping",
     "may_move_whole",
     "move_whole",
-    "note_begun",
     "preempt_victims",
     "runs_now",
     "start_without",
@@ -39,9 +37,12 @@ def has_started(
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
     start = Start(unit.job, unit.placed, others, offsets, started.decisions)
     state.outbox.append(start)
-    note_begun(state, live.job, start)
-    if unit is not live.units[0] or live.state == "reserved":
-        state.begun.pop(live.job.name, None)  # the job runs already, or has evicted others
+    if live.state == "reserved":  # it has evicted others
+        state.begun[live.job.name] = ()
+    elif unit is live.units[0]:
+        state.begun[live.job.name] = (start,)
+    elif before := state.begun.get(live.job.name):
+        state.begun[live.job.name] = (*before, start)
     if unit is live.units[0]:
         if live.lent is not None:
             lend_no_more(state, live)
@@ -50,15 +51,6 @@ def has_started(
             expect_extras(state, state.jobs[live.extra_of])
     else:
         state.note_change(live.job.name)
-
-
-def note_begun(state: State, job: Job, start: Start) -> None:
-    """Let this round undo the start of a job, but not of jobs that it depends on."""
-    state.begun[job.name] = start
-    for other in (*job.after, *job.together, *start.shares_with):
-        state.begun.pop(other, None)
-    if job.together or start.shares_with:
-        del state.begun[job.name]
 
 
 def runs_now(state: State, live: Live) -> None:
@@ -111,7 +103,8 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
         state.waiting.leave(lost.kind, lost.name)
     if live.lost:
         forget_lost(state, live, lost)
-    state.begun.pop(live.job.name, None)
+    if live.job.name in state.begun:
+        state.begun[live.job.name] = ()
     state.restart(live, state.now)
     state.outbox.append(Move(live.job.name, placed_pods(live), before))
     expect_extras(state, live)
@@ -134,9 +127,9 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
 
     :returns: their names, without those whose start in this round is undone.
     """
-    stopping = []
+    stopping, undone = [], _undone(state, victims, live)
     if victims:
-        state.precedence.note(live.job.name, victims)
+        state.precedence.note(live.job.name, {**victims, **undone})
         reclaimed = [
             state.jobs[name].job.quota for name, why in victims.items() if why == "reclaim"
         ]
@@ -146,16 +139,61 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
         victim = state.jobs[name]
         victim.note(state.log)
         victim.is_reclaimed = why == "reclaim"
-        start = state.begun.pop(name, None)
-        if start is None:
+        if name not in undone:
             if victim.extra_of not in victims:  # extra pods leave with their job
                 state.budgets.note(victim.job.quota, state.now)
                 state.outbox.append(leaving_action(victim, live.job.name, why))
             stopping.append(name)
-        else:
-            state.unsaid.append(start)
-            stop(state, victim)
+    for name in undone:
+        state.unsaid += state.begun.pop(name)
+        if name in state.running:  # extra pods may have ended with their job
+            stop(state, state.jobs[name])
     return stopping
+
+
+def _undone(state: State, victims: Victims, live: Live) -> dict[str, None]:
+    """The victims of a job whose start in this round is undone, with all jobs that started because
+    of them; extra pods first.
+
+    A start is undone unless one of these jobs is needed by the job, evicted others, or is more
+    important.
+    """
+    undone: dict[str, None] = {}
+    began = [name for name in victims if state.begun.get(name)]
+    needed = needed_by(live.job, state.jobs) if began else set[str]()
+    for name in began:
+        names = _with_dependents(state, name)
+        if name not in undone and all(
+            state.begun.get(other)
+            and other not in needed
+            and (other in victims or not _is_above(state.jobs[other], live))
+            for other in names
+        ):
+            undone |= names
+    return dict(sorted(undone.items(), key=lambda item: not state.jobs[item[0]].extra_of))
+
+
+def _is_above(other: Live, live: Live) -> bool:
+    return other.job.guaranteed and other.job.priority > live.job.priority
+
+
+def _with_dependents(state: State, name: str) -> dict[str, None]:
+    """A job, its extra pods, those that share its GPUs, and those that began in this round because
+    it runs, with theirs.
+    """
+    names = {name: None}
+    for other in (known := [name]):
+        live = state.jobs[other]
+        more = [extra for extra, of in live.extras.items() if of.runs]
+        more += state.stages.members(other)
+        more += [
+            begun
+            for begun in state.begun
+            if other in state.jobs[begun].job.after or other in state.jobs[begun].job.together
+        ]
+        known += [new for new in dict.fromkeys(more) if new not in names]
+        names |= dict.fromkeys(more)
+    return names
 
 
 def leaving_action(victim: Live, winner: str, why: str) -> Preempt | Shrink:

@@ -61,8 +61,6 @@ def offer(state: State, unit: Unit) -> None:
         _take(state, other)
     if _start(state, result) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
-    for other in result:  # no start is undone without the others
-        state.begun.pop(other.job.name, None)
 
 
 def _for_companion(live: Live, refused: Refused) -> Refused:

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from hivecore.scheduler.ledger.live import Live
     from hivecore.scheduler.ledger.state import State
 
-__all__ = ["NAME_NO_VICTIMS", "Victims", "find_victims", "needs_other_nodes", "where_placed"]
+__all__ = [
+    "NAME_NO_VICTIMS",
+    "Victims",
+    "find_victims",
+    "needed_by",
+    "needs_other_nodes",
+    "where_placed",
+]
 
 #: Stages that refuse for lack of room and propose no victims.
 NAME_NO_VICTIMS = ("topology", "devices", "claims")
@@ -100,7 +107,7 @@ def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
     return job.quota == other.quota if by_quota else job.tenant == other.tenant
 
 
-def _needed(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
+def needed_by(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
     """The job, and all jobs that have to run so that it can start."""
     names = {job.name, *job.after}
     for linked in (known := [job]):
@@ -131,7 +138,7 @@ class _Search:
         #: quotas that lost a job to the quota of this job, as `of_quota` names them
         self.above_quota = state.precedence.above(of_quota(self.job.quota))
         #: the job, and the jobs that it cannot start without
-        self.needed = _needed(self.job, self.jobs)
+        self.needed = needed_by(self.job, self.jobs)
         #: keys of events that would make the victims proposed by stages sufficient
         self.hindered_by: tuple[Key, ...] = ()
         #: whether nodes lack room even without all candidates
