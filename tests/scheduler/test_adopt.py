@@ -1,6 +1,7 @@
 """Jobs that run already when a scheduler learns of them."""
 
 import pytest
+from dra.worlds import claim, request
 from profiles import seeds
 from scheduler.histories import History
 from scheduler.lives import COMPOSITIONS, NIC, NODES, decided, limited, make_scheduler, said
@@ -63,6 +64,43 @@ def test_a_job_on_resources_of_another_is_refused_and_nothing_changes(parts):
     assert scheduler.to_bytes() == before
 
 
+@pytest.mark.parametrize("parts", PLACING)
+def test_a_contradiction_names_both_pods(parts):
+    scheduler = make_scheduler(COMPOSITIONS[parts])
+    two, here = [Role("w", 2, gpus=2)], [pod("w", 0, "n0", 0, 1), pod("w", 1, "n1", 0, 1)]
+    scheduler.adopt(Job("runs", "a", two), here, 0.0)
+    places = [pod("w", i, f"n{2 - i}", 0, 1, 2) for i in (0, 1)]
+    with pytest.raises((ValueError, StaleDecisionError)) as error:
+        scheduler.adopt(Job("late", "b", [Role("w", 2, gpus=3)]), places, 1.0)
+    assert "pods of 'late'" in str(error.value) and "w/1 on 'n1'" in str(error.value)
+    assert "'runs/w/1' has" in str(error.value) and "'runs/w/0'" not in str(error.value)
+
+
+def test_a_pod_without_room_names_the_pods_of_its_node():
+    scheduler = make_scheduler(("topology",))
+    for i in range(10):
+        role = Role("w", gpus=0 if i else 4)
+        scheduler.adopt(Job(f"j{i}", "a", [role]), [pod("w", 0, "n0")], 0.0)
+    with pytest.raises(StaleDecisionError) as error:
+        scheduler.adopt(Job("late", "b", [Role("w", gpus=1)]), [pod("w", 0, "n0")], 0.0)
+    has = [f"'j{i}/w/0' is there" for i in range(8)]
+    assert str(error.value).endswith(f"; w/0 on 'n0': {', '.join(has)}, 2 more pods are there")
+    scheduler = make_scheduler(("devices",))
+    scheduler.adopt(Job("runs", "a", 4), [pod("pod", 0, "n0")], 0.0)
+    with pytest.raises(ValueError, match=r"pod/0 on 'n0': .*; 'runs/pod/0' has gpu 0"):
+        scheduler.adopt(Job("late", "b", 1), [pod("pod", 0, "n0")], 0.0)
+
+
+def test_a_claim_for_a_device_in_use_names_its_pod():
+    scheduler = make_scheduler(("claims",))
+    templates = [claim(request("r", 3), name="gpu")]
+    job = Job("runs", "a", [Role("w", 1, gpus=0, claims=templates)])
+    (start,) = decided(scheduler, job)
+    node = start.pods[0].node
+    with pytest.raises(ValueError, match=f"is in use; w/0 on '{node}': 'runs/w/0' has gpu.x/"):
+        scheduler.adopt(job.replace(name="late"), start.pods, 1.0)
+
+
 def test_wrong_pods_are_named_and_change_nothing():
     scheduler = make_scheduler(COMPOSITIONS["all with cells"])
     gang = Job("gang", "a", [Role("w", 3, gpus=2, min_pods=2)], where=Where(within="rack"))
@@ -74,7 +112,7 @@ def test_wrong_pods_are_named_and_change_nothing():
         ([first, pod("w", 3, "n0")], "pods: w/3: the job has no such pod"),
         ([first, pod("x", 0, "n0")], "pods: x/0: the job has no such pod"),
         ([first, pod("w", 1, "n9", 0, 1)], "there is no node 'n9'"),
-        ([first, pod("w", 1, "n2", 0, 1)], "'n2' is not in the domain of the other pods"),
+        ([first, pod("w", 1, "n2", 0, 1)], "'n2' is not in the domain of w/0 on 'n0'"),
         ([first, pod("w", 1, "n0", 2)], "has not the 2 leaves"),
         ([first, pod("w", 1, "n0", 2, 9)], "node 'n0' has no GPU 9"),
     ]:

@@ -1,7 +1,7 @@
 """Adopts jobs that run already when the scheduler learns of them."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
@@ -15,6 +15,7 @@ from hivecore.scheduler.stages.units import Kind, Pod, Unit
 
 __all__ = ["adopt", "checked_pods"]
 
+_MOST_NAMED = 8  # pods of a node
 _Placed = dict[Pod, PlacedPod]
 
 
@@ -35,13 +36,15 @@ def checked_pods(state: State, job: Job, pods: Iterable[PlacedPod]) -> _Placed:
             raise ValueError(f"{name}: where.nodes has no {pod.node!r}")
         placed[Pod(pod.role, pod.index)] = pod
     stages = state.stages
-    allowed = stages.nodes_beside(job, list(placed.values())[:1])
+    first = next(iter(placed.values()), None)
+    allowed = stages.nodes_beside(job, [first] if first else [])
     for pod in placed.values():
         name = f"pods: {pod.role}/{pod.index}"
         if stages.has_nodes and not stages.knows(pod.node):
             raise ValueError(f"{name}: there is no node {pod.node!r}")
-        if allowed and pod.node not in allowed:
-            raise ValueError(f"{name}: {pod.node!r} is not in the domain of the other pods")
+        if first and allowed and pod.node not in allowed:
+            other = f"{first.role}/{first.index} on {first.node!r}"
+            raise ValueError(f"{name}: {pod.node!r} is not in the domain of {other}")
     counts = Counter((pod.role, pod.node) for pod in placed.values() if pod.node)
     for role in job.roles:
         most = role.per_node
@@ -99,4 +102,37 @@ def _run(state: State, unit: Unit, placed: _Placed) -> None:
     try:
         state.stages.adopt(unit)
     except (KeyError, ValueError, StaleDecisionError) as error:
-        raise type(error)(f"pods of {unit.name!r}: {error.args[0]}") from None
+        holders = "".join(_holders(state, unit, isinstance(error, StaleDecisionError)))
+        raise type(error)(f"pods of {unit.name!r}: {error.args[0]}{holders}") from None
+
+
+def _holders(state: State, unit: Unit, is_in_use: bool) -> Iterator[str]:
+    """For each pod of a unit, the other pods that have its devices, for a message.
+
+    :param is_in_use: the error says that something is in use, and names no devices: also name those
+        that have its GPUs, or else that are on its node.
+    """
+    others = defaultdict[str, list[tuple[str, PlacedPod]]](list)
+    for other in state.units():
+        for pod in other.placed if other is not unit else ():
+            others[pod.node].append((f"{other.job}/{pod.role}/{pod.index}", pod))
+    for pod in unit.placed:
+        near = others[pod.node]
+        theirs = {device: name for name, other in near for device in _devices(other, is_in_use)}
+        own = _devices(pod, is_in_use)
+        has = [f"{theirs[device]!r} has {device}" for device in own if device in theirs]
+        if is_in_use and not has:
+            has = [f"{name!r} is there" for name, _ in near[:_MOST_NAMED]]
+            more = len(near) - len(has)
+            has += [f"{more} more pods are there"] if more else []
+        if has:
+            yield f"; {pod.role}/{pod.index} on {pod.node!r}: {', '.join(has)}"
+
+
+def _devices(pod: PlacedPod, with_gpus: bool) -> list[str]:
+    """The devices of a pod's claims, and its GPUs."""
+    devices = [f"GPU {gpu}" for gpu in pod.gpus] if with_gpus else []
+    for _, allocation in pod.claims:
+        for result in allocation.get("devices", {}).get("results", ()):
+            devices.append(f"{result.get('driver')}/{result.get('pool')}/{result.get('device')}")
+    return devices

@@ -215,7 +215,8 @@ class DeviceStage(Stage):
             of_pod, gpus = request.replace(name=name), pod.gpus or None
             decision = self.part.schedule(of_pod, nodes=(pod.node,), gpus=gpus)
             if decision.refusal is not None:
-                raise ValueError(f"{decision.reason}{self._holders(pod)}")
+                at = f"{pod.role}/{pod.index} on {pod.node!r}"
+                raise ValueError(f"{at}: {decision.reason}{self._holders(pod)}")
             chosen = dict(decision.minors)
             if any(chosen.get(type) != minors for type, minors in pod.minors):
                 self._take(name, pod, decision)
@@ -226,13 +227,15 @@ class DeviceStage(Stage):
         unit.placed = tuple(pods)
 
     def _holders(self, pod: PlacedPod) -> str:
-        """The pods that have devices of another pod, for a message."""
+        """The pods that have devices of another pod, for a message. If that names none, those that
+        have devices of its node.
+        """
         wanted = {(type, minor) for type, minors in pod.minors for minor in minors}
         return "".join(
             f"; {owner!r} has {one.type} {one.minor}"
             for owner in self.part.owners(pod.node)
             for one in self.part.allocations(owner)
-            if (one.type, one.minor) in wanted
+            if not wanted or (one.type, one.minor) in wanted
         )
 
     def _take(self, name: str, pod: PlacedPod, decision: DeviceDecision) -> None:
@@ -256,7 +259,9 @@ class DeviceStage(Stage):
             used.subtract({(device.type, device.minor, key): of for key, of in device.amounts})
         for (type, minor, _), excess in used.items():
             if excess > 0:
-                raise ValueError(f"{type} {minor} is in use or missing{self._holders(pod)}")
+                at = f"{pod.role}/{pod.index} on {pod.node!r}"
+                held = f"{type} {minor} is in use or missing{self._holders(pod)}"
+                raise ValueError(f"{at}: {held}")
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Release the reserved devices."""
