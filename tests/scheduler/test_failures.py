@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, said
+from scheduler.lives import COMPOSITIONS, flat_network, machines, said
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -22,6 +22,7 @@ from hivecore.scheduler import (
     Scheduler,
     Start,
     Stop,
+    Wait,
     Where,
     action_of_plain,
     plain_record,
@@ -352,3 +353,68 @@ def test_histories_with_failures_are_consistent(parts):
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+NODES = [f"n{i}" for i in range(4)]
+SMALL = {
+    "topology": lambda: {"topology": flat_network(*NODES, gpu=4)},
+    "devices": lambda: {"devices": machines()},
+    "cells": lambda: {
+        "cells": CellCluster(
+            ClusterSpec(
+                {"c": Chain(["gpu", "node"], [4], 4, nodes=NODES)},
+                {"a": {"c": {"node": 2}}, "b": {}},
+            )
+        )
+    },
+}
+
+
+def lose_a_node_beside(others, parts, **settings):
+    """A gang loses a node, and other jobs have the idle ones."""
+    scheduler = Scheduler(**SMALL[parts](), **settings)
+    start(scheduler, Job("train", "a", [Role("w", 2, gpus=4)], on_failure="pod", priority=1))
+    start(scheduler, *others)
+    scheduler.remove_node(nodes_of(scheduler)[0], 1.0)
+    return scheduler
+
+
+@pytest.mark.parametrize("parts", SMALL)
+def test_pods_that_have_failed_evict_jobs_as_their_job_does(parts):
+    weak = [Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(2)]
+    scheduler = lose_a_node_beside(weak, parts, immediate=True)
+    evicted = [pair for pair in said(scheduler.decide(1.0)) if pair[0] in ("Preempt", "Start")]
+    assert [kind for kind, _ in evicted] == ["Preempt", "Start"] and evicted[1][1] == "train"
+    assert len(scheduler.status("train").pods) == 2 and not scheduler.status("train").lost
+    scheduler.check()
+    firm = [Job(f"firm{i}", "b", 4, guaranteed=parts != "cells", priority=9) for i in range(2)]
+    scheduler = lose_a_node_beside(firm if parts != "cells" else [], parts, immediate=True)
+    scheduler.decide(1.0)
+    assert bool(scheduler.status("train").lost) == (parts != "cells")
+
+
+@pytest.mark.parametrize("parts", SMALL)
+def test_pods_that_have_failed_and_wait_are_explained(parts):
+    weak = [Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(2)]
+    scheduler = lose_a_node_beside(weak, parts)
+    waits = [action for action in scheduler.decide(1.0) if isinstance(action, Wait)]
+    explanation = scheduler.explain("train")
+    assert explanation.state == "running" and explanation.reason == waits[0].reason != ""
+    assert parts != "cells" or explanation.reason == (
+        "waits for 'weak1' to end, as pods that have failed evict jobs only if these stop at once"
+    )
+    assert "its failed pods would start if weak0 ended" in explanation.text
+    scheduler.finish("weak0", 2.0)
+    assert ("Start", "train") in said(scheduler.decide(2.0))
+    assert scheduler.explain("train").refusals == scheduler.explain("train").changes == ()
+
+
+def test_pods_that_have_failed_evict_jobs_in_the_domain_of_their_job_alone():
+    scheduler = two_racks(size=3)
+    start(scheduler, gang(2), *[Job(f"s{i}", "a", 8, guaranteed=False) for i in range(4)])
+    rack = {int(node[1:]) // 3 for node in nodes_of(scheduler).values()}
+    scheduler.remove_node(nodes_of(scheduler)[0], 1.0)
+    kinds = [kind for kind, _ in said(scheduler.decide(1.0)) if kind in ("Preempt", "Start")]
+    assert kinds == ["Preempt", "Start"]
+    assert {int(node[1:]) // 3 for node in nodes_of(scheduler).values()} == rack
+    scheduler.check()

@@ -13,7 +13,7 @@ from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.state import LATEST, State
-from hivecore.scheduler.moves.moving import start_beside
+from hivecore.scheduler.moves.moving import start_beside, start_in_place
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
@@ -83,11 +83,12 @@ class JobExplanation(Record, frozen=True):
     :param state: see `Scheduler.state`.
     :param refusals: the promised start that it would delay, if any, then the first stage that
         refuses, then what later stages would say otherwise. If none refuses: "queues", if the job
-        waits behind a job that blocks its queue, or is not in the order of `Scheduler.reorder`.
-        Empty: it runs, or would start with the next `Scheduler.decide`.
+        waits behind a job that blocks its queue, or is not in the order of `Scheduler.reorder`. If
+        it runs, and pods that have failed wait for room near the others: why they do. Empty: it
+        runs, or would start with the next `Scheduler.decide`.
     :param position: the number of jobs in front in its queue.
-    :param changes: changes that would let it start now, if no job in front takes the freed
-        resources. Those that take nothing from other jobs come first.
+    :param changes: changes that would let it, or the failed pods, start now, if no job in front
+        takes the freed resources. Those that take nothing from other jobs come first.
     """
 
     job: str
@@ -108,7 +109,8 @@ class JobExplanation(Record, frozen=True):
         if self.state == "pending":
             lines[0] += f", with {self.position} of its queue in front"
         lines += [f"{refusal.stage}: {refusal.reason}" for refusal in self.refusals]
-        lines += [f"it would start {change.text}" for change in self.changes]
+        what = "it" if self.state == "pending" else "its failed pods"
+        lines += [f"{what} would start {change.text}" for change in self.changes]
         return "\n".join(lines)
 
 
@@ -116,7 +118,7 @@ def explain(state: State, live: Live) -> JobExplanation:
     """Explain why a job waits; the caller holds the lock."""
     job = live.job
     if live.state != "pending":
-        return JobExplanation(job.name, live.state, (), 0, ())
+        return _of_failed_pods(state, live)
     unit = live.units[0]
     standing = state.queues.explain(unit.name, state.microseconds)
     held = ""
@@ -134,6 +136,19 @@ def explain(state: State, live: Live) -> JobExplanation:
     alone = not (search.missing or search.companions or search.passed_by())
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, live.state, refusals, position, changes)
+
+
+def _of_failed_pods(state: State, live: Live) -> JobExplanation:
+    """Explain why failed pods of a running job wait, the first that are refused."""
+    for unit in live.lost if not live.for_job else ():
+        search = _Search(state, live.job, unit)
+        with state.stages.trial():
+            tried = start_in_place(state.stages, state.jobs, unit.trial())
+        if isinstance(tried, Refused):
+            refusal = as_held(state, live, unit, tried).refusal
+            changes = tuple(search.changes_for_failed_pods())
+            return JobExplanation(live.job.name, live.state, (refusal,), 0, changes)
+    return JobExplanation(live.job.name, live.state, (), 0, ())
 
 
 def cheapest_ends(state: State, tenant: str | None) -> Iterator[tuple[float, str]]:
@@ -162,7 +177,7 @@ class _Search:
             yield known
         yield from self.passed_by()
         for refused in self.stages.refusals(self.unit):
-            yield as_held(self.state, self.jobs[self.job.name], refused).refusal
+            yield as_held(self.state, self.jobs[self.job.name], self.unit, refused).refusal
 
     def passed_by(self) -> tuple[Refusal, ...]:
         """The refusal of a job that would delay a promised start."""
@@ -174,7 +189,8 @@ class _Search:
 
     def _starts(self, kind: Kind | None = None) -> bool:
         with self.stages.trial():
-            return isinstance(self.stages.start(self.unit.trial(kind)), Started)
+            trial = self.unit.trial(kind)
+            return isinstance(start_in_place(self.stages, self.jobs, trial), Started)
 
     def changes(self) -> Iterator[JobChange]:
         """Changes that work, those that take nothing from other jobs first."""
@@ -182,6 +198,12 @@ class _Search:
         yield from self._relaxed()
         yield from self._healthy()
         yield from self._raised()
+        yield from self._released()
+        yield from self._protected()
+
+    def changes_for_failed_pods(self) -> Iterator[JobChange]:
+        """Changes that work for pods that have failed; their job keeps its quota and wishes."""
+        yield from self._healthy()
         yield from self._released()
         yield from self._protected()
 
@@ -236,8 +258,9 @@ class _Search:
 
         def candidates() -> Iterator[str]:
             for lost, name in islice(cheapest_ends(self.state, tenant), _MOST_ENDS):
-                losses[name] = lost
-                yield name
+                if name != self.job.name:
+                    losses[name] = lost
+                    yield name
 
         search = Fewest(self.unit, self._end, self.jobs)
         freed = accumulate(self.running[name].job.gpus for name in candidates())
@@ -259,7 +282,7 @@ class _Search:
         if not state.budgets.limits or not may_preempt(state, self.jobs[self.job.name], self.unit):
             return
         with self.stages.trial():
-            refused = self.stages.start(self.unit.trial())
+            refused = start_in_place(self.stages, self.jobs, self.unit.trial())
         if not isinstance(refused, Refused):
             return
         budgets, state.budgets = state.budgets, Budgets({}, state.log)
@@ -325,9 +348,10 @@ class _Search:
         if not (self.stages.places_by_cells and self.job.guaranteed):
             return None
         with self.stages.trial():
-            tried = self.stages.start(self.unit.trial())
-        is_refused = isinstance(tried, Refused) and tried.refusal.stage == "cells"
-        return self.job.tenant if is_refused else None
+            tried = start_in_place(self.stages, self.jobs, self.unit.trial())
+        if not isinstance(tried, Refused) or tried.refusal.stage != "cells":
+            return None
+        return None if tried.cell_victims else self.job.tenant
 
     def _end(self, stages: Stages, names: Sequence[str]) -> None:
         for name in names:

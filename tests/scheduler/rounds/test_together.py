@@ -281,8 +281,8 @@ def test_wrong_names_are_refused(names):
         Job("one", "a", 1, together=names)
 
 
-def test_no_start_is_undone_after_others_have_started_with_it():
-    """It is in the way of a job that is offered later, and has to be preempted."""
+def test_a_start_is_undone_with_those_that_depend_on_it():
+    """They are in the way of a job that is offered later; one of them may start alone."""
     chain = Chain(["gpu", "node"], [4], 2)
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
     scheduler = Scheduler(cells=cells)
@@ -292,8 +292,11 @@ def test_no_start_is_undone_after_others_have_started_with_it():
         Job("owner", "a", 4),
     ]
     actions = submit(scheduler, *jobs)
-    [preempt] = [action for action in actions if isinstance(action, Preempt)]
-    assert started(actions) == ["one", "two"] and preempt.for_job == "owner"
+    assert started(actions) == ["owner", "two"]
+    assert not [action for action in actions if isinstance(action, Preempt)]
+    assert scheduler.state("one") == "pending"
+    scheduler.finish("owner", 1.0)
+    assert started(scheduler.decide(1.0)) == ["one"]
 
 
 def beside_outside(total):

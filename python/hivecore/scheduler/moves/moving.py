@@ -11,10 +11,26 @@ from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.stages.stage import Offer
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import Refused, Unit
 
-__all__ = ["carry_out", "land", "leave", "may_move", "nodes_of", "placed_pods", "start_beside"]
+__all__ = [
+    "carry_out",
+    "land",
+    "leave",
+    "may_move",
+    "nodes_of",
+    "placed_pods",
+    "propose_in_place",
+    "start_beside",
+    "start_in_place",
+]
+
+_NO_NODE = Refused(
+    Refusal("scheduler", "nodes", "no node is left in the domain of its job"),
+    (("scheduler", "nodes"),),
+)
 
 
 def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
@@ -59,13 +75,30 @@ def start_beside(
     nodes: tuple[str, ...] = (),
 ) -> Started | Refused:
     """Start a unit near the other pods of its job."""
-    running = (pod for unit in live.all_placed for pod in unit.placed)
-    others = tuple(running) if placed is None else placed
+    others = _running_pods(live) if placed is None else placed
     allowed = stages.nodes_beside(live.job, others, nodes) if others else nodes
-    if allowed is None:
-        refusal = Refusal("scheduler", "nodes", "no node is left in the domain of its job")
-        return Refused(refusal, (("scheduler", "nodes"),))
-    return stages.start(unit, allowed, others)
+    return _NO_NODE if allowed is None else stages.start(unit, allowed, others)
+
+
+def _running_pods(live: Live) -> tuple[PlacedPod, ...]:
+    return tuple(pod for unit in live.all_placed for pod in unit.placed)
+
+
+def start_in_place(stages: Stages, jobs: Mapping[str, Live], unit: Unit) -> Started | Refused:
+    """Start the first pods of a job, or failed pods near the other pods of their job."""
+    if unit.is_lost:
+        return start_beside(stages, jobs[unit.job], unit)
+    return stages.start(unit)
+
+
+def propose_in_place(stages: Stages, jobs: Mapping[str, Live], unit: Unit) -> Offer | Refused:
+    """As `start_in_place`, but only the offer, with devices allocated."""
+    if not unit.is_lost:
+        return stages.propose(unit)
+    live = jobs[unit.job]
+    others = _running_pods(live)
+    allowed = stages.nodes_beside(live.job, others)
+    return _NO_NODE if allowed is None else stages.propose(unit, allowed, others)
 
 
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:

@@ -46,7 +46,7 @@ def promote(state: State, live: Live, unit: Unit) -> None:
         return
     victims = _promotion(state, live, unit, lent)
     if isinstance(victims, Refused):
-        wait(state, live, unit, as_held(state, live, victims))
+        wait(state, live, unit, as_held(state, live, unit, victims))
         return
     stopping = preempt_victims(state, victims, live)
     state.count_again()

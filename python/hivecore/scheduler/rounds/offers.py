@@ -92,13 +92,15 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         refused = refused_beside(state, refused, hindered_by)
     if not victims:
         refused = state.stages.note_refusal(unit.kind, refused)
-        wait(state, live, unit, as_held(state, live, refused))
+        wait(state, live, unit, as_held(state, live, unit, refused))
         if state.backfill and unit is live.units[0] and not live.extra_of:
             promise(state, live)
         return
     stopping = preempt_victims(state, victims, live)
     if state.immediate or not stopping:
         has_started(state, live, unit, start_without(state, stopping, live, unit))
+        if unit.is_lost:
+            regain(state, live, unit)
         if stopping:  # a start for which victims left cannot be undone
             state.begun[live.job.name] = ()
         return

@@ -9,7 +9,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import forget_lost
 from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
-from hivecore.scheduler.moves.moving import land, leave, placed_pods
+from hivecore.scheduler.moves.moving import land, leave, placed_pods, start_in_place
 from hivecore.scheduler.search.victims import Victims, needed_by
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
@@ -116,7 +116,7 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
     for name in victims:
         stop(state, state.jobs[name])
     unit.note(state.log)
-    found = state.stages.start(unit)
+    found = start_in_place(state.stages, state.jobs, unit)
     if not isinstance(found, Started):
         raise InvariantError(f"job {live.job.name!r} does not start though others have left")
     return found

@@ -153,7 +153,7 @@ def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     if state.immediate and any(may_preempt(state, live, live.units[0]) for live in lives[:at]):
         # with less room they evict jobs, which may free more than they take
         refused = refused._replace(keys=(*refused.keys, BEGUN))
-    return _of(lives[at], as_held(state, lives[at], refused))
+    return _of(lives[at], as_held(state, lives[at], lives[at].units[0], refused))
 
 
 def _might_do_more(state: State, live: Live, refused: Refused, *, is_first: bool) -> bool:

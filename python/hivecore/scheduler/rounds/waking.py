@@ -42,7 +42,7 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
         return None
     again = state.stages.still_refused(kind, refusal, name)
     if again is not None and (again.quota_victims or again.cell_victims):
-        if as_held(state, live, again).refusal != refusal:
+        if as_held(state, live, unit, again).refusal != refusal:
             return None  # other jobs are in its way now, which must be reported
         again = again._replace(refusal=refusal)
     if again is None or not may_preempt(state, live, unit):
@@ -83,14 +83,17 @@ def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -
 
 
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:
-    """Whether a unit may evict jobs."""
-    return state.preemption and live.job.guaranteed and unit is live.units[0]
+    """Whether a unit may evict jobs: the first pods of a job, or, if victims stop at once, those of
+    them that have failed.
+    """
+    is_first = unit is live.units[0] or (unit.is_lost and state.immediate)
+    return state.preemption and live.job.guaranteed and is_first
 
 
-def as_held(state: State, live: Live, refused: Refused) -> Refused:
-    """The refusal of a job, which names jobs to evict, with the reason why they are not evicted:
-    there is no preemption, a job with a promised start comes first, or limits protect them. Other
-    refusals do not change.
+def as_held(state: State, live: Live, unit: Unit, refused: Refused) -> Refused:
+    """The refusal of a unit, which names jobs to evict, with the reason why they are not evicted:
+    there is no preemption, its pods have failed and victims take time to stop, a job with a
+    promised start comes first, or limits protect them. Other refusals do not change.
     """
     names = dict.fromkeys(
         owner_of(name, state.jobs) for name in refused.quota_victims or refused.cell_victims
@@ -100,6 +103,8 @@ def as_held(state: State, live: Live, refused: Refused) -> Refused:
     why = ""
     if not state.preemption:
         why = "preemption is off"
+    elif live.job.guaranteed and unit.is_lost and not state.immediate:
+        why = "pods that have failed evict jobs only if these stop at once"
     elif live.job.guaranteed and has_to_keep_promises(state, live):
         why = "a job that was promised a start comes first"
     if why:

@@ -6,6 +6,7 @@ from itertools import islice
 
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.moves.moving import propose_in_place
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Refused, Unit
 
@@ -157,7 +158,7 @@ class Fewest:
 
     def _starts(self, stages: Stages) -> bool:
         """Whether the unit starts. If so, it holds its devices until the trial ends."""
-        offer = stages.propose(self._unit.trial())
+        offer = propose_in_place(stages, self._jobs, self._unit.trial())
         if isinstance(offer, Refused):
             return False
         self.placed = offer.pods()

@@ -17,6 +17,7 @@ from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.precedence import OUTSIDE, of_quota
 from hivecore.scheduler.moves.fragments import idle_and_usable
+from hivecore.scheduler.moves.moving import start_in_place
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.limits import Limits, Victims
 from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
@@ -69,7 +70,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
             stages.uncharge(stopping)
             if refused.refusal.stage == _QUOTAS:
                 with stages.trial():
-                    tried = stages.start(unit.trial())
+                    tried = start_in_place(stages, search.jobs, unit.trial())
                 if isinstance(tried, Started) or tried.refusal.stage != _QUOTAS:
                     return {}, later
                 refused = tried
@@ -271,7 +272,7 @@ class _Search:
                 self._leave(self.stages, leaving)
                 are_least &= not gone and not self._may_be_too_many(victims, named)
                 gone += leaving
-                tried = self.stages.start(self.unit.trial())
+                tried = start_in_place(self.stages, self.jobs, self.unit.trial())
                 if isinstance(tried, Started):
                     return are_least
                 refused = tried
@@ -651,7 +652,7 @@ def _fragments(search: _Search, names: Collection[str]) -> float:
     gone = {member for name in names for member in stages.members(name)}
     with stages.trial():
         _leave(search.jobs, stages, list(names))
-        if isinstance(stages.start(unit), Refused):
+        if isinstance(start_in_place(stages, search.jobs, unit), Refused):
             return inf
         idle, usable = idle_and_usable(search.goal, stages, search.jobs, gone, unit.placed)
         return idle - usable
