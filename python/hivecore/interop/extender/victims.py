@@ -32,11 +32,16 @@ class Victims:
         self._heirs = None
 
     def of(self, job: str) -> dict[str, list[str]]:
-        """Return the ids of the pods to evict for a job, by node."""
+        """Return the ids of the pods to evict for a job, by node.
+
+        They include victims whose preemptor is gone only if this job is the one that can start or
+        preempt without them.
+        """
         status = self._scheduler.status(job) if job in self._scheduler else None
         if status is None or status.state not in ("pending", "reserved"):
             return {}
-        left = {victim for victim, winner in self._stopping().items() if not winner}
+        heirs = self._heirs_of(self._stopping())
+        left = {victim for victim, heir in heirs.items() if heir == job}
         jobs = left.union(status.victims)
         if left and status.state == "pending":
             jobs |= self._next(job, left)
@@ -51,9 +56,7 @@ class Victims:
         A victim whose preemptor is gone stays, unless another job can start or preempt without it.
         """
         stopping = self._stopping()
-        if self._heirs is None:
-            self._heirs = self._find_heirs([job for job, winner in stopping.items() if not winner])
-        stopping |= self._heirs
+        stopping |= self._heirs_of(stopping)
         jobs = [job for job, winner in stopping.items() if winner]
         return {
             pod.identity: f"its job {show(pod.job)} has to stop for {show(stopping[pod.job])}"
@@ -77,6 +80,12 @@ class Victims:
         return stopping
 
     # --- victims whose preemptors are gone
+
+    def _heirs_of(self, stopping: Mapping[str, str]) -> dict[str, str]:
+        """Return `_find_heirs` of victims whose preemptor is gone, kept until a change."""
+        if self._heirs is None:
+            self._heirs = self._find_heirs([job for job, winner in stopping.items() if not winner])
+        return self._heirs
 
     def _next(self, job: str, left: Iterable[str]) -> set[str]:
         """Return the further victims of a job, if these were gone."""
