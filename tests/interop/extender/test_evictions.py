@@ -109,6 +109,31 @@ def test_a_victim_whose_preemptor_is_gone_stays(preempted):
     assert [preempted.node_of(name) for name in BOTH] == ["n0", "n1"]
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_victim_that_has_lost_pods_when_its_preemptor_goes_starts_again_as_a_whole(
+    preempted, is_same
+):
+    cluster = preempted
+    labels = {name: cluster.api.pod(name)["metadata"]["labels"] for name in BOTH}
+    again = [name if is_same else f"{name}-new" for name in BOTH]
+    cluster.api.protected = {"g-1"}
+    cluster.evict(5.1)
+    assert cluster.api.evicted == ["g-0"]
+    for name in ("h-0", "h-1"):
+        cluster.api.delete_pod(name)
+    cluster.add_pod(again[0], labels["g-0"], gpus="new-pair")
+    cluster.settle(2)
+    assert cluster.node_of(again[0]) is None
+    cluster.api.protected = set()
+    cluster.evict(60.0)
+    assert cluster.api.evicted == BOTH
+    assert "has lost pods" in of_victims(cluster)[-1]["message"]
+    cluster.add_pod(again[1], labels["g-1"], gpus="new-pair")
+    cluster.settle(3)
+    assert all(map(cluster.node_of, again))
+    assert cluster.api.evicted == BOTH
+
+
 def test_it_leaves_for_the_next_job_that_can_have_its_place(preempted):
     cluster = preempted
     for name in ("h-0", "h-1"):

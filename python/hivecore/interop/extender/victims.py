@@ -53,15 +53,28 @@ class Victims:
     def leaving(self) -> dict[str, str]:
         """Return the pods to evict, by identity, each with the reason.
 
-        A victim whose preemptor is gone stays, unless another job can start or preempt without it.
+        A victim whose preemptor is gone stays, unless another job can start or preempt without it,
+        or some of its pods have been replaced: those wait, so the rest leaves and all start again.
         """
         stopping = self._stopping()
         stopping |= self._heirs_of(stopping)
-        jobs = [job for job, winner in stopping.items() if winner]
-        return {
-            pod.identity: f"its job {show(pod.job)} has to stop for {show(stopping[pod.job])}"
-            for pod in self._running(jobs)
+        reasons = {
+            job: f"has to stop for {show(winner)}" if winner else "has lost pods, and starts again"
+            for job, winner in stopping.items()
+            if winner or self._has_lost_pods(job)
         }
+        return {
+            pod.identity: f"its job {show(pod.job)} {reasons[pod.job]}"
+            for pod in self._running(reasons)
+        }
+
+    def _has_lost_pods(self, job: str) -> bool:
+        """Whether other pods of a running job wait in place of some that are gone."""
+        gang = self._gangs.get(job)
+        if gang is None or not gang.unbound:
+            return False
+        bound = sum(bool(pod.node) and pod.slot is not None for pod in gang.members.values())
+        return bound < len(self._scheduler.status(job).pods)
 
     def _running(self, jobs: Iterable[str]) -> Iterable[Member]:
         gangs = (self._gangs[job] for job in jobs if job in self._gangs)
