@@ -19,6 +19,7 @@ from scheduler.lives import (
     network,
     quota_tree,
 )
+from scheduler.log.decision_logs import happen
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -332,3 +333,59 @@ def test_a_reserved_job_that_lost_its_place_may_take_what_an_end_frees():
     assert (change.kind, change.jobs, change.ahead) == ("release", ("x",), ("reserved",))
     scheduler.finish("x", 3.0)
     assert [action.job for action in scheduler.decide(3.0)] == ["reserved", "v"]  # which waits
+
+
+def about_to_start(*later):
+    """A job is reserved, and its victim has stopped; another job has the other node."""
+    scheduler = Scheduler(topology=flat_network("n0", "n1", slots=1))
+    decided(scheduler, Job("victim", "t", 1))
+    decided(scheduler, Job("other", "t", 1, priority=2))
+    assert scheduler.status("victim").pods[0].node == "n0"
+    decided(scheduler, Job("next", "t", 1, priority=1, where=Where(nodes=["n0"])), now=1.0)
+    assert scheduler.state("next") == "reserved"
+    for job in later:
+        scheduler.submit(job, 1.0)
+    scheduler.decide(1.0)
+    scheduler.stopped("victim", 2.0)
+    (change,) = scheduler.explain("waits").changes
+    assert (change.kind, change.jobs) == ("release", ("other",))
+    return scheduler, change.ahead
+
+
+def test_a_victim_that_returns_to_its_queue_may_take_what_an_end_frees():
+    scheduler, ahead = about_to_start(Job("waits", "t", 1))
+    assert ahead == ("victim",)
+    scheduler.finish("other", 3.0)
+    starts = [action.job for action in scheduler.decide(3.0) if isinstance(action, Start)]
+    assert starts == ["next", "victim"]
+
+
+def test_a_job_that_may_evict_one_that_is_about_to_start_may_take_what_an_end_frees():
+    wide = Job("wide", "t", [Role("w", 2)], priority=2)
+    scheduler, ahead = about_to_start(Job("waits", "t", 1), wide)
+    assert "wide" in ahead
+    scheduler.finish("other", 3.0)
+    scheduler.decide(3.0)
+    assert scheduler.state("wide") == "reserved" and scheduler.state("waits") == "pending"
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_ends_without_a_condition_are_enough_while_jobs_stop(immediate):
+    named = 0
+    for name in ("quotas, topology and devices", "quotas and devices", "lending"):
+        rng = random.Random(f"0 {name}")
+        scheduler, now = make_scheduler(COMPOSITIONS[name], immediate=immediate), 0.0
+        for step in range(80):
+            now += rng.choice([0.0, 0.5, 60.0])
+            happen(scheduler, rng, step, now)
+            waiting = [job for job in scheduler if scheduler.state(job) == "pending"]
+            for job in () if scheduler.has_order else waiting:
+                for change in scheduler.explain(job).changes:
+                    if change.kind == "release" and not change.ahead:
+                        branch, named = scheduler.copy(), named + 1
+                        for other in change.jobs:
+                            branch.finish(other, now)
+                        assert job in [
+                            action.job for action in branch.decide(now) if isinstance(action, Start)
+                        ]
+    assert named > 20

@@ -14,6 +14,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.moves.moving import start_beside, start_in_place
+from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_have_victims
 from hivecore.scheduler.search.fewest import Fewest
@@ -296,25 +297,26 @@ class _Search:
             yield JobChange("evictions", jobs=tuple(victims), limits_of_evictions=why)
 
     def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
-        """Waiting jobs that could start once these have ended, one of each kind."""
+        """Waiting jobs that could start once these have ended and reserved jobs have started, one
+        of each kind.
+        """
         names: dict[str, None] = {}
         kinds: set[int] = set()
         gone = {self.job.name, *ended}
-        takes_back = self.state.preemption and self.job.guaranteed
-        with self.stages.trial():
-            self._end(self.stages, ended)
+        with self.state.trial():
+            names |= dict.fromkeys(self._begin_round(ended))
+            takes_back = self._takes_back()
             for live, unit in self._waiting():
                 number = unit.kind.number
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
-                if takes_back and (unit.kind.is_lent or not live.job.guaranteed):
+                may_be_undone = self.state.immediate or not live.runs
+                if takes_back and may_be_undone and (unit.kind.is_lent or not live.job.guaranteed):
                     continue  # a round takes back what such a unit starts on
                 if len(kinds) == _MOST_KINDS:
                     break
                 kinds.add(number)
                 with self.stages.trial():
-                    if live.state == "reserved":
-                        self._end(self.stages, live.victims)
                     if live.lent is not None and live.lent.placed:
                         self.stages.vacate(live.lent)  # it gets its own cells instead
                     tried = start_beside(self.stages, self.jobs[unit.job], unit.trial())
@@ -322,12 +324,33 @@ class _Search:
                         names[live.job.name] = None
         return tuple(names)
 
+    def _begin_round(self, ended: Sequence[str]) -> list[str]:
+        """End jobs, and start those whose victims have stopped, as the next round does first.
+
+        :returns: the jobs that have started on what these free, as nothing was held for them.
+        """
+        state = self.state
+        unplaced = [live for live in state.reserved.values() if not live.units[0].placed]
+        state.happens(state.now)
+        for name in ended:
+            if name in self.jobs:  # an extra pod may have ended with its job
+                end(state, self.jobs[name])
+        start_reserved(state)
+        give_up_late(state)
+        return [live.job.name for live in unplaced if live.runs]
+
+    def _takes_back(self) -> bool:
+        """Whether the job may evict opportunistic jobs that start before it in a round. While jobs
+        stop, quotas count them beside those that replace them.
+        """
+        stops = self.stages.reclaims and any(live.for_job for live in self.running.values())
+        return self.state.preemption and self.job.guaranteed and not stops
+
     def _waiting(self) -> Iterator[tuple[Live, Unit]]:
-        """The units that the next round may start, in order of arrival of their jobs."""
-        for live in self.jobs.values():
-            lost_place = self.state.is_ready(live) and not live.units[0].placed
+        """The units that the round may start, in order of arrival of their jobs."""
+        for live in list(self.jobs.values()):
             for unit in live.all_units:
-                if lost_place or unit.name in self.state.queued:
+                if unit.name in self.state.queued:
                     yield live, unit
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
