@@ -1,6 +1,8 @@
 """Amounts as Kubernetes writes them: "80Gi" is 80 * 2**30, "1.5k" is 1500."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +13,7 @@ __all__ = [
     "as_units",
     "read_exactly",
     "read_quantity",
+    "resource_meant",
     "write_binary",
     "write_decimal",
     "write_exactly",
@@ -18,6 +21,7 @@ __all__ = [
 
 _FORM = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]*|[eE][-+]?[0-9]{1,2})")
 _LONGEST = 64
+_LONG = 4  # letters of a name, in which a typo leaves most as they were
 _DECIMAL = ("k", "M", "G", "T", "P", "E")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SCALES = {
@@ -144,6 +148,31 @@ def write_exactly(number: Fraction) -> str:
         if (number * parts).denominator == 1:
             return f"{number * parts}{suffix}"
     raise ValueError(f"number={number}: not a whole number of billionths")
+
+
+def resource_meant(name: str, known: Iterable[str]) -> str:
+    """The known resource that a name probably stands for, by another system or a typo; "": none.
+
+    >>> from hivecore._quantities import resource_meant
+    >>> known = "cpu", "gpu", "memory"
+    >>> [resource_meant(name, known) for name in ("nvidia.com/gpu", "cpus", "memroy", "licenses")]
+    ['gpu', 'cpu', 'memory', '']
+    """
+    plain = name.lower().removeprefix("requests.").removeprefix("limits.")
+    if plain.count("/") == 1:  # more: what devices of a class have
+        plain = plain.partition("/")[2]
+    names = list(known)
+    for other in names:
+        if other.lower() in (plain, plain.removesuffix("s")):
+            return other
+    # Names that differ in a number, such as sizes of MIG, are different resources, as is "vgpu".
+    alike = [
+        other
+        for other in names
+        if re.findall(r"\d+", other) == re.findall(r"\d+", name) and not plain.endswith(other)
+    ]
+    near = get_close_matches(plain, alike, n=1, cutoff=0.8) if len(plain) >= _LONG else []
+    return near[0] if near else ""
 
 
 def _write(number: int, base: int, suffixes: tuple[str, ...]) -> str:

@@ -1,5 +1,6 @@
 """Names of jobs may contain slashes, as names of extra pods do; they never collide."""
 
+import re
 from itertools import count
 
 import pytest
@@ -10,6 +11,7 @@ from profiles import examples
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, PlacedPod, Role, Scheduler
+from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
 ELASTIC = [Role("w", 1, gpus=1, max_pods=3)]
@@ -144,3 +146,45 @@ def test_jobs_of_any_names_do_as_jobs_of_plain_names(given, data):
             tell("finish", data.draw(st.sampled_from(running)))
             decide()
         scheduler = Scheduler.from_bytes(scheduler.to_bytes())
+
+
+# --- resources that nodes call otherwise
+
+
+@pytest.mark.parametrize(
+    ("resource", "meant"),
+    [
+        *(("nvidia.com/gpu", "gpu"), ("requests.nvidia.com/gpu", "gpu"), ("cpus", "cpu")),
+        *(("CPU", "cpu"), ("limits.cpu", "cpu"), ("memroy", "memory"), ("infiniban", "infiniband")),
+        *(("licenses", ""), ("vgpu", ""), ("mig-2g", ""), ("infiniband", ""), ("memory", "")),
+        ("a.deviceclass.resource.k8s.io/capacity/memory", ""),
+    ],
+)
+def test_a_quota_of_what_nodes_call_otherwise_is_refused(resource, meant):
+    """Nodes have infiniband and mig-1g; a quota may limit licenses, which no node has."""
+    network = NetworkTopology([], {"n": {}})
+    network.set_free("n", {"gpu": 8, "infiniband": 8, "mig-1g": 8})
+    quota = Quota("a", max={resource: 4})
+    says = f"no node has {resource!r}; is {meant!r} meant?"
+    scheduler = Scheduler(quotas=QuotaTree([Quota("a", max={"gpu": 4})]), topology=network.copy())
+    if not meant:
+        assert Scheduler(quotas=QuotaTree([quota]), topology=network) is not None
+        scheduler.set_quota(quota, now=0.0)
+        return
+    with pytest.raises(ValueError, match=re.escape(says)):
+        Scheduler(quotas=QuotaTree([quota]), topology=network)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        scheduler.set_quota(quota, now=0.0)
+    assert dict(scheduler.quotas.quota("a").max) == {"gpu": 4}
+    assert Scheduler(quotas=QuotaTree([quota])) is not None  # without nodes, jobs may say so
+
+
+def test_the_reason_of_an_unknown_quota_names_one_like_it():
+    scheduler = Scheduler(quotas=QuotaTree([Quota("vision", max={"gpu": 4})]))
+    for name in ("vison", "other"):
+        scheduler.submit(Job(name, name, 1), now=0.0)
+    reasons = [action.reason for action in scheduler.decide(now=0.0)]
+    assert reasons == [
+        "there is no quota 'vison'; is 'vision' meant?",
+        "there is no quota 'other'",
+    ]

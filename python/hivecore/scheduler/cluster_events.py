@@ -14,7 +14,7 @@ from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, 
 from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
-from hivecore.scheduler.stages.constraints import check_counted, check_names
+from hivecore.scheduler.stages.constraints import check_counted, check_names, offered_by
 
 __all__ = ["ClusterEvents"]
 
@@ -191,7 +191,8 @@ class ClusterEvents(SchedulerLedger):
             moment = self._state.moment(now)
             tree = self._tree("quota")
             if not self._is_rerun and isinstance(quota, Quota):
-                check_names(dict(quota.max), f"quota={quota.name!r}")
+                offered = offered_by(self.devices, self.topology, self.cells)
+                check_names(dict(quota.max), f"quota={quota.name!r}", offered)
             with self._changing(moment):
                 tree.set_quota(quota)
                 hold_nothing(self._state)

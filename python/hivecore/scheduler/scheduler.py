@@ -25,7 +25,7 @@ from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.claims import as_mode
-from hivecore.scheduler.stages.constraints import check_counted, check_quotas
+from hivecore.scheduler.stages.constraints import check_counted, check_quotas, offered_by
 from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.storage import StoragePool
 from hivecore.scheduler.stages.transaction import Stages
@@ -147,7 +147,7 @@ class Scheduler(JobOrders):
         if queues is not None:
             _check_queues(queues)
         if quotas is not None:
-            check_quotas(quotas)
+            check_quotas(quotas, offered_by(devices, topology, cells))
         if topology is not None and topology.nodes:
             check_counted(topology.resources, "topology")
         hosts: frozenset[str] = frozenset()

@@ -359,6 +359,38 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
     assert "is what the file of quotas.koordinator says" in problem
 
 
+def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named(tmp_path):
+    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
+    quota["spec"] = {"max": {"nvidia.com/gpu": 6, "amd.com/gpu": 6}, "min": {"amd.com/gpu": 6}}
+    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    spec = SchedulerSpec.of_yaml(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
+    assert dict(spec.quotas.quota("a").max) == {"gpu": 6}
+    assert "amd.com/gpu limits nothing here: GPUs are nvidia.com/gpu" in spec.remarks[0]
+    assert spec.scheduler() is not None
+
+
+@pytest.mark.parametrize(
+    ("models", "remarks"),
+    [
+        (
+            "{a: {gpus: 1, resources: {cpu: 1}}, b: {gpus: 1, resources: {cpus: 1}}}",
+            ["cluster.models.b.resources.cpus: is cpu meant, which this model lacks?"],
+        ),
+        (
+            "{a: {gpus: 1, resources: {cpuu: 1}}}",
+            ["cluster.models.a.resources.cpuu: is cpu meant, which this model lacks?"],
+        ),
+        ("{a: {gpus: 1, resources: {mig-1g: 1}}, b: {gpus: 1, resources: {mig-2g: 1}}}", []),
+        ("{a: {gpus: 1, resources: {cpus: 1}}, b: {gpus: 1, resources: {cpus: 1}}}", []),
+        ("{a: {gpus: 1, resources: {cpu: 1, cpus: 1}}}", []),
+        ("{a: {gpus: 1, resources: {licenses: 1}}, b: {gpus: 1}}", []),
+    ],
+)
+def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
+    text = f"cluster:\n  models: {models}\n  nodes: {{n0: a}}\n"
+    assert list(SchedulerSpec.of_yaml(text).remarks) == remarks
+
+
 # --- mistakes
 
 
@@ -428,6 +460,11 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "scheduler: {eviction_limits: {a: {per_hour: -1}}}", 4, "per_hour"),
         (NODES + "scheduler: {eviction_limits: {a: {often: 1}}}", 4, "is none of min_run_time"),
         (QUOTA + "scheduler: {eviction_limits: {b: {per_hour: 1}}}", 5, "there is no quota 'b'"),
+        (
+            QUOTA.replace("gpu: 4}}}}", "gpu: 4, cpus: 8}}}}") + "quotas: {total: {cpus: 8}}",
+            4,
+            "tenants.a.quota.max.cpus: no node has any of it; is cpu meant?",
+        ),
         (NODES + "scheduler: {lending: yes}", 4, "scheduler.lending: needs cluster.cells"),
         (NODES + "scheduler: {evictions: least}", 4, "scheduler.evictions: needs cluster.cells"),
         (NODES + "scheduler: {evictions: few}", 4, "must be one of packing, least, private"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hivecore._quantities import resource_meant
 from hivecore.devices import Device, NodeDevices
 from hivecore.interop.koordinator import read_device_record
 from hivecore.interop.kubernetes.documents import named_object, objects_of
@@ -51,6 +52,7 @@ def read_nodes(cluster: Mapping[str, Any], reader: Reader) -> dict[str, Node]:
         name: _model(name, entry, place, reader)
         for name, entry, place in reader.named(cluster.get("models"), (at, "models"))
     }
+    _remark_typos(models, (at, "models"), reader)
     by_name: dict[str, Node] = {}
     for pattern, entry, place in reader.named(cluster.get("nodes"), (at, "nodes")):
         name = reader.name(entry, place)
@@ -64,6 +66,19 @@ def read_nodes(cluster: Mapping[str, Any], reader: Reader) -> dict[str, Node]:
             elif node is not None:
                 by_name[host] = node
     return by_name
+
+
+def _remark_typos(models: Mapping[str, Node], at: Place, reader: Reader) -> None:
+    """Name resources of a model that others probably spell otherwise."""
+    for name, node in models.items():
+        own = node.resources.keys()
+        others = {of for other in models.values() for of in other.resources} - own
+        for resource in own:
+            elsewhere = any(resource in of.resources for key, of in models.items() if key != name)
+            meant = "" if elsewhere else resource_meant(resource, sorted(others | {*_HOST} - own))
+            if meant:
+                place = reader.path((((at, name), "resources"), resource))
+                reader.remarks.append(f"{place}: is {meant} meant, which this model lacks?")
 
 
 def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:

@@ -1,9 +1,10 @@
 """The quotas of tenants or of Koordinator's objects, and the total that they divide."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from hivecore._quantities import resource_meant
 from hivecore._thousandths import Amount
 from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
 from hivecore.interop.kubernetes.messages import show
@@ -20,6 +21,7 @@ _KEYS = ("total", "limit", *_SETTINGS, "koordinator", "gpu")
 _FLAGS = {"lends": True, "scales": True, "outside": False}
 _OF_QUOTA = ("parent", "max", "min", "weight", *_FLAGS)
 _GPU = "nvidia.com/gpu"
+_USUAL = ("gpu", "cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ def _total(
             have = ", ".join(sorted(known))
             at = (_AT, "total"), resource
             reader.add(at, f"no quota has {show(resource)}; resources of quotas: {have}")
+    for quota in declared.quotas if cluster else ():
+        for resource in dict(quota.max).keys() - cluster.keys() - set(_USUAL):
+            if meant := resource_meant(resource, [*cluster, *_USUAL]):
+                at = (declared.places[quota.name], "max"), resource
+                reader.add(at, f"no node has any of it; is {meant} meant?")
     return given
 
 
@@ -155,12 +162,18 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
     try:
         objects: ElasticQuotas = read_elastic_quotas(text)
         quotas = tuple(_in_gpus(quota, fields) for quota in objects.quotas)
+        others = dict.fromkeys(
+            name for quota in quotas for name, _ in quota.max if _means_gpus(name)
+        )
+        quotas = tuple(_only(quota, others) for quota in quotas)
     except (TypeError, ValueError) as error:
         reader.add(place, f"{path}: {error}")
         return _Declared((), {})
     if not quotas:
         reader.add(place, f"{path}: there is no object of kind ElasticQuota")
-    return _Declared(quotas, {}, objects.totals)
+    for name in others:
+        reader.remarks.append(f"{path}: {name} limits nothing here: GPUs are {_gpu(fields)}")
+    return _Declared(quotas, dict.fromkeys((quota.name for quota in quotas), place), objects.totals)
 
 
 def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
@@ -172,7 +185,27 @@ def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
     )
 
 
+def _means_gpus(name: str) -> bool:
+    """Whether another system calls GPUs so; no job requests them by this name."""
+    return name != "gpu" and resource_meant(name, ["gpu"]) == "gpu"
+
+
+def _only(quota: Quota, others: Container[str]) -> Quota:
+    """Return a quota without limits of these resources."""
+    given = {"max": quota.max, "min": quota.min, "weight": quota.weight}
+    return quota.replace(
+        **{
+            key: amounts and {name: amount for name, amount in amounts if name not in others}
+            for key, amounts in given.items()
+        }
+    )
+
+
+def _gpu(fields: Mapping[str, Any]) -> str:
+    return str(fields.get("gpu", _GPU))
+
+
 def _renamed(amounts: Mapping[str, Amount], fields: Mapping[str, Any]) -> dict[str, Amount]:
     """Return the amounts with GPUs named "gpu", as in a scheduler."""
-    gpu = str(fields.get("gpu", _GPU))
+    gpu = _gpu(fields)
     return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

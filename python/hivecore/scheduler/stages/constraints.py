@@ -7,12 +7,16 @@ dataset without storage, GPUs that no part counts, and the quota of a tenant.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hivecore.devices import DeviceRequest
+from hivecore._quantities import resource_meant
+from hivecore.cells import CellCluster
+from hivecore.devices import DeviceCluster, DeviceRequest
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler.job import ANYWHERE, Job, Role
+from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.stage import Stage
+from hivecore.topology import NetworkTopology
 
-__all__ = ["check_counted", "check_names", "check_quotas", "spreads", "unenforced"]
+__all__ = ["check_counted", "check_names", "check_quotas", "offered_by", "spreads", "unenforced"]
 
 #: Constraints on nodes. The part that enforces them must choose the nodes of some pods.
 _PLACES = (
@@ -20,6 +24,7 @@ _PLACES = (
     *("multiple", "per_domain", "balance", "nodes"),
 )
 _GPUS = ("gpu", "gpus")
+_USUAL = ("gpu", "cpu", "memory")
 
 
 class _Constraint(NamedTuple):
@@ -143,23 +148,44 @@ def _choosing(role: Role, stages: Iterable[Stage]) -> Stage | None:
 # --- parts that limit nothing
 
 
-def check_names(names: Iterable[str], argument: str) -> None:
+def check_names(
+    names: Iterable[str], argument: str, offered: Collection[str] | None = None
+) -> None:
     """Refuse resources that no job can request. Jobs request "gpu".
 
-    :raises ValueError: a name is another spelling of "gpu".
+    :param offered: what nodes have, see `offered_by`.
+    :raises ValueError: a name is another spelling of "gpu"; or nodes have nothing of it, and it is
+        probably another spelling of what they have, or of "cpu" or "memory".
     """
     for name in names:
         if name != "gpu" and name.lower() in _GPUS:
             raise ValueError(f"{argument}: no job can request {name!r}; GPUs are 'gpu'")
+        if offered is None or name in offered or name in _USUAL:
+            continue
+        if meant := resource_meant(name, {**dict.fromkeys(offered), **dict.fromkeys(_USUAL)}):
+            raise ValueError(f"{argument}: no node has {name!r}; is {meant!r} meant?")
 
 
-def check_quotas(tree: QuotaTree) -> None:
+def offered_by(
+    devices: DeviceCluster | None, topology: NetworkTopology | None, cells: CellCluster | None
+) -> frozenset[str] | None:
+    """The resources of the nodes; None if no nodes are known, so that jobs may request anything."""
+    parts = [part for part in (devices, topology, cells) if part is not None and part.nodes]
+    if not parts:
+        return None
+    counted = () if topology is None else topology.resources
+    hosts = frozenset[str]() if devices is None else host_resources(devices, ())
+    return hosts.union(counted, ("gpu",))
+
+
+def check_quotas(tree: QuotaTree, offered: Collection[str] | None) -> None:
     """Refuse quotas that limit what no job can request.
 
+    :param offered: see `offered_by`.
     :raises ValueError: a quota does so.
     """
     for name in tree.quotas:
-        check_names(dict(tree.quota(name).max), f"quotas[{name!r}]")
+        check_names(dict(tree.quota(name).max), f"quotas[{name!r}]", offered)
 
 
 def check_counted(names: Collection[str], argument: str) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from fractions import Fraction
 from math import ceil
 from typing import Literal, Self
@@ -77,7 +78,9 @@ class QuotaStage(Stage):
         """Why units of a kind can never be admitted; "" if they can."""
         job = kind.job
         if job.quota not in self.part.quotas:
-            return f"there is no quota {job.quota!r}"
+            near = get_close_matches(job.quota, self.part.quotas, n=1, cutoff=0.6)
+            meant = f"; is {near[0]!r} meant?" if near else ""
+            return f"there is no quota {job.quota!r}{meant}"
         for name in self._path(job.quota):
             quota = self.part.quota(name)
             limits = [("max", quota.max)]
