@@ -186,10 +186,11 @@ def _with_dependents(state: State, name: str) -> dict[str, None]:
         live = state.jobs[other]
         more = [extra for extra, of in live.extras.items() if of.runs]
         more += state.stages.members(other)
+        begun = [state.jobs[name] for name in state.begun if name in state.jobs]
         more += [
-            begun
-            for begun in state.begun
-            if other in state.jobs[begun].job.after or other in state.jobs[begun].job.together
+            later.job.name
+            for later in begun
+            if other in later.job.after or other in later.job.together
         ]
         known += [new for new in dict.fromkeys(more) if new not in names]
         names |= dict.fromkeys(more)
