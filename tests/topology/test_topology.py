@@ -25,6 +25,46 @@ def small():
     return network
 
 
+@pytest.mark.parametrize(
+    ("request_", "nodes", "reason"),
+    [
+        (
+            TopologyRequest("g", 1, amounts={"cpu": 193, "gpu": 1}),
+            None,
+            "1 pods need as many slots: the network has 0 slots; a pod takes cpu 193, and no node "
+            "has more than 192",
+        ),
+        (
+            TopologyRequest("g", 2, amounts={"cpu": 97}, must="rack"),
+            ["n1"],
+            "2 pods need one rack: r0 has 0, r1 has 0; a pod takes cpu 97, and no node has more "
+            "than 96",
+        ),
+        (
+            TopologyRequest("g", 1, amounts={"gpu": 1}, role=TopologyRole("r", 1, {"nic": 1})),
+            None,
+            "1 pods of role 'r' need as many slots: the network has 0 slots; a pod takes nic 1, "
+            "and no node has more than 0",
+        ),
+        (
+            TopologyRequest("g", 1, amounts={"cpu": 150, "gpu": 5}),
+            None,
+            "1 pods need as many slots: the network has 0 slots",
+        ),
+        (
+            TopologyRequest("g", 3, amounts={"cpu": 96}),
+            ["n0"],
+            "3 pods need as many slots: the network has 2 slots",
+        ),
+    ],
+)
+def test_a_resource_that_no_node_has_enough_of_is_named(request_, nodes, reason):
+    network = NetworkTopology(["rack"], {"n0": {"rack": "r0"}, "n1": {"rack": "r1"}})
+    network.set_free("n0", {"cpu": 192, "gpu": 4})
+    network.set_free("n1", {"cpu": 96, "gpu": 8})
+    assert network.schedule(request_, nodes=nodes).refusal.reason == reason
+
+
 def test_equal_names_in_different_domains_are_different_domains():
     labels = {
         "a": {"spine": "s0", "rack": "r"},

@@ -79,7 +79,9 @@ class Domains:
         try:
             return self._level_numbers[layer]
         except (KeyError, TypeError):
-            raise KeyError(f"{argument}: there is no layer {layer!r}") from None
+            known = ", ".join(filter(None, self._level_numbers)) or "none"
+            message = f"{argument}: there is no layer {layer!r}; known are {known}"
+            raise KeyError(message) from None
 
     def number(self, node: object) -> int:
         try:

@@ -18,7 +18,7 @@ from hivecore.topology._roles import most_of, pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.network_ledger import NetworkLedger
 from hivecore.topology.node_pods import NodePods
-from hivecore.topology.refusals import refused
+from hivecore.topology.refusals import Lacking, Slots, refused
 from hivecore.topology.releases import Gains, Leavers
 from hivecore.topology.topology_decision import (
     TopologyDecision,
@@ -126,7 +126,8 @@ class NetworkTopology(NetworkLedger):
                 names = self._domains.names[widest]
                 kernels = self._kernels_for(request, None) if kernels is None else kernels
                 slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
-                refusal = refused(request, slots, optimal)
+                lacks = self._lacks_everywhere(request, named, slots)
+                refusal = refused(request, slots, optimal, lacks)
                 return TopologyDecision(
                     request, "wait", refusal=refusal, optimal=optimal, nodes=named
                 )
@@ -142,6 +143,24 @@ class NetworkTopology(NetworkLedger):
                 nodes=named,
             )
             return made_decision(decision, self._domains.marks)
+
+    def _lacks_everywhere(
+        self, request: TopologyRequest, named: tuple[str, ...] | None, slots: list[Slots]
+    ) -> list[Lacking]:
+        """For pods that no node has room for: what a pod takes, and the most that a node has."""
+        lacks: list[Lacking] = []
+        pods = [request.amounts, *([] if request.role is None else [request.role.amounts])]
+        numbers = None if named is None else self._numbers(named)
+        for amounts, of in zip(pods, slots, strict=False):
+            lacking: Lacking = []
+            for resource, wanted in amounts if not any(n for _, n in of) else ():
+                free = self._free.of(resource)
+                free = free if numbers is None else free[numbers]
+                most = self._free.amount(resource, int(free.max(initial=0)))
+                if resource != "slots" and most < wanted:
+                    lacking.append((resource, wanted, most))
+            lacks.append(lacking)
+        return lacks
 
     def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
         """``most``, with -1 for nodes that are not allowed; ``None``: no limits."""

@@ -216,3 +216,17 @@ def test_a_trace_is_replayed_in_the_cluster_and_its_file_is_written(tmp_path, ca
     with pytest.raises(SystemExit):
         cli.main(["init", "--from", str(trace)])
     assert "jobs.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--resource", "cpu=193"), "a pod takes cpu 193000, and no node has more than 192000"),
+        (("--must", "rak"), "where.must: there is no layer 'rak'; known are rack, switch, node"),
+    ],
+)
+def test_the_reason_speaks_of_what_the_user_wrote(tmp_path, capsys, options, says):
+    file = tmp_path / "cluster.yaml"
+    assert cli.main(["init", "rack", "--out", str(file)]) == 0
+    assert cli.main(["what-if", str(file), "--queue", "research", *options]) == 1
+    assert says in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """Topology: places the pods of a unit near each other in a network of domains."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -83,7 +84,7 @@ class TopologyStage(PlacingStage):
             request = self.request(kind, "any unit", most)
             decision = request and self._idle.schedule(request, nodes=nodes or None, most=most)
         except (KeyError, ValueError) as error:
-            return str(error.args[0])
+            return re.sub(r"^request\.", "where.", str(error.args[0]))  # as the job says it
         refusal = decision and decision.refusal
         return _with_limits(kind, refusal).reason if refusal and not growing else ""
 
