@@ -51,9 +51,9 @@ def test_equal_scores_leave_by_priority_then_arrival():
 
 def test_the_highest_sum_of_scores_leaves():
     queues = filled(["a1", "a2", "a3"])
-    entry = Plugin(score=lambda job: {"a1": 3, "a2": 1, "a3": 2}[job.name])
-    two = Plugin(score=lambda job: {"a1": 0, "a2": 5, "a3": 2}[job.name])
-    assert drained(queues, plugins=[entry, two]) == ["a2", "a3", "a1"]
+    first = Plugin(score=lambda job: {"a1": 3, "a2": 1, "a3": 2}[job.name])
+    second = Plugin(score=lambda job: {"a1": 0, "a2": 5, "a3": 2}[job.name])
+    assert drained(queues, plugins=[first, second]) == ["a2", "a3", "a1"]
 
 
 @pytest.mark.parametrize("answer", [True, None, "", "Skip"])

@@ -86,13 +86,13 @@ def test_roles_start_with_all_that_they_need():
     roles = [Role("leader", 1), Role("worker", 3, min_pods=2)]
     case = Case(Scheduler(), Job("j", "a", roles))
     first, *_ = case.start.pods
-    entry, two = PlacedPod("worker", 0, ""), PlacedPod("worker", 2, "")
-    verify_start(Start("j", (first, entry, two)), case.job, case.before)
-    assert case.forged(first, entry) == "gang: role 'worker' of 'j' starts with 1 pods of 2"
-    assert case.forged(entry, two) == "gang: role 'leader' of 'j' starts with 0 pods of 1"
-    assert case.forged(first, entry, entry) == "gang: pod 'j/worker/0' starts twice"
-    assert case.forged(first, entry, PlacedPod("worker", 3, "")).startswith("gang: there is no pod")
-    assert case.forged(first, entry, PlacedPod("boss", 0, "")).startswith("gang: there is no pod")
+    third, two = PlacedPod("worker", 0, ""), PlacedPod("worker", 2, "")
+    verify_start(Start("j", (first, third, two)), case.job, case.before)
+    assert case.forged(first, third) == "gang: role 'worker' of 'j' starts with 1 pods of 2"
+    assert case.forged(third, two) == "gang: role 'leader' of 'j' starts with 0 pods of 1"
+    assert case.forged(first, third, third) == "gang: pod 'j/worker/0' starts twice"
+    assert case.forged(first, third, PlacedPod("worker", 3, "")).startswith("gang: there is no pod")
+    assert case.forged(first, third, PlacedPod("boss", 0, "")).startswith("gang: there is no pod")
 
 
 def test_a_pod_that_runs_does_not_start_again():

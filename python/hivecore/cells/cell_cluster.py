@@ -156,7 +156,7 @@ class CellCluster(CellLedger):
                     self._check(decision, books)
                 return decision
             known = books.decide_live(live, group, suggested)
-            return self._decide_anew(group, suggested, limits) if known is None else known
+            return self._decide_again(group, suggested, limits) if known is None else known
 
     def _check(self, decision: GroupDecision, books: GroupBooks) -> None:
         if books is not self._books:
@@ -165,7 +165,7 @@ class CellCluster(CellLedger):
         if decision.outcome == "wait":
             check_possible(books.names, decision)
 
-    def _decide_anew(
+    def _decide_again(
         self, group: AffinityGroup, suggested: Suggested | None, most: list[Any] | None
     ) -> GroupDecision:
         """Decide as if the group had reserved nothing."""

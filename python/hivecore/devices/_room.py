@@ -50,10 +50,10 @@ def _is_kept_apart(
         if other.pcie is not None and other.pcie == device.pcie
     }
     return any(
-        need.exclusive or one.exclusive
-        if one.minor == device.minor
-        else one.minor in beside and "pcie" in (need.exclusive, one.exclusive)
-        for one in held
+        need.exclusive or allocation.exclusive
+        if allocation.minor == device.minor
+        else allocation.minor in beside and "pcie" in (need.exclusive, allocation.exclusive)
+        for allocation in held
     )
 
 

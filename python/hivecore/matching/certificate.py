@@ -152,8 +152,8 @@ def verify_certificate(
 def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
     """The sum of the integer weights of the matched edges, those below the floor as they are."""
     u = np.flatnonzero(mate > np.arange(graph.n))
-    one = np.ones(len(u), dtype=np.bool_)
-    matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
+    ones = np.ones(len(u), dtype=np.bool_)
+    matched = Block(u, mate[u], graph.weights_of(u, mate[u]), ones)
     weights, _ = _integer_weights(matched, graph.integral, certificate)
     total: int = sum(weights.tolist())
     for weight in matched.weights[is_below_floor(matched.weights, certificate)].tolist():

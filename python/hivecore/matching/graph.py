@@ -60,10 +60,10 @@ class Dense(Graph):
 
     def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         """The weights of these edges."""
-        found: _Array = self.weights[u, v]
-        for i in ((found != found) | (u == v)).nonzero()[0][:1]:
+        weights: _Array = self.weights[u, v]
+        for i in ((weights != weights) | (u == v)).nonzero()[0][:1]:
             raise KeyError((int(u[i]), int(v[i])))
-        return found
+        return weights
 
     def blocks(self) -> Iterator[Block]:
         """All edges, some rows at a time."""

@@ -218,13 +218,13 @@ class Matcher(Branching):
     def _state(self) -> tuple[Any, ...]:
         """Graph, removed vertices, whether floats need the finest grid, and the matching."""
         fine = not self._exact or self._is_finest
-        found = None if self._found is None else replace(self._found, _graph=None)
-        return copy.deepcopy(self._graph), self._vacant.copy(), fine, found
+        matching = None if self._found is None else replace(self._found, _graph=None)
+        return copy.deepcopy(self._graph), self._vacant.copy(), fine, matching
 
     def _put_back(self, state: tuple[Any, ...]) -> None:
         self._lock = RLock()
-        self._graph, self._vacant, fine, found = state
-        self._found = None if found is None else replace(found, _graph=self._graph)
+        self._graph, self._vacant, fine, matching = state
+        self._found = None if matching is None else replace(matching, _graph=self._graph)
         self._start_over(fine=fine)
 
     # --- arguments
@@ -340,8 +340,8 @@ class Matcher(Branching):
         self._exponent, self._exact, self._is_finest = exponent, exact, is_finest
 
 
-def _restored(made: type[Matcher], state: tuple[Any, ...]) -> Matcher:
-    matcher = made.__new__(made)
+def _restored(kind: type[Matcher], state: tuple[Any, ...]) -> Matcher:
+    matcher = kind.__new__(kind)
     matcher._put_back(state)
     return matcher
 
@@ -406,10 +406,10 @@ class _ChangingGraph(Graph):
 
     def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         """The weights of these edges."""
-        found = self._between(u, v)
-        for i in np.flatnonzero(~self.is_edge(found) | (u == v))[:1]:
+        weights = self._between(u, v)
+        for i in np.flatnonzero(~self.is_edge(weights) | (u == v))[:1]:
             raise KeyError((int(u[i]), int(v[i])))
-        return found
+        return weights
 
     def blocks(self) -> Iterator[Block]:
         """All edges, some rows at a time."""
@@ -421,5 +421,5 @@ class _ChangingGraph(Graph):
 
     def _between(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         later = self._written[u] >= self._written[v]
-        found: npt.NDArray[Any] = self.weights[np.where(later, u, v), np.where(later, v, u)]
-        return found
+        weights: npt.NDArray[Any] = self.weights[np.where(later, u, v), np.where(later, v, u)]
+        return weights

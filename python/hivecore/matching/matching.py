@@ -52,9 +52,9 @@ class Matching:
             if name not in ("certificate", "_graph") or "_later" not in self.__dict__:
                 raise AttributeError(f"'Matching' object has no attribute {name!r}")
             later = self.__dict__["_later"]
-            made = (None, None) if later is None else _certified(*later)
-            self.__dict__.setdefault("certificate", made[0])
-            self.__dict__.setdefault("_graph", made[1])
+            certificates = (None, None) if later is None else _certified(*later)
+            self.__dict__.setdefault("certificate", certificates[0])
+            self.__dict__.setdefault("_graph", certificates[1])
             return self.__dict__[name]
 
     @property

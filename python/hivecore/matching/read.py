@@ -40,9 +40,9 @@ def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, _A
     return _from_array(graph, positive)
 
 
-def _surveyed(made: Sparse, positive: bool) -> tuple[Sparse, _Array, int, Extent]:
-    weights = as_native(made.weights)
-    return made, weights, len(made.neighbours) // 2, _matching.extent_of(weights, positive)
+def _surveyed(graph: Sparse, positive: bool) -> tuple[Sparse, _Array, int, Extent]:
+    weights = as_native(graph.weights)
+    return graph, weights, len(graph.neighbours) // 2, _matching.extent_of(weights, positive)
 
 
 def as_native(array: _Array) -> _Array:
@@ -91,15 +91,15 @@ def _from_array(graph: Any, positive: bool) -> tuple[Graph, _Array, int, Extent]
             f"graph is not symmetric: graph[{i}, {j}]={weights[i, j]}, "
             f"graph[{j}, {i}]={weights[j, i]}"
         )
-    made = Dense(weights)
+    dense = Dense(weights)
     if math.isinf(low) or math.isinf(high):
-        for block in made.blocks():
+        for block in dense.blocks():
             for i, j in np.argwhere(np.isinf(block.weights) & block.present)[:1]:
                 raise ValueError(
                     f"graph[{block.u[i, 0]}, {j}]={block.weights[i, j]}: must be finite, "
                     "or NaN for no edge"
                 )
-    return made, native, edges, (low, high, grid)
+    return dense, native, edges, (low, high, grid)
 
 
 def _from_present(weights: _Array) -> Sparse:
@@ -110,10 +110,12 @@ def _from_present(weights: _Array) -> Sparse:
         present &= weights
         weights = weights.view(np.int8)
     for i, j in np.argwhere((present != present.T) | (present & (weights != weights.T)))[:1]:
-        here, there = (
+        here, opposite = (
             weights[at] if present[at] else "no edge" for at in ((int(i), int(j)), (int(j), int(i)))
         )
-        raise ValueError(f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={there}")
+        raise ValueError(
+            f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={opposite}"
+        )
     u, v = np.nonzero(np.triu(present, 1))
     return from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
 
@@ -255,16 +257,16 @@ def _from_scipy(graph: Any) -> Sparse:
     for i in np.flatnonzero(~np.isfinite(weights))[:1]:
         raise ValueError(f"graph[{u[i]}, {v[i]}]={weights[i]}: must be finite")
     above = u < v
-    made = _triangle(n, u, v, above if above.any() else ~above)
-    if len(made.neighbours) < 2 * len(weights):
-        _check_mirrored(n, made, _triangle(n, u, v, ~above), weights)
-    if made.repeated >= 0:
-        i, j = _keys(n, made)[made.repeated]
+    triangle = _triangle(n, u, v, above if above.any() else ~above)
+    if len(triangle.neighbours) < 2 * len(weights):
+        _check_mirrored(n, triangle, _triangle(n, u, v, ~above), weights)
+    if triangle.repeated >= 0:
+        i, j = _keys(n, triangle)[triangle.repeated]
         raise ValueError(
             f"graph holds the entry ({i}, {j}) more than once: "
             "sum_duplicates() first, or give an edge list"
         )
-    return Sparse(n, made.offsets, made.neighbours, weights[made.entries])
+    return Sparse(n, triangle.offsets, triangle.neighbours, weights[triangle.entries])
 
 
 def _triangle(n: int, u: _Array, v: _Array, part: npt.NDArray[np.bool_]) -> _Triangle:
@@ -284,17 +286,17 @@ def _check_mirrored(n: int, upper: _Triangle, lower: _Triangle, weights: _Array)
         np.array_equal(upper.offsets, lower.offsets)
         and np.array_equal(upper.neighbours, lower.neighbours)
     ):
-        one, other = (np.append(_keys(n, part), [[n, n]], axis=0) for part in (upper, lower))
-        least = min(len(one), len(other))
-        first = np.flatnonzero((one[:least] != other[:least]).any(axis=1))[0]
-        a, b = one[first].tolist(), other[first].tolist()
+        first_keys, other = (np.append(_keys(n, part), [[n, n]], axis=0) for part in (upper, lower))
+        least = min(len(first_keys), len(other))
+        first = np.flatnonzero((first_keys[:least] != other[:least]).any(axis=1))[0]
+        a, b = first_keys[first].tolist(), other[first].tolist()
         u, v = a if a < b else b[::-1]
         raise ValueError(f"graph has an entry ({u}, {v}), but none at ({v}, {u})")
-    here, there = weights[upper.entries], weights[lower.entries]
-    for i in np.flatnonzero(here != there)[:1]:
+    here, opposite = weights[upper.entries], weights[lower.entries]
+    for i in np.flatnonzero(here != opposite)[:1]:
         u, v = _keys(n, upper)[i]
         raise ValueError(
-            f"graph is not symmetric: graph[{u}, {v}]={here[i]}, graph[{v}, {u}]={there[i]}"
+            f"graph is not symmetric: graph[{u}, {v}]={here[i]}, graph[{v}, {u}]={opposite[i]}"
         )
 
 

@@ -105,9 +105,9 @@ def max_weight_matching(
     """
     most_edges = max_cardinality or perfect
     if threads is _ALONE and time_limit is None and initial is None:
-        found = _matching.solve_small(Matching, graph, 1, most_edges, perfect, certificate)
-        if found is not None:
-            return found
+        matching = _matching.solve_small(Matching, graph, 1, most_edges, perfect, certificate)
+        if matching is not None:
+            return matching
     return _best(graph, 1, most_edges, perfect, certificate, threads, time_limit, initial)
 
 
@@ -136,9 +136,9 @@ def min_weight_matching(
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
     if threads is _ALONE and time_limit is None and initial is None:
-        found = _matching.solve_small(Matching, graph, -1, True, perfect, certificate)
-        if found is not None:
-            return found
+        matching = _matching.solve_small(Matching, graph, -1, True, perfect, certificate)
+        if matching is not None:
+            return matching
     return _best(graph, -1, True, perfect, certificate, threads, time_limit, initial)
 
 
@@ -172,15 +172,15 @@ def _best(
         if excess:
             raise TimeoutError("time_limit was reached before a perfect matching was found")
         raise _no_perfect_matching(read, weights, proof.exponent, threads)
-    found = matching_of(read, answer, certificate=certificate)
+    matching = matching_of(read, answer, certificate=certificate)
     if rounded:
         warnings.warn(
             "floats had to be rounded: the best matching may be better by up to "
-            f"{found.gap_bound}, its gap_bound",
+            f"{matching.gap_bound}, its gap_bound",
             InexactWarning,
             stacklevel=3,
         )
-    return found
+    return matching
 
 
 def matching_of(graph: Graph, answer: Answer, *, certificate: bool) -> Matching:

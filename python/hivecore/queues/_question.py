@@ -111,7 +111,7 @@ class Question:
                     return
                 self.reserve(job)
             if job.kind and not short:
-                # The others would be told the same; sizes and run times may differ.
+                # The others would get the same answer; sizes and run times may differ.
                 refused.add(lane_of(job))
 
     def choice(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Entry | None:

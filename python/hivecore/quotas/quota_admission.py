@@ -253,8 +253,8 @@ class QuotaAdmission(QuotaLedger):
         try:
             new = self._submitted(given)
         except FirstFraction:
-            with self.trial(), self._refined(given), self._asked(request, members) as asked:
-                yield asked
+            with self.trial(), self._refined(given), self._asked(request, members) as wanted:
+                yield wanted
             return
         try:
             named, asks = self._asks(given, members)

@@ -242,16 +242,16 @@ class ClusterNames:
         :raises KeyError: no chain has this leaf type.
         """
         owned = {pool.chain for pool in self.pools if pool.tenant == tenant and not pool.pin}
-        found = tuple(
+        numbers = tuple(
             (chain, chain in owned)
             for chain, levels in enumerate(self.levels)
             if leaf_type is None or levels[0] == leaf_type
         )
-        if not found:
+        if not numbers:
             known = sorted({levels[0] for levels in self.levels})
             raise KeyError(f"leaf_type={leaf_type!r}: known are {known}")
-        self.searches[leaf_type, tenant] = found
-        return found
+        self.searches[leaf_type, tenant] = numbers
+        return numbers
 
     def by_chain(self, most: npt.ArrayLike) -> list[Any]:
         """Per chain a number of pods for each of its nodes.
@@ -282,8 +282,8 @@ class ClusterNames:
         """
         if self._table is None:
             self._table = NameTable(tuple(self.nodes))
-        found = self._table.among(nodes)
-        if found.all():  # as mostly
+        places = self._table.among(nodes)
+        if places.all():  # as mostly
             return [None] * len(self.chains)
-        chains = [found[numbers] for numbers in self._numbers()]
+        chains = [places[numbers] for numbers in self._numbers()]
         return [None if of.all() else np.flatnonzero(of).astype(np.int32) for of in chains]
