@@ -98,14 +98,14 @@ def flat_config(count=4, tenants=None):
 
 def spec(vc="A", number=4, group=None, members=None, **more):
     """A pod scheduling spec; `more` are its other keys as HiveD writes them."""
-    made = {"virtualCluster": vc, "leafCellNumber": number} | more
+    pod_spec = {"virtualCluster": vc, "leafCellNumber": number} | more
     if group is not None:
         members = members or [(1, number)]
-        made["affinityGroup"] = {
+        pod_spec["affinityGroup"] = {
             "name": group,
             "members": [{"podNumber": pods, "leafCellNumber": leaves} for pods, leaves in members],
         }
-    return made
+    return pod_spec
 
 
 def bind(scheduler, pod, request, **more):

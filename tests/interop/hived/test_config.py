@@ -356,14 +356,14 @@ def test_keys_that_only_the_rest_of_hived_and_openpai_read_are_allowed():
 def test_a_key_in_the_wrong_place_or_an_unknown_one_is_named(place, key):
     if key in LEVELS[place]:
         return
-    found = problems_of(with_key(place, key))
-    (problem,) = (text for at, text in found if "unknown" in text or "here" in text)
+    mistakes = problems_of(with_key(place, key))
+    (problem,) = (text for at, text in mistakes if "unknown" in text or "here" in text)
     if key in KEYS:
         assert problem.startswith("has no meaning here, it belongs to ")
     else:
         assert problem.startswith("is unknown, ")
     path = f"{place}.{key}" if place else str(key)
-    assert next(at for at, text in found if text == problem) in (path, f"{place}[{key}]")
+    assert next(at for at, text in mistakes if text == problem) in (path, f"{place}[{key}]")
 
 
 @pytest.mark.parametrize("place", ["virtualClusters", "physicalCluster.cellTypes"])
@@ -418,7 +418,7 @@ APPLIED = {
         ({"hived": {"physicalCluster": {}}}, "the mapping at hived"),
     ],
 )
-def test_a_document_with_the_configuration_in_it_is_told_where_it_is(outer, says, tmp_path):
+def test_a_document_with_the_configuration_in_it_is_refused_with_its_place(outer, says, tmp_path):
     path = tmp_path / "outer.yaml"
     path.write_text(json.dumps(outer))
     for source in (outer, path):
@@ -525,8 +525,8 @@ BELOW = "cellChildren[2].cellChildren[0].cellChildren[1]"
     ],
 )
 def test_a_mistake_is_reported_at_its_place(where, value, path, says):
-    expected, found = where if path is None else path, problems_of(changed(where, value))
-    assert [at for at, text in found if says in text and at.startswith(expected)]
+    expected, mistakes = where if path is None else path, problems_of(changed(where, value))
+    assert [at for at, text in mistakes if says in text and at.startswith(expected)]
 
 
 def changed(where, value):
@@ -553,9 +553,9 @@ def test_all_mistakes_are_reported_at_once():
         f"{TYPES}.V-2.childCellNumber",
         f"{CELLS}[1].cellType",
     ]
-    found = dict(caught.value.problems)
-    assert found[f"{VC1}.pinnedCells[3].pinnedCellId"] == "no physical cell has the id 'lost'"
-    assert found["virtualClusters['']"] == "must not be empty"
+    mistakes = dict(caught.value.problems)
+    assert mistakes[f"{VC1}.pinnedCells[3].pinnedCellId"] == "no physical cell has the id 'lost'"
+    assert mistakes["virtualClusters['']"] == "must not be empty"
     assert str(caught.value).count("\n") == len(caught.value.problems) - 1
 
 
@@ -694,8 +694,8 @@ def test_unknown_keys_of_a_cell_that_is_not_read_are_named_in_the_same_pass():
 @pytest.mark.parametrize("text", ["---\n---\n{}", "{}\n---\n", "---\n# a\n---\n{}\n---\n...\n"])
 def test_empty_yaml_documents_beside_the_configuration_say_nothing(text):
     problems = Problems()
-    found = read_yaml(text.format("physicalCluster: 1"), problems)
-    assert (found, problems.found) == ({"physicalCluster": "1"}, [])
+    document = read_yaml(text.format("physicalCluster: 1"), problems)
+    assert (document, problems.found) == ({"physicalCluster": "1"}, [])
 
 
 def test_what_is_said_of_an_empty_configuration_can_be_written():
@@ -770,9 +770,9 @@ def test_the_parser_without_c_reads_the_same(design, monkeypatch):
 
 def test_very_many_mistakes_are_cut_off():
     document = {"physicalCluster": {"physicalCells": [1] * 20_000}}
-    found = problems_of(document)
-    assert len(found) == 10_001
-    assert found[-1][1].startswith("more than 10,000 mistakes")
+    mistakes = problems_of(document)
+    assert len(mistakes) == 10_001
+    assert mistakes[-1][1].startswith("more than 10,000 mistakes")
 
 
 def test_an_integer_that_cannot_be_printed_is_a_mistake():

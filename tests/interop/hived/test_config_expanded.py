@@ -48,14 +48,14 @@ def expand_virtual(document, pins):
     """The addresses of a virtual cluster's cells: vc -> list of (chain, type, pin, addresses)."""
     types = document["physicalCluster"]["cellTypes"]
 
-    def make(kind, address, number, is_root, found):
-        found.append(address)
+    def make(kind, address, number, is_root, below):
+        below.append(address)
         if kind in types:
             count = types[kind]["childCellNumber"]
             first = 0 if is_root else number * count
             for i in range(first, first + count):
-                make(types[kind]["childCellType"], f"{address}/{i}", i, False, found)
-        return found
+                make(types[kind]["childCellType"], f"{address}/{i}", i, False, below)
+        return below
 
     owned = {}
     for vc, spec in document["virtualClusters"].items():
@@ -158,18 +158,18 @@ def test_a_config_is_what_its_expansion_cell_by_cell_is(document):
             for index, address in enumerate(addresses):
                 assert config.address(name, level, index) == address
                 assert config.locate(address) == ((name, level, index),)
-    found = []
+    leaves = []
     for name, chain in config.spec.chains.items():
         per_node = chain.leaves_per_cell()[chain.levels.index(chain.node_level)]
         rows = chain.leaf_indices or [range(per_node)] * len(chain.nodes)
-        found += [
+        leaves += [
             (name, node, index)
             for node, row in zip(chain.nodes, rows, strict=True)
             for index in row
         ]
     # Chains one after the other; the expansion goes through the list.
     order = {name: i for i, name in enumerate(cells)}
-    assert found == sorted(devices, key=lambda device: order[device[0]])
+    assert leaves == sorted(devices, key=lambda device: order[device[0]])
     assert {
         pin: place for own in config.spec.pinned_cells.values() for pin, place in own.items()
     } == pins
@@ -192,7 +192,7 @@ def test_virtual_addresses_are_those_of_the_expansion(document):
             config.preassigned(vc), owned, strict=True
         ):
             shape = config.spec.chains[chain]
-            made = []
+            listed = []
             root = shape.levels.index(level)
             per_cell = shape.leaves_per_cell()
             for own in range(root + 1):
@@ -201,8 +201,8 @@ def test_virtual_addresses_are_those_of_the_expansion(document):
                     place = vc, chain, level, pin, shape.levels[own], rank * inside + i
                     address = config.virtual_address(*place)
                     assert config.locate_virtual(address) == place
-                    made.append(address)
-            assert sorted(made) == sorted(addresses)
+                    listed.append(address)
+            assert sorted(listed) == sorted(addresses)
 
 
 @examples(40)

@@ -56,7 +56,7 @@ def test_d5_a_pod_recovered_onto_a_bad_node_leaks_nothing():
 # --- D10
 
 
-def test_d10_a_preemption_that_ignores_suggestions_is_not_planned_anew():
+def test_d10_a_preemption_that_ignores_suggestions_is_not_planned_again():
     hived = flat(2, {"A": {"NODE": 2}})
     hived.run("low0", "A", 4)
     hived.run("low1", "A", 4)

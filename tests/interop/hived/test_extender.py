@@ -55,9 +55,9 @@ NOTHING = {
 
 def refused(extender, path, body=None, status=400):
     """The mistake that is named; kube-scheduler reads it with status 200 alone."""
-    found, answer = extender.handle(path, body)
+    answered, answer = extender.handle(path, body)
     nothing = NOTHING.get(path, {})
-    assert found == (200 if path in NOTHING else status)
+    assert answered == (200 if path in NOTHING else status)
     assert answer == {**nothing, "Error": answer["Error"]}
     assert answer["Error"]
     return json.loads(json.dumps(answer))["Error"]
@@ -75,10 +75,10 @@ def test_filter_commits_and_bind_carries_the_annotations(extender):
     assert get(extender, GROUPS)["items"][0]["status"]["state"] == "Allocated"
     answer = get(extender, BIND, binding("p", "n1"))
     assert answer["Error"] == ""
-    made = answer["Binding"]
-    assert (made["kind"], made["target"]["name"]) == ("Binding", "n1")
-    assert made["metadata"]["annotations"][f"{DOMAIN}/pod-leaf-cell-isolation"] == "0,1"
-    info = json.loads(made["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"])
+    binds = answer["Binding"]
+    assert (binds["kind"], binds["target"]["name"]) == ("Binding", "n1")
+    assert binds["metadata"]["annotations"][f"{DOMAIN}/pod-leaf-cell-isolation"] == "0,1"
+    info = json.loads(binds["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"])
     assert (info["node"], info["leafCellIsolation"], info["cellChain"]) == ("n1", [0, 1], "RACK")
     assert get(extender, BIND, binding("p", "n1")) == answer
 
@@ -92,7 +92,7 @@ def test_a_pod_that_is_binding_insists_on_its_node(extender):
     assert "is to be bound to 'n1'" in refused(extender, BIND, binding("p", "n2"))
 
 
-def test_a_pod_that_waits_is_told_why(extender):
+def test_the_answer_says_why_a_pod_waits(extender):
     get(extender, FILTER, ask("p"))
     answer = get(extender, FILTER, ask("q"))
     assert answer["NodeNames"] is None
@@ -101,11 +101,11 @@ def test_a_pod_that_waits_is_told_why(extender):
     assert "q" in refused(extender, BIND, binding("q", "n1"))
 
 
-def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
-    asked = ask("p", number=5)
-    error = refused(extender, FILTER, asked)
+def test_a_pod_that_is_larger_than_every_node_is_refused_at_once(extender):
+    request = ask("p", number=5)
+    error = refused(extender, FILTER, request)
     assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
-    assert refused(extender, PREEMPT, {"Pod": asked["Pod"]}) == error
+    assert refused(extender, PREEMPT, {"Pod": request["Pod"]}) == error
     assert get(extender, GROUPS) == {"items": []}
 
 
@@ -125,8 +125,8 @@ OTHERS = ",".join(f'"elsewhere-{i}"' for i in range(200))
 )
 def test_many_suggested_nodes_count_however_they_are_written(extender, names):
     for i, gets in enumerate([["n2"], None]):
-        asked = json.dumps(pod(f"p{i}", ignoreK8sSuggestedNodes=False), separators=(",", ":"))
-        body = f'{{"Pod":{asked},"Nodes":null,"NodeNames":{names}}}'.encode()
+        request = json.dumps(pod(f"p{i}", ignoreK8sSuggestedNodes=False), separators=(",", ":"))
+        body = f'{{"Pod":{request},"Nodes":null,"NodeNames":{names}}}'.encode()
         assert get(extender, FILTER, body)["NodeNames"] == gets
         assert get(extender, FILTER, body)["NodeNames"] == gets  # the same text again
 
@@ -279,9 +279,9 @@ def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
     for name, vc in (("p", "A"), ("q", "B")):
         get(extender, FILTER, ask(name, vc=vc, number=3))
         node = {"p": "n1", "q": "n2"}[name]
-        made = get(extender, BIND, binding(name, node))["Binding"]
+        binds = get(extender, BIND, binding(name, node))["Binding"]
         item = pod(name, vc=vc, number=3) | {"spec": {"nodeName": node}}
-        item["metadata"]["annotations"] |= made["metadata"]["annotations"]
+        item["metadata"]["annotations"] |= binds["metadata"]["annotations"]
         bound.append(item)
     other = Extender(HivedScheduler(CONFIG))
     strangers = [pod("waiting"), {"metadata": {"name": "of-others"}, "spec": {"nodeName": "n1"}}]
@@ -298,8 +298,8 @@ def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
 def test_a_binder_binds_and_its_failure_is_the_answers_error():
     sent = []
 
-    def binder(made):
-        sent.append(made["target"]["name"])
+    def binder(binds):
+        sent.append(binds["target"]["name"])
         if len(sent) > 1:
             raise OSError("no route")
 
@@ -318,15 +318,15 @@ def test_a_pod_that_kubernetes_does_not_bind_is_bound_by_force(threshold, nodes,
     sent = []
     scheduler = HivedScheduler(CONFIG | {"forcePodBindThreshold": threshold})
     extender = Extender(scheduler, sent.append)
-    found = []
+    bound = []
     for _ in calls:
         assert get(extender, FILTER, ask("p") | {"NodeNames": nodes})["NodeNames"] == ["n1"]
-        found.append(len(sent))
-    assert found == calls
+        bound.append(len(sent))
+    assert bound == calls
 
 
 class Restless(HivedScheduler):
-    """Somebody else commits between a decision and its commitment."""
+    """Another caller commits between a decision and its commitment."""
 
     turns = 0
 

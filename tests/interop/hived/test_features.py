@@ -1,7 +1,8 @@
 """What HiveD's users rely on: names, pinned cells, kinds of devices, reasons.
 
-Each scenario states one fact. It asserts what the semantics force (who runs, on which node or on
-one of which nodes, who has to go), often that the other tenants still get all that they own.
+Each scenario states one fact. It asserts what the semantics force (which pods run, on which
+node or on one of which nodes, and which are evicted), often that the other tenants still get all
+that they own.
 """
 
 import pytest

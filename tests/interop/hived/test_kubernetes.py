@@ -64,7 +64,7 @@ class Extender(Command):
 
     def groups(self):
         items = self.get("/v1/inspect/affinitygroups/").json()["items"]
-        return {one["metadata"]["name"]: one["status"] for one in items}
+        return {item["metadata"]["name"]: item["status"] for item in items}
 
     def __enter__(self):
         return self.start()
@@ -121,7 +121,7 @@ def assert_what_is_held_is_bound(api, extender):
     )
 
 
-# --- who exists
+# --- which pods exist
 
 
 def test_pods_are_bound_and_recovered_by_the_next_process(tmp_path):
@@ -150,7 +150,7 @@ def test_it_listens_when_everything_is_listed_and_not_before(tmp_path):
             api.refuse = None
             extender.listening()
             assert extender.get("/readyz").status_code == 200
-            # Nodes that nobody has reported are bad.
+            # Nodes that were not reported are bad.
             status = extender.get("/v1/inspect/clusterstatus/physicalcluster").json()
             assert [cell["cellHealthiness"] for cell in status] == ["Healthy", "Bad", "Bad", "Bad"]
 
@@ -424,7 +424,7 @@ def test_two_replicas_share_a_lease(tmp_path):
             first.end(signal.SIGTERM)  # it gives the lease up
             until(lambda: second.get("/readyz").status_code == 200)
             assert list(second.groups()) == ["x/p"]
-            # Somebody else takes the lease: the leader must not decide any more.
+            # Another process takes the lease: the leader must not decide any more.
             lease = api.objects["leases"]["hivecore", "hivecore"]
             other = {**lease["spec"], "holderIdentity": "other"}
             api._put("leases", {**lease, "spec": other})
@@ -437,7 +437,7 @@ def test_two_replicas_share_a_lease(tmp_path):
         first.start().listening()
 
 
-def test_pods_that_were_asked_about_while_nobody_answered_are_touched(tmp_path):
+def test_pods_that_were_asked_about_while_no_process_answered_are_touched(tmp_path):
     with FakeApiServer() as api:
         for i in range(4):
             api.add_node(f"n{i}")

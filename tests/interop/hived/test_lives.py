@@ -310,7 +310,7 @@ class HivedMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**16), early=st.booleans())
     def restart(self, seed, early):
-        """A new scheduler is told of the nodes and of the bound pods, in any order."""
+        """A new scheduler learns of the nodes and of the bound pods, in any order."""
         old = self.scheduler
         guaranteed = {name: old.affinity_group(name)["guaranteed"] for name in self.live_groups()}
         again = HivedScheduler(self.document, initially_healthy=early)

@@ -23,8 +23,8 @@ def test_a_pod_on_a_removed_cell_is_accounted_again_when_the_cell_comes_back(res
     hived = Hived(both)
     gone = hived.run("gone", "A", 4).node
     (kept,) = {"n0", "n1"} - {gone}
-    one = config(FLAT, nodes(kept), {"A": {"NODE": 1}})
-    for document in (one, both):
+    smaller = config(FLAT, nodes(kept), {"A": {"NODE": 1}})
+    for document in (smaller, both):
         if restart:
             hived = hived.restarted(document)
         else:

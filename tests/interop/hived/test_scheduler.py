@@ -111,14 +111,14 @@ def test_an_unknown_phase_is_refused():
 def test_a_pod_that_is_larger_than_every_node_is_refused_at_once(members, priority, phase):
     scheduler = HivedScheduler(flat_config())
     before = picture(scheduler)
-    asked = spec(number=members[0][1], group="g", members=members, priority=priority)
+    request = spec(number=members[0][1], group="g", members=members, priority=priority)
     with pytest.raises(RequestError, match=r"spec: leafCellNumber=\d+: no node has more than 4"):
-        scheduler.schedule("p", asked, phase)
+        scheduler.schedule("p", request, phase)
     assert picture(scheduler) == before
 
 
 def mixed(tpus=1):
-    """Nodes of four GPUs, two of which A owns, and nodes of eight TPUs that nobody owns."""
+    """Nodes of four GPUs, two of which A owns, and nodes of eight TPUs that no tenant owns."""
     cells = [*nodes("n0", "n1"), *(node(f"tpu{i}", "BIG-NODE") for i in range(tpus))]
     types = {"NODE": (4, "GPU"), "BIG-NODE": (8, "TPU")}
     return config(types, cells, {"A": {"NODE": 2}, "B": {}})
@@ -140,15 +140,15 @@ def test_only_the_chains_that_a_pod_may_use_count_for_its_size():
 
 def test_a_running_pod_is_taken_up_however_small_the_nodes_are_by_now():
     large = HivedScheduler(mixed())
-    asked = spec(number=8, priority=-1)
-    bind(large, "p", asked)
+    request = spec(number=8, priority=-1)
+    bind(large, "p", request)
     record = large.bind_info("p")
     small = HivedScheduler(mixed(tpus=0))
-    recovery = small.recover("p", asked, record)
+    recovery = small.recover("p", request, record)
     assert len(recovery.lost) == 8
-    assert small.schedule("p", asked).outcome == "bind"
+    assert small.schedule("p", request).outcome == "bind"
     large.reconfigure(mixed(tpus=0))
-    assert large.schedule("p", asked).outcome == "bind"
+    assert large.schedule("p", request).outcome == "bind"
     gang = spec(number=8, group="p", members=[(1, 8)], priority=-1)
     large.delete("p")
     with pytest.raises(RequestError, match="no node has more than 4"):
@@ -232,11 +232,11 @@ def test_pods_that_were_never_bound_hold_nothing():
 def test_a_retried_member_gets_the_very_same_cells_on_a_bad_or_not_suggested_node():
     request = GANG | {"ignoreK8sSuggestedNodes": False}
     scheduler = HivedScheduler(flat_config())
-    here, there = (bind(scheduler, pod, request, suggested_nodes=EVERYBODY) for pod in "ab")
-    scheduler.set_node(here[0], False)
+    place, other = (bind(scheduler, pod, request, suggested_nodes=EVERYBODY) for pod in "ab")
+    scheduler.set_node(place[0], False)
     scheduler.delete("a")
-    assert bind(scheduler, "a2", request, suggested_nodes=[there[0]]) == here
-    assert bind(scheduler, "a2", request, suggested_nodes=[]) == here
+    assert bind(scheduler, "a2", request, suggested_nodes=[other[0]]) == place
+    assert bind(scheduler, "a2", request, suggested_nodes=[]) == place
 
 
 def test_the_old_names_of_the_gpu_fields_mean_the_same():
@@ -413,7 +413,7 @@ def test_a_wait_withdraws_an_earlier_bind():
 def test_deleting_unknown_or_merely_scheduled_pods_changes_nothing():
     scheduler = HivedScheduler(flat_config())
     before = picture(scheduler)
-    scheduler.delete("nobody")
+    scheduler.delete("unknown")
     scheduler.schedule("a", spec())
     scheduler.delete("a")
     assert picture(scheduler) == before
@@ -482,12 +482,12 @@ def test_a_preemption_ends_with_the_last_pod_that_asks_for_it():
 def test_all_pods_of_a_preempting_gang_get_their_places_when_the_victims_are_gone():
     hived = flat(3, {"A": {"NODE": 3}})
     hived.gang("low", "A", [(2, 4)])
-    asked = {"members": [(2, 4), (1, 2)], "priority": 1}
+    request = {"members": [(2, 4), (1, 2)], "priority": 1}
     sizes = {"high/0": 4, "high/1": 4, "high/2": 2}
     for pod, size in sizes.items():
-        assert set(hived.preempting(pod, "A", size, **asked).victims) == {"low/0", "low/1"}
+        assert set(hived.preempting(pod, "A", size, **request).victims) == {"low/0", "low/1"}
     hived.gone("low/0", "low/1")
-    places = [hived.run(pod, "A", size, **asked) for pod, size in reversed(sizes.items())]
+    places = [hived.run(pod, "A", size, **request) for pod, size in reversed(sizes.items())]
     assert {place.node for place in places} == {"n0", "n1", "n2"}
     assert hived.state("high") == "Allocated"
 
@@ -807,7 +807,7 @@ def test_chains_are_tried_in_the_given_order():
         HivedScheduler(two_chains(), chain_order="NEW-NODE")
 
 
-def test_the_configuration_may_be_read_already_and_mistakes_in_it_are_told():
+def test_the_configuration_may_be_read_already_and_mistakes_in_it_are_named():
     document = HivedConfig.read(flat_config())
     assert HivedScheduler(document).config is document
     with pytest.raises(ConfigError):
@@ -922,11 +922,11 @@ def test_a_group_is_shown_in_hived_s_words_too():
     }
     assert status["allocatedPods"] == ["a"]
     assert "preemptingPods" not in status
-    assert scheduler.affinity_group_status("nobody") is None
-    assert scheduler.affinity_group("nobody") is None
+    assert scheduler.affinity_group_status("unknown") is None
+    assert scheduler.affinity_group("unknown") is None
 
 
-def test_free_and_unused_cells_are_those_that_nobody_has_bound():
+def test_free_and_unused_cells_are_those_that_are_not_bound():
     scheduler = HivedScheduler(flat_config(2, {"A": {"NODE.SWITCH": 2}, "B": {"NODE": 1}}))
     assert scheduler.free_cells() == {"NODE": {"GPU": [], "SWITCH": [], "NODE": ["n0", "n1"]}}
     assert scheduler.unused_cells() == {"A": {"NODE": {"SWITCH": 2}}, "B": {"NODE": {"NODE": 1}}}

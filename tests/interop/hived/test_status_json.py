@@ -57,7 +57,7 @@ class Churn:
         else:
             self.number += 1
             pod = f"p{self.number}/0"
-            asked = {"lazy": rng.random() < 0.3, "ignore": True}
+            options = {"lazy": rng.random() < 0.3, "ignore": True}
             phase = rng.choice(["Filtering", "Preempting"])
             decision = hived.ask(
                 pod,
@@ -65,7 +65,7 @@ class Churn:
                 rng.choice(self.sizes),
                 rng.choice([-1, -1, 0, 1, 5]),
                 phase=phase,
-                **asked,
+                **options,
             )
             if decision.outcome == "bind":
                 hived.allocate(pod, decision)

@@ -1,4 +1,4 @@
-"""Pods that wait, who exists, and how requests are read: the parts behind `hivecore serve`."""
+"""Pods that wait, which pods exist, and how requests are read: parts behind `hivecore serve`."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def pod_list(*pods, version="", **meta):
     return {"kind": "PodList", "metadata": meta, "items": list(pods)}
 
 
-# --- who exists
+# --- which pods exist
 
 
 def test_after_a_list_a_pod_that_is_not_known_gets_nothing(extender):
@@ -101,7 +101,7 @@ def test_a_list_of_nodes_says_that_there_are_no_others_but_newer_ones(extender):
     assert "wait" in str(filtered(extender, "q"))
 
 
-def test_a_list_is_about_pods_that_somebody_else_has_placed_too(extender):
+def test_a_list_is_about_pods_that_another_caller_has_placed_too(extender):
     spec = {"virtualCluster": "A", "leafCellNumber": 4}
     assert extender.scheduler.schedule("default/own", spec).outcome == "bind"
     extender.scheduler.allocate("default/own")
@@ -158,7 +158,7 @@ def test_a_pod_of_a_gang_takes_the_slot_on_the_node_that_it_was_promised(extende
 
 
 @pytest.mark.parametrize("node", ["n1", "n2"])
-def test_a_slot_that_is_taken_is_given_to_nobody_else(extender, node):
+def test_a_slot_that_is_taken_is_given_to_no_other_pod(extender, node):
     gang = {"number": 2, "group": "g", "members": [(4, 2)], "priority": -1}
     nodes = []
     for name in "abcd":
@@ -208,7 +208,7 @@ def test_a_node_that_is_not_offered_yet_is_waited_for_once():
     assert len(extender.waiting) == 0
 
 
-def test_a_pod_that_waits_holds_nobody_up():
+def test_a_pod_that_waits_holds_no_other_up():
     slow = Extender(HivedScheduler({**CONFIG, "waitingPodSchedulingBlockMilliSec": 3_600_000}))
     assert filtered(slow, "p") == ["n1"]
     waiting = threading.Thread(target=filtered, args=(slow, "q"), daemon=True)
@@ -245,18 +245,18 @@ def test_bodies_are_read_the_same_whatever_was_read_before(seed):
             expected = parsed(text)
         except BadCall:
             with pytest.raises(BadCall, match="no JSON"):
-                found, nodes = split_names(text, last)
+                fields, nodes = split_names(text, last)
                 nodes.node_set()
             continue
-        found, nodes = split_names(text, last)
+        fields, nodes = split_names(text, last)
         if nodes is not None:
             split += 1
-            found = {**found, "NodeNames": expected["NodeNames"]}
+            fields = {**fields, "NodeNames": expected["NodeNames"]}
             assert nodes.node_set() == NodeSet(expected["NodeNames"])
             assert expected["NodeNames"][0] in nodes
             assert expected["NodeNames"][0][:-1] not in nodes
             last = nodes
-        assert found == expected
+        assert fields == expected
     assert split > 3
 
 
@@ -264,7 +264,7 @@ def test_bodies_are_read_the_same_whatever_was_read_before(seed):
 
 
 def due(extender, now):
-    return [one.pod.name for one in extender.waiting.to_touch(now) if one is not None]
+    return [waiting.pod.name for waiting in extender.waiting.to_touch(now) if waiting is not None]
 
 
 def test_as_many_are_touched_as_would_get_something_and_the_longest_waiting_first(extender):
@@ -276,14 +276,14 @@ def test_as_many_are_touched_as_would_get_something_and_the_longest_waiting_firs
     assert due(extender, now) == []
     extender.apply(gone("a"))
     extender.waiting.look_again(now)
-    assert due(extender, now) == ["a2", "a3"]  # not a4, and not who waits for B
+    assert due(extender, now) == ["a2", "a3"]  # not a4, and not what waits for B
     extender.waiting.look_again(now + 0.5)
     assert due(extender, now + 0.5) == []  # at most once a second
     assert due(extender, now + 1) == ["a2", "a3"]
     assert due(extender, now + 1.9) == []
 
 
-def test_whoever_does_not_come_keeps_nobody_from_being_touched(extender):
+def test_a_pod_that_does_not_come_keeps_no_other_from_being_touched(extender):
     filtered(extender, "a")
     for name in ("a2", "a3"):
         filtered(extender, name)
@@ -307,7 +307,7 @@ def test_all_pods_of_a_gang_are_touched_together(extender):
     assert due(extender, 0.0) == ["x", "y"]
 
 
-def test_a_pod_that_nobody_asks_for_is_touched_less_and_less(extender):
+def test_a_pod_that_is_not_asked_for_is_touched_less_and_less(extender):
     filtered(extender, "a")
     filtered(extender, "a2")
     extender.apply(gone("a"))
@@ -350,8 +350,8 @@ def test_a_preempting_group_is_touched_when_its_victims_are_gone(extender):
     victims = {"n1": {"Pods": []}, "n2": {"Pods": []}}
     body = {"Pod": pod("high", **high), "NodeNameToMetaVictims": victims}
     answer = extender.handle("/v1/extender/preempt", body)[1]["NodeNameToMetaVictims"]
-    [(_, found)] = answer.items()
-    [victim] = found["Pods"]
+    [(_, evicted)] = answer.items()
+    [victim] = evicted["Pods"]
     extender.waiting.look_again(0.0)
     assert due(extender, 0.0) == []
     extender.apply(gone(victim["UID"].removeprefix("u-")))
@@ -394,7 +394,7 @@ def test_of_several_one_holds_the_lease_until_it_stops_renewing(tmp_path):
         asyncio.run(run(api))
 
 
-def test_who_cannot_renew_as_nothing_is_answered_gives_up_in_time_too():
+def test_a_leader_that_gets_no_answer_gives_up_in_time_too():
     class Silent:
         async def request(self, *_, **__):
             await asyncio.sleep(60)

@@ -18,7 +18,7 @@ def expanded_by_hand(text):
             begun = ""
         else:
             begun += letter
-    found = []
+    hosts = []
     for entry in filter(None, [*entries, begun]):
         names = [""]
         while entry:
@@ -27,13 +27,13 @@ def expanded_by_hand(text):
             if bracket:
                 inside, _, entry = entry.partition("]")
                 numbers = []
-                for one in inside.split(","):
-                    low, _, high = one.partition("-")
+                for part in inside.split(","):
+                    low, _, high = part.partition("-")
                     for number in range(int(low), int(high or low) + 1):
                         numbers.append(f"{number:0{len(low)}d}")
                 names = [name + number for name in names for number in numbers]
-        found += names
-    return tuple(found)
+        hosts += names
+    return tuple(hosts)
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def node(name, **labels):
         "nvl": NVL,
         "clique": "nvidia.com/gpu.clique",
     }
-    found = {"kubernetes.io/hostname": name, **{keys[key]: value for key, value in labels.items()}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": found}}
+    own = {"kubernetes.io/hostname": name, **{keys[key]: value for key, value in labels.items()}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}}
 
 
 #: Two racks of NVLink, whose nodes are at leaf switches of other spines, and nodes without.
@@ -55,14 +55,14 @@ def test_switches_are_a_tree_from_wide_to_narrow():
 
 def test_partitions_have_topologies_of_their_own():
     partitions = {"gb200": [f"gb-{i}" for i in range(8)], "cpu": ["cpu-1", "cpu-3"], "lone": ["x"]}
-    made = read_node_labels([*NODES, node("x")], partitions=partitions, block_sizes=[4, 8])
-    assert [(one.name, one.plugin, one.cluster_default) for one in made] == [
+    topologies = read_node_labels([*NODES, node("x")], partitions=partitions, block_sizes=[4, 8])
+    assert [(each.name, each.plugin, each.cluster_default) for each in topologies] == [
         ("gb200", "block", True),
         ("cpu", "tree", False),
         ("lone", "flat", False),
     ]
-    again = read_topology_yaml(write_topology_yaml(made), nodes=["x"])
-    assert [one.plugin for one in again] == ["block", "tree", "flat"]
+    again = read_topology_yaml(write_topology_yaml(topologies), nodes=["x"])
+    assert [each.plugin for each in again] == ["block", "tree", "flat"]
     assert again[0].network.domain("gb-5") == ("1", "nvl1", "gb-5")
     network = again[0].network
     network.set_slots([1] * 8)
@@ -129,7 +129,7 @@ def labelled(draw):
 @examples(60)
 def test_labels_of_a_topology_of_labels_are_these_labels(nodes):
     (topology,) = read_node_labels(nodes)
-    whole = {one["metadata"]["name"]: dict(one["metadata"]["labels"]) for one in nodes}
+    whole = {n["metadata"]["name"]: dict(n["metadata"]["labels"]) for n in nodes}
     labels = {
         name: {k: v for k, v in own.items() if k in (SPINE, LEAF)} for name, own in whole.items()
     }
@@ -145,7 +145,7 @@ def test_the_command_goes_both_ways(tmp_path, capsys):
     partitions = ["--partition", "gb=gb-[0-7]", "--partition", "cpu=cpu-[0-3]"]
     assert cli.main(["topology", str(dump), *partitions, "--block-sizes", "4"]) == 0
     text = capsys.readouterr().out
-    assert [one["topology"] for one in yaml.safe_load(text)] == ["gb", "cpu"]
+    assert [each["topology"] for each in yaml.safe_load(text)] == ["gb", "cpu"]
     file = tmp_path / "topology.yaml"
     file.write_text(text)
     assert cli.main(["topology", str(file), "--to", "labels"]) == 0

@@ -161,7 +161,7 @@ def test_a_broker_is_killed_in_mid_round_and_another_goes_on(slurm):
     jobs = [submit(slurm, "--gres=gpu:4", seconds=5) for _ in range(30)]
     command = [sys.executable, "-m", "hivecore", "slurm", "run", "--typed", "--interval", "0.1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
-        first.stdout.readline()  # it has just told Slurm, and is killed beside it
+        first.stdout.readline()  # it has just notified Slurm, and is killed beside it
         first.send_signal(signal.SIGKILL)
     broker = broker_for()
 

@@ -107,7 +107,7 @@ YAML = """
 def test_a_yaml_file_has_several_topologies_of_which_the_first_default_counts():
     tree, block, flat = read_topology_yaml(YAML, nodes=["node01", "login"])
     assert (tree.name, block.name, flat.name) == ("fabric", "nvl", "rest")
-    assert [one.cluster_default for one in (tree, block, flat)] == [False, True, False]
+    assert [topology.cluster_default for topology in (tree, block, flat)] == [False, True, False]
     assert tree.network.domain("node05") == ("sw_root", "sw2", "node05")
     assert block.network.domain("node05") == ("1", "b2", "node05")
     assert (flat.network.layers, flat.network.nodes) == ((), ("node01", "login"))
@@ -117,10 +117,10 @@ def test_a_yaml_file_comes_back_from_its_plain_data():
     read = read_topology_yaml(YAML, nodes=["node01", "login"])
     written = write_topology_yaml(read)
     again = read_topology_yaml(json.dumps(written), nodes=["node01", "login"])
-    for one, other in zip(read, again, strict=True):
-        assert one.network.to_bytes() == other.network.to_bytes()
+    for topology, other in zip(read, again, strict=True):
+        assert topology.network.to_bytes() == other.network.to_bytes()
         for field in ("name", "plugin", "block_sizes", "cluster_default"):
-            assert getattr(one, field) == getattr(other, field)
+            assert getattr(topology, field) == getattr(other, field)
 
 
 # --- round trips
@@ -233,8 +233,8 @@ def test_a_topology_of_scontrol_has_the_other_types_as_empty_mappings():
         {"topology": "c", "tree": tree, "flat": {}},
         {"topology": "d", "flat": {}},
     ]
-    found = read_topology_yaml(printed, nodes=["n1"])
-    assert [one.plugin for one in found] == ["tree", "flat", "tree", "flat"]
+    topologies = read_topology_yaml(printed, nodes=["n1"])
+    assert [topology.plugin for topology in topologies] == ["tree", "flat", "tree", "flat"]
 
 
 # --- blocks of any size
@@ -327,12 +327,12 @@ def test_the_order_of_larger_sizes_does_not_matter_and_the_first_one_is_the_base
 def test_an_oddity_that_slurm_accepts_is_a_warning_with_its_line(text, says, groups):
     with pytest.warns(UserWarning) as caught:
         read = read_topology_conf(text)
-    assert any(str(one.message).startswith(says) for one in caught)
+    assert any(str(warning.message).startswith(says) for warning in caught)
     assert caught[0].filename == __file__
     assert parts(read.network) == sets(*groups)
     received = []
     read_topology_conf(text, warn=received.append)
-    assert received == [str(one.message) for one in caught]
+    assert received == [str(warning.message) for warning in caught]
 
 
 def test_many_names_of_one_oddity_are_one_short_warning():
@@ -363,16 +363,16 @@ MANUAL = """
 
 def test_topologies_that_are_not_supported_are_named_and_the_others_are_read():
     with pytest.warns(UserWarning) as caught:
-        found = read_topology_yaml(MANUAL, nodes=["n1", "n2"])
-    assert [one.name for one in found] == ["t1", "t2", "t3", "t6"]
-    assert [one.cluster_default for one in found] == [True, False, False, False]
-    assert [str(one.message).partition(":")[0] for one in caught] == [
+        topologies = read_topology_yaml(MANUAL, nodes=["n1", "n2"])
+    assert [topology.name for topology in topologies] == ["t1", "t2", "t3", "t6"]
+    assert [topology.cluster_default for topology in topologies] == [True, False, False, False]
+    assert [str(warning.message).partition(":")[0] for warning in caught] == [
         "topology.yaml[3].ring",
         "topology.yaml[4].torus3d",
     ]
     received = []
-    found = read_topology_yaml(MANUAL, warn=received.append)
-    assert [one.name for one in found] == ["t1", "t6"]
+    topologies = read_topology_yaml(MANUAL, warn=received.append)
+    assert [topology.name for topology in topologies] == ["t1", "t6"]
     assert "[1].flat: a flat topology names no nodes: give them as `nodes`, so 't2'" in received[0]
 
 
@@ -381,8 +381,8 @@ def test_the_default_of_a_topology_that_is_left_out_goes_to_no_other():
     tree = {"switches": [{"switch": "s", "nodes": "n1"}]}
     other = {"topology": "t", "cluster_default": True, "tree": tree}
     with pytest.warns(UserWarning, match="'r' is left out"):
-        (found,) = read_topology_yaml([ring, other])
-    assert not found.cluster_default
+        (topology,) = read_topology_yaml([ring, other])
+    assert not topology.cluster_default
 
 
 # --- lines of files

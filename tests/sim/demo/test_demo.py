@@ -125,7 +125,7 @@ def test_no_node_gives_more_gpus_than_it_has_and_every_job_ends_with_a_run(demo)
     for name in CONFIGURATIONS:
         run = demo.runs[name]
         last = dict(zip(run.books.job.tolist(), run.books.runs.tolist(), strict=True))
-        assert [last[row] for row in range(demo.made.trace.jobs)] == [
+        assert [last[row] for row in range(demo.work.trace.jobs)] == [
             list(pair) for pair in zip(run.start.tolist(), run.end.tolist(), strict=True)
         ]
         for node in range(54):
@@ -193,7 +193,7 @@ def state(run):
 def test_a_job_of_a_size_that_no_cells_have_is_refused(generated):
     gpus = generated.trace.gpus.copy()
     gpus[0] = 3
-    with pytest.raises(ValueError, match="made: a job has a size that no cells have"):
+    with pytest.raises(ValueError, match="work: a job has a size that no cells have"):
         run_demo(replace(generated, trace=generated.trace.replace(gpus=gpus)), 1.0, 1.0)
 
 
@@ -205,7 +205,7 @@ def test_table_and_json_tell_the_same(demo):
     document = report.data["configurations"]
     given = [minutes(document[name]["all"]["mean_completion_seconds"]) for name in names]
     assert given == means
-    assert set(document["cells"]["tenants"]) == set(demo.made.nodes)
+    assert set(document["cells"]["tenants"]) == set(demo.work.nodes)
     assert (
         sum(tenant["later"] for tenant in document["quotas"]["tenants"].values())
         == (document["quotas"]["all"]["later"])

@@ -76,7 +76,7 @@ def test_titles_say_what_the_figures_say(demo):
     for name in ("quotas", "+ data"):
         part = demo_series(demo, name, 500).fragmentation
         assert f"{part:.0%} of the free GPUs are on nodes in part use" in words
-    for tenant in demo.made.nodes:
+    for tenant in demo.work.nodes:
         assert tenant in words
     for name in CONFIGURATIONS:
         assert words.count(name) >= 2  # of a line and of a bar
@@ -89,7 +89,7 @@ def test_titles_say_what_the_figures_say(demo):
 def test_a_page_of_runs_that_are_alike_says_that_no_part_helps():
     demo = by_hand()
     runs = {ALONE: demo.runs[ALONE]} | dict.fromkeys(CONFIGURATIONS, demo.runs["cells"])
-    words = drawn(Demo(demo.made, 1.0, 1.0, runs))
+    words = drawn(Demo(demo.work, 1.0, 1.0, runs))
     assert "No part makes jobs complete sooner on average" in words
 
 

@@ -1,4 +1,4 @@
-"""HiveD's configuration, pods and extender protocol, for those who used HiveD."""
+"""HiveD's configuration, pods and extender protocol, for users of HiveD."""
 
 from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.jobs import job_of_hived_pods

@@ -62,7 +62,7 @@ class Catalog:
         pods = " and ".join(f"{pods} x {number}" for number, pods in request.roles)
         return (
             f"the group asks for {request.leaves} leaf cells ({pods}), which it can never have: "
-            f"{whose} is too small for it even when nobody else is there"
+            f"{whose} is too small for it even when nothing else runs"
         )
 
     def check(self, request: PodRequest) -> None:

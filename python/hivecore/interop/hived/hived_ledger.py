@@ -89,17 +89,17 @@ class HivedLedger(Stateful):
         What preempting groups have reserved is not in use yet.
         """
         with self._lock:
-            found = dict.fromkeys(self._spec.virtual_clusters, (0, 0))
+            totals = dict.fromkeys(self._spec.virtual_clusters, (0, 0))
             for name, group in self._groups.live.items():
                 if group.preempting is None:
                     vc = group.declared.virtual_cluster
-                    sure, unsure = found.get(vc, (0, 0))
+                    sure, unsure = totals.get(vc, (0, 0))
                     leaves = sum(len(place.leaf_indices) for place, _ in group.taken())
                     if self._cluster.group(name).guaranteed:
-                        found[vc] = sure + leaves, unsure
+                        totals[vc] = sure + leaves, unsure
                     else:
-                        found[vc] = sure, unsure + leaves
-            return found
+                        totals[vc] = sure, unsure + leaves
+            return totals
 
     def affinity_group(self, name: str) -> dict[str, Any] | None:
         """A live group, or ``None``.

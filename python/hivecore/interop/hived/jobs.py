@@ -69,8 +69,8 @@ def read_pod_request(pod: Mapping[str, Any], *, strict: bool = True) -> PodReque
     if annotation.absent:
         raise RequestError(str(annotation.error("is missing")))
     request = PodRequest.read(read_spec(annotation.text()), identify(pod)[1], strict=strict)
-    asked = requested(Field(pod), _GPUS) if strict else {}
-    for resource, number in asked.items():
+    resources = requested(Field(pod), _GPUS) if strict else {}
+    for resource, number in resources.items():
         if number != request.leaf_number:
             raise RequestError(
                 f"spec.containers: {resource}={number}, and the annotation says "

@@ -76,11 +76,11 @@ class PodRequest(NamedTuple):
                 f"spec: pinnedCellId={pinned_cell!r} with priority {priority}: opportunistic pods "
                 "cannot use pinned cells"
             )
-        asked = get("affinityGroup")
+        declared = get("affinityGroup")
         group = pod_name
         members: tuple[tuple[int, int], ...] = ((leaf_number, 1),)
-        if asked is not None:
-            group, members = _group(asked, strict)
+        if declared is not None:
+            group, members = _group(declared, strict)
             if all(number != leaf_number for number, _ in members):
                 raise RequestError(
                     f"spec: affinityGroup.members: none has leafCellNumber={leaf_number}, the "
@@ -143,15 +143,15 @@ def _check_fields(fields: Mapping[str, Any], known: frozenset[str], place: str) 
             raise RequestError(f"{place}: {old_name}={show(old)}: {name}, its newer name, differs")
 
 
-def _group(asked: Any, strict: bool) -> tuple[str, tuple[tuple[int, int], ...]]:
-    if not isinstance(asked, Mapping):
-        raise RequestError(f"spec: affinityGroup must be a mapping, not {type(asked).__name__}")
+def _group(declared: Any, strict: bool) -> tuple[str, tuple[tuple[int, int], ...]]:
+    if not isinstance(declared, Mapping):
+        raise RequestError(f"spec: affinityGroup must be a mapping, not {type(declared).__name__}")
     if strict:
-        _check_fields(asked, _OF_GROUP, "spec: affinityGroup")
-    name = asked.get("name")
+        _check_fields(declared, _OF_GROUP, "spec: affinityGroup")
+    name = declared.get("name")
     if not isinstance(name, str) or not name:
         raise RequestError(f"spec: affinityGroup.name={show(name)}: a name is needed")
-    members = asked.get("members")
+    members = declared.get("members")
     if members is None or isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
         raise RequestError("spec: affinityGroup.members must be a list")
     merged: dict[int, int] = {}

@@ -149,7 +149,7 @@ def _shared(entries: list[tuple[str, ...]], place: int) -> Iterator[tuple[str, .
             yield from alike
             continue
         entry = alike[0]
-        numbers = ",".join(_runs([entry_of[place] for entry_of in alike]))
+        numbers = ",".join(_runs([each[place] for each in alike]))
         yield *entry[:place], f"[{numbers}]", *entry[place + 1 :]
 
 

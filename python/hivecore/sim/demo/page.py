@@ -87,19 +87,19 @@ def _headline(demo: Demo, figures: Mapping[str, DemoFigures]) -> str:
     change = last.mean_completion / first.mean_completion - 1.0
     way = "sooner" if change < 0 else "later"
     return (
-        f"{len(demo.made.nodes)} tenants, {first.jobs:,} jobs, {_gpus(demo)} GPUs: with cells, "
+        f"{len(demo.work.nodes)} tenants, {first.jobs:,} jobs, {_gpus(demo)} GPUs: with cells, "
         f"lending, sharing and scheduled storage\njobs complete {abs(change):.0%} {way} on average "
         f"than under quotas, and {last.later:,} instead of {first.later:,} start later than alone"
     )
 
 
 def _gpus(demo: Demo) -> int:
-    return GPUS_PER_NODE * sum(demo.made.nodes.values())
+    return GPUS_PER_NODE * sum(demo.work.nodes.values())
 
 
 def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> None:
     """Draw what is free around the job that the first configuration delays most."""
-    row, trace = demo.most_delayed, demo.made.trace
+    row, trace = demo.most_delayed, demo.work.trace
     submit, start = (float(trace.submit[row]), float(demo.runs[name].start[row]))
     latest = submit + demo.wait(_COLUMNS[0], row)
     _draw_free(axes, series, legend=None)
@@ -111,7 +111,7 @@ def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> No
     if name == _COLUMNS[0]:
         tenant, legend = trace.tenants[trace.tenant[row]], "upper right"
         title = (
-            f"{tenant} owns {GPUS_PER_NODE * demo.made.nodes[tenant]} GPUs: its job of "
+            f"{tenant} owns {GPUS_PER_NODE * demo.work.nodes[tenant]} GPUs: its job of "
             f"{trace.gpus[row]} waits {demo.wait(name, row) / _MINUTE:,.0f} minutes, "
             f"alone {demo.wait(ALONE, row) / _MINUTE:,.0f}"
         )
@@ -123,7 +123,7 @@ def _draw_delayed(axes: "Axes", demo: Demo, series: DemoSeries, name: str) -> No
 
 def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigures) -> None:
     """Draw GPUs by tenant, and the GPUs that would do the same work at full speed."""
-    hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.made.trace.tenants
+    hours, capacity, names = series.instants / draw.HOUR, _gpus(demo), demo.work.trace.tenants
     axes.stackplot(hours, series.held, colors=_TENANTS, labels=names, step="post", lw=0)
     axes.plot(hours, series.useful, color=draw.BLACK, lw=1.6, label=_USEFUL)
     axes.axhline(capacity, color=draw.GREY, lw=1, ls="--", label=f"all {capacity} GPUs")
@@ -134,7 +134,7 @@ def _draw_held(axes: "Axes", demo: Demo, series: DemoSeries, figures: DemoFigure
 
 def _draw_waiting(axes: "Axes", demo: Demo, series: DemoSeries) -> None:
     """Draw the GPUs that each tenant's waiting jobs ask for."""
-    hours, names = series.instants / draw.HOUR, demo.made.trace.tenants
+    hours, names = series.instants / draw.HOUR, demo.work.trace.tenants
     for tenant, color, waiting in zip(names, _TENANTS, series.waiting, strict=False):
         axes.step(hours, waiting, where="post", color=color, lw=1.5, label=tenant)
     row, when = np.unravel_index(series.waiting.argmax(), series.waiting.shape)
@@ -176,7 +176,7 @@ def _draw_completion(axes: "Axes", demo: Demo) -> None:
     """Draw the fraction of jobs that are complete some time after submission."""
     medians = {}
     for name, run in demo.runs.items():
-        minutes = np.sort(run.end - demo.made.trace.submit) / _MINUTE
+        minutes = np.sort(run.end - demo.work.trace.submit) / _MINUTE
         share = 100 * np.arange(1, len(minutes) + 1) / len(minutes)
         (color, line), medians[name] = _LINES[name], percentile(minutes, 50)
         label = "alone, with its part of storage" if name == ALONE else name

@@ -47,11 +47,11 @@ def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigure
     >>> demo_figures(demo, "cells").jobs, demo_figures(demo, "alone").later
     (60, 0)
     """
-    trace, run, alone = demo.made.trace, demo.runs[name], demo.runs[ALONE]
+    trace, run, alone = demo.work.trace, demo.runs[name], demo.runs[ALONE]
     own: npt.NDArray[np.bool_] = np.ones(trace.jobs, dtype=np.bool_)
-    nodes = sum(demo.made.nodes.values())
+    nodes = sum(demo.work.nodes.values())
     if tenant is not None:
-        nodes = demo.made.nodes[tenant]
+        nodes = demo.work.nodes[tenant]
         own = trace.tenant == trace.tenants.index(tenant)
     submit, start, end = trace.submit[own], run.start[own], run.end[own]
     excess = start - alone.start[own]
@@ -82,7 +82,7 @@ def demo_report(demo: Demo) -> Report:
     >>> len(report.rows), list(report.pictures)
     (6, ['demo'])
     """
-    work = demo.made
+    work = demo.work
     figures = {name: demo_figures(demo, name) for name in demo.runs}
     rows = [[name, *columns.values(each)] for name, each in figures.items()]
     rows[0][-3:] = [None] * 3  # comparisons with "alone" itself
@@ -117,7 +117,7 @@ def demo_report(demo: Demo) -> Report:
 
 def _notes(demo: Demo) -> list[str]:
     """Describe what each tenant owns and requests."""
-    work, trace = demo.made, demo.made.trace
+    work, trace = demo.work, demo.work.trace
     window = float(trace.submit[-1])
     nodes = sum(work.nodes.values())
     owned = ", ".join(f"{name} owns {count}" for name, count in work.nodes.items())
@@ -148,7 +148,7 @@ def demo_findings(demo: Demo) -> list[str]:
     broken = ", ".join(f"{short[name]} {figures[name].later:,}" for name in CONFIGURATIONS)
     hours = ((short[name], each.lost_gpu_hours) for name, each in figures.items())
     lost = ", ".join(f"{name} {amount:,.0f}" for name, amount in hours if amount)
-    row, trace = demo.most_delayed, demo.made.trace
+    row, trace = demo.most_delayed, demo.work.trace
     waits = [columns.minutes(demo.wait(name, row)) for name in (*figures, CONFIGURATIONS[-1])]
     return [
         f"The job that quotas delay most, of {trace.tenants[trace.tenant[row]]} with "

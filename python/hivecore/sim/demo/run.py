@@ -63,20 +63,20 @@ class DemoRun:
 class Demo:
     """The jobs, what they share, and what became of them.
 
-    :param made: the jobs and the nodes.
+    :param work: the jobs and the nodes.
     :param cache_gb: of the cluster.
     :param bandwidth_mbps: of remote IO, in MB/s.
     :param runs: by configuration, `ALONE` first.
     """
 
-    made: TenantsTrace
+    work: TenantsTrace
     cache_gb: float
     bandwidth_mbps: float
     runs: dict[str, DemoRun]
 
     def wait(self, name: str, row: int) -> float:
         """Return the seconds from a job's submission to the start of its completed run."""
-        return float(self.runs[name].start[row] - self.made.trace.submit[row])
+        return float(self.runs[name].start[row] - self.work.trace.submit[row])
 
     @property
     def most_delayed(self) -> int:
@@ -85,14 +85,14 @@ class Demo:
 
 
 def run_demo(
-    made: TenantsTrace,
+    work: TenantsTrace,
     cache_gb: float,
     bandwidth_mbps: float,
     progress: Callable[[str], None] | None = None,
 ) -> Demo:
     """Run the jobs of a trace under all configurations.
 
-    :param made: the jobs, with sizes that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
+    :param work: the jobs, with sizes that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
     :param cache_gb: of all jobs together.
     :param bandwidth_mbps: of remote IO of all jobs together, in MB/s.
     :param progress: called with the name of each finished configuration.
@@ -109,14 +109,14 @@ def run_demo(
     require("joblib")
     from joblib import Parallel, delayed
 
-    run = partial(_run, made, cache_gb, bandwidth_mbps)
+    run = partial(_run, work, cache_gb, bandwidth_mbps)
     parallel = Parallel(return_as="generator" if progress else "list")
     runs = {}
     for name, done in zip(_SLOWEST_FIRST, parallel(map(delayed(run), _SLOWEST_FIRST)), strict=True):
         runs[name] = done
         if progress:
             progress(name)
-    return Demo(made, cache_gb, bandwidth_mbps, {name: runs[name] for name in _ALL})
+    return Demo(work, cache_gb, bandwidth_mbps, {name: runs[name] for name in _ALL})
 
 
 def _run(generated: TenantsTrace, cache_gb: float, bandwidth_mbps: float, name: str) -> DemoRun:
@@ -161,7 +161,7 @@ def _together(name: str, generated: TenantsTrace, cache_gb: float, bandwidth_mbp
 def _jobs(generated: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]) -> list[Job]:
     """Return a workload's jobs, which are these rows of the trace."""
     if work.rounded or work.unowned.jobs or work.oversized.jobs:
-        raise ValueError("made: a job has a size that no cells have")
+        raise ValueError("work: a job has a size that no cells have")
     columns = (generated.stages[rows], generated.dataset[rows], generated.rate_mbps[rows])
     return [
         job.replace(stages=stages, data=Data(dataset, rate) if dataset else None)

@@ -58,7 +58,7 @@ def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:
 
     Cost: O(runs + pods + (tenants + nodes) instants).
     """
-    trace, run = demo.made.trace, demo.runs[name]
+    trace, run = demo.work.trace, demo.runs[name]
     if run.books is None:
         raise ValueError(f"name={name!r}: tenants are alone there")
     times = np.linspace(0.0, float(trace.submit[-1]), instants)
@@ -71,7 +71,7 @@ def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:
     final = np.stack([run.start, run.end], axis=1)
     speed = trace.duration / (run.end - run.start)
     useful = _sums(np.zeros_like(tenant), 1, final, gpus * speed, times)[0]
-    nodes = sum(demo.made.nodes.values())
+    nodes = sum(demo.work.nodes.values())
     used = _sums(books.node, nodes, books.held, books.gpus, times)
     return DemoSeries(times, held, waiting, useful, np.rint(used).astype(np.int64))
 

@@ -56,18 +56,18 @@ class _Writer:
             self.torn.append({index // fanout for index in special})
 
     def cell(self, level: int, index: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         part = self.addresses.parts[level].get(index)
         if part is not None:
-            found["cellAddress"] = part
+            fields["cellAddress"] = part
         if (level, index) in self.pins:
-            found["pinnedCellId"] = self.pins[level, index]
+            fields["pinnedCellId"] = self.pins[level, index]
         if index in self.torn[level]:
             fanout = self.addresses.fanouts[level - 1]
-            found["cellChildren"] = [
+            fields["cellChildren"] = [
                 self.cell(level - 1, child) for child in range(index * fanout, (index + 1) * fanout)
             ]
-        return found
+        return fields
 
 
 def _owned(spec: ClusterSpec, tenant: TenantAddresses) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def _check_devices(chains: Mapping[str, PhysicalChain], problems: Problems) -> N
 
     One machine may have nodes in several chains, and several in one, if they have different
     devices: devices of different types are counted apart. Where two chains number their nodes by
-    default and nobody has given names, equal numbers mean nothing.
+    default and the configuration gives no names, equal numbers mean nothing.
     """
     by_type: dict[str, list[PhysicalChain]] = {}
     for chain in chains.values():

@@ -68,10 +68,10 @@ def _read_cells(
     fields = problems.mapping(value, at)
     problems.known(fields, OF_VIRTUAL_CELL, at, HOMES)
     number = problems.count(fields.get("cellNumber"), (at, "cellNumber"), low=0)
-    found = _read_path(fields.get("cellType"), (at, "cellType"), chains, problems)
-    if number is None or found is None:
+    place = _read_path(fields.get("cellType"), (at, "cellType"), chains, problems)
+    if number is None or place is None:
         return
-    chain, level = found
+    chain, level = place
     first = tenant.owned[chain][level]
     tenant.owned[chain][level] += number
     tenant.runs.append(Preassigned(chain, level, None, first, number))
@@ -197,8 +197,8 @@ def _check_chain(
         pinned = sum(pin.level == level for pin in pins.values())
         owners = {
             tenant: count
-            for tenant, one in tenants.items()
-            if (count := one.owned[name][level] if name in one.owned else 0)
+            for tenant, cells_of in tenants.items()
+            if (count := cells_of.owned[name][level] if name in cells_of.owned else 0)
         }
         left += cells - len(split[level]) - pinned - sum(owners.values())
         if left < 0:

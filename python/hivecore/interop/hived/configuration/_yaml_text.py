@@ -38,7 +38,7 @@ def read_yaml(text: str, problems: Problems, written_out: int = _WRITTEN_OUT) ->
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     before = len(problems.found)
     try:
-        found = _build(yaml, yaml.parse(text, Loader=loader), problems, written_out)
+        document = _build(yaml, yaml.parse(text, Loader=loader), problems, written_out)
     except _Stop:
         return None
     except yaml.MarkedYAMLError as error:
@@ -49,7 +49,7 @@ def read_yaml(text: str, problems: Problems, written_out: int = _WRITTEN_OUT) ->
     except (yaml.YAMLError, UnicodeError) as error:
         problems.add(None, f"is no YAML: {str(error).splitlines()[0]}")
         return None
-    return found if len(problems.found) == before else None
+    return document if len(problems.found) == before else None
 
 
 class _Open:
@@ -116,7 +116,7 @@ def _build(yaml: Any, events: Iterator[Any], problems: Problems, left: int) -> A
             continue
         top.size += size
         _put(top, value, merge, stack, problems)
-    documents = [one for one in root.value if one is not None]  # "---" may begin an empty one
+    documents = [each for each in root.value if each is not None]  # "---" may begin an empty one
     if not documents:
         return None
     if len(documents) > 1:

@@ -210,5 +210,5 @@ class TenantAddresses:
             rank = int(part)
             cells *= fanouts[level]
         root = run.first + place - self._starts[number]
-        found = run.chain, run.level, run.pin, level, root * cells + rank
-        return found if self.address(*found) == address else None
+        cell = run.chain, run.level, run.pin, level, root * cells + rank
+        return cell if self.address(*cell) == address else None

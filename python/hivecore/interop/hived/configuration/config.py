@@ -177,12 +177,12 @@ class HivedConfig:
         ((('node', 'gpu', 3),), ())
         """
         parts = address.split("/")
-        found = []
+        places = []
         for name, chain in self._addresses.items():
             place = chain.find(parts)
             if place is not None:
-                found.append((name, self.spec.chains[name].levels[place[0]], place[1]))
-        return tuple(found)
+                places.append((name, self.spec.chains[name].levels[place[0]], place[1]))
+        return tuple(places)
 
     def preassigned(self, vc: str) -> list[tuple[str, str, str | None, int]]:
         """The cells that a virtual cluster owns: entry k is the one with the address ``VC/<k>``.
@@ -227,9 +227,9 @@ class HivedConfig:
         O(virtual clusters + levels).
         """
         for vc, tenant in self._tenants.items():
-            found = tenant.find(address)
-            if found is not None:
-                chain, root, pin, level, index = found
+            place = tenant.find(address)
+            if place is not None:
+                chain, root, pin, level, index = place
                 levels = self.spec.chains[chain].levels
                 return vc, chain, levels[root], pin, levels[level], index
         return None

@@ -83,7 +83,7 @@ class Fragments:
         partner = cells[:, :, PARTNER]
         bound = partner >= 0
         key = self._partner + _PARTNERS.index(forest.partner)
-        found = np.stack(
+        entries = np.stack(
             [
                 self._cell + layer.numbers[which],
                 self._look + cells[:, :, LOOK],
@@ -95,15 +95,15 @@ class Fragments:
             ],
             axis=2,
         )
-        texts = self._table[found[:, layer.order].reshape(len(which), -1)]
+        texts = self._table[entries[:, layer.order].reshape(len(which), -1)]
         return [b"".join(piece) for piece in texts.tolist()]
 
     def write_strays(self, numbers: Indices, leaves: Rows) -> dict[int, bytes]:
         """The opportunistic ones of these leaf cells, by virtual cluster."""
-        found = strays(leaves)
+        which = strays(leaves)
         drawn: dict[int, list[bytes]] = {}
         for number, (look, tenant, _, _) in zip(
-            numbers[found].tolist(), leaves[found].tolist(), strict=True
+            numbers[which].tolist(), leaves[which].tolist(), strict=True
         ):
             cell, state = self._table[self._cell + number], self._table[self._look + look]
             stray = [cell[:-1], b'-opp"', state, b',"physicalCell":', cell, state, b"}}"]

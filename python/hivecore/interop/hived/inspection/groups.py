@@ -31,7 +31,7 @@ def _virtual_leaves(
     atlas: Atlas, spec: ClusterSpec, cluster: CellCluster
 ) -> dict[str, dict[str, list[str]]]:
     """Group -> address of a preassigned cell -> addresses of the leaf cells that it holds."""
-    found: dict[str, dict[str, list[str]]] = {}
+    placed: dict[str, dict[str, list[str]]] = {}
     holders = {chain: _holders(*cluster.leaf_groups(chain)) for chain in spec.chains}
     for vc in spec.virtual_clusters:
         for tree in cluster.virtual_trees(vc):
@@ -42,10 +42,10 @@ def _virtual_leaves(
             for virtual, leaf in zip(held.tolist(), leaves[held].tolist(), strict=True):
                 name = holders[tree.chain][leaf]
                 if name is not None:
-                    cells = found.setdefault(name, {})
+                    cells = placed.setdefault(name, {})
                     root = atlas.addresses[own.first[-1] + virtual // per_root]
                     cells.setdefault(root, []).append(atlas.addresses[own.first[0] + virtual])
-    return found
+    return placed
 
 
 def _holders(users: list[str | None], reservers: list[str | None]) -> list[str | None]:

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FREE", "NOBODY", "OPPORTUNISTIC", "RESERVED", "RESERVING", "USED", "Looks", "Numbers"]
+__all__ = ["FREE", "NO_GROUP", "OPPORTUNISTIC", "RESERVED", "RESERVING", "USED", "Looks", "Numbers"]
 
 Numbers = npt.NDArray[np.int64]
 
 FREE, USED, RESERVING, RESERVED = range(4)
-OPPORTUNISTIC, NOBODY = -1, -2
+OPPORTUNISTIC, NO_GROUP = -1, -2
 
 
 class Looks(NamedTuple):
@@ -50,7 +50,7 @@ class Looks(NamedTuple):
     ) -> "Looks":
         """The looks of virtual cells with these bindings; ``doomed`` unbound roots are bad."""
         fanouts = fanouts[: len(bindings) - 1]
-        leaf = _through(bindings[0], self.priorities[0], NOBODY)
+        leaf = _through(bindings[0], self.priorities[0], NO_GROUP)
         virtual = Looks.of_leaves(fanouts, leaf, leaf, np.zeros_like(leaf))
         states = [
             _through(cells, states, FREE)

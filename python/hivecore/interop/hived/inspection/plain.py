@@ -28,8 +28,8 @@ def draw(atlas: Atlas, scene: Scene) -> tuple[list[_Cell], dict[str, list[_Cell]
         clusters[vc] = [placed[place] for place in range(len(placed))]
     for forest in atlas.chains.values():
         leaves = scene.rows[forest][0]
-        found = strays(leaves)
-        for leaf, (look, tenant, _, _) in zip(found.tolist(), leaves[found].tolist(), strict=True):
+        which = strays(leaves)
+        for leaf, (look, tenant, _, _) in zip(which.tolist(), leaves[which].tolist(), strict=True):
             cell = _cell(atlas, forest.first[0] + leaf, look)
             stray = {**cell, "cellAddress": f"{cell['cellAddress']}-opp", "physicalCell": cell}
             clusters.setdefault(scene.tenants[tenant], []).append(stray)

@@ -23,7 +23,7 @@ from hivecore.cells import CellCluster, ClusterSpec, VirtualTree
 from hivecore.interop.hived.inspection.forests import Atlas, Forest
 from hivecore.interop.hived.inspection.looks import (
     FREE,
-    NOBODY,
+    NO_GROUP,
     OPPORTUNISTIC,
     RESERVED,
     RESERVING,
@@ -61,14 +61,14 @@ def look_of(number: int) -> Mapping[str, Any]:
     return {
         "cellState": _STATES[state],
         "cellHealthiness": _HEALTH[bad],
-        "cellPriority": priority + NOBODY,
+        "cellPriority": priority + NO_GROUP,
     }
 
 
 def _numbers(looks: Looks) -> list[Rows]:
     """The numbers of looks, per level."""
     return [
-        (((priorities - NOBODY) * len(_STATES) + states) * 2 + bad).astype(np.int32)
+        (((priorities - NO_GROUP) * len(_STATES) + states) * 2 + bad).astype(np.int32)
         for states, priorities, bad in zip(*looks, strict=True)
     ]
 
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
 def strays(leaves: Rows) -> npt.NDArray[np.intp]:
     """Those of a chain's leaf cells that opportunistic groups are on."""
-    return np.flatnonzero(leaves[:, LOOK] // (2 * len(_STATES)) == OPPORTUNISTIC - NOBODY)
+    return np.flatnonzero(leaves[:, LOOK] // (2 * len(_STATES)) == OPPORTUNISTIC - NO_GROUP)
 
 
 class _Groups:
@@ -100,7 +100,7 @@ class _Groups:
         place = {vc: i for i, vc in enumerate(self.tenants)}
         # The last entry is what the number -1 finds: no group.
         self.tenant = np.array([*map(place.__getitem__, names), -1], np.int32)
-        self.priority = np.array([*(request.priority for request in declared), NOBODY], np.int64)
+        self.priority = np.array([*(request.priority for request in declared), NO_GROUP], np.int64)
 
 
 def scene_of(
@@ -131,8 +131,8 @@ def scene_of(
                 others[partners, PARTNER] = own.first[row] + bound
                 others[partners, PARTNER_LOOK] = cells[bound, LOOK]
             scene.rows[own] = virtual
-        found = strays(physical[0])
-        physical[0][found, TENANT] = groups.tenant[holders[found]]
+        which = strays(physical[0])
+        physical[0][which, TENANT] = groups.tenant[holders[which]]
         scene.rows[forest] = physical
     return scene
 
@@ -158,7 +158,7 @@ def _look(
     used, reserved = users >= 0, reservers >= 0
     holders = np.where(reserved, reservers, users)  # the one to come, if there is one
     priorities = groups.priority[holders]
-    opportunistic = priorities != NOBODY
+    opportunistic = priorities != NO_GROUP
     for tree in trees:
         leaves = tree.bindings[shape.levels[0]]
         opportunistic[leaves[leaves >= 0]] = False

@@ -138,7 +138,7 @@ class StatusText:
         rows: list[Rows],
         draw: Callable[[Indices], list[_T]],
     ) -> list[_T]:
-        """The pieces of a layer, those drawn anew whose rows have changed."""
+        """The pieces of a layer, drawn again where its rows have changed."""
         kept: _Kept[_T] | None = self._kept.get(key)
         if kept is None:
             pieces: list[Any] = [None] * layer.pieces

@@ -61,10 +61,10 @@ def read_bind_info(text: str) -> Mapping[str, Any]:
     {'node': 'n1', 'gpuIsolation': [4]}
     """
     try:
-        found = json.loads(text, object_pairs_hook=as_object)
+        fields = json.loads(text, object_pairs_hook=as_object)
     except (ValueError, RecursionError):
         return _read(text, BIND_INFO)
-    return _mapping(found, BIND_INFO)
+    return _mapping(fields, BIND_INFO)
 
 
 @lru_cache(maxsize=1024)
@@ -79,12 +79,12 @@ def _read(text: str, annotation: str) -> Mapping[str, Any]:
         with suppress(ValueError, RecursionError):
             return _mapping(_typed(_read_texts(text), "", 0), annotation)
     problems = Problems()
-    found = read_yaml(text, problems, _WRITTEN_OUT)
+    fields = read_yaml(text, problems, _WRITTEN_OUT)
     try:
         problems.raise_if_any()
     except ConfigError as error:
         raise RequestError(f"annotation {annotation}: {error}") from None
-    return _mapping(_typed(found, "", 0), annotation)
+    return _mapping(_typed(fields, "", 0), annotation)
 
 
 def _mapping(value: Any, annotation: str) -> Mapping[str, Any]:

@@ -233,8 +233,8 @@ class Extender(HttpExtender):
                 expected = show(info["node"])
                 raise BadCall(400, f"Node={show(node)}: the pod is to be bound to {expected}")
             self.scheduler.allocate(pod)
-        made = binding_of(pod, node, bind_annotations(info))
-        return Reply(200, BindReply(binding=made), "bound", pod, made)
+        sent = binding_of(pod, node, bind_annotations(info))
+        return Reply(200, BindReply(binding=sent), "bound", pod, sent)
 
     def _preempt(self, call: Call) -> Reply:
         arguments: PreemptCall = call.body

@@ -79,9 +79,9 @@ def split_names(body: Any, last: NamesAtEnd | None) -> tuple[Any, NamesAtEnd | N
             names.node_set()  # they come again, and may do so often
         if names is not None:
             with suppress(ValueError):  # it is part of something else
-                found = read_body(body[: len(body) - names.length] + b"}")
-                if "NodeNames" not in found:
-                    return found, names
+                fields = read_body(body[: len(body) - names.length] + b"}")
+                if "NodeNames" not in fields:
+                    return fields, names
     return parsed(body), None
 
 

@@ -58,10 +58,10 @@ async def _follow(path: Path, service: HivedService, moved: Callable[[], object]
     text = await asyncio.to_thread(_text, path)
     while True:
         await asyncio.sleep(_LOOK_AFTER)
-        found = await asyncio.to_thread(_text, path)
-        if found in (text, ""):
+        now = await asyncio.to_thread(_text, path)
+        if now in (text, ""):
             continue
-        text = found
+        text = now
         try:
             config = await asyncio.to_thread(HivedConfig.read, path)
             change = scheduler.reconfigure(config)

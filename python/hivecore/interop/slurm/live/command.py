@@ -125,7 +125,7 @@ def _check(arguments: argparse.Namespace) -> int:
     plugins = settings.get("JobSubmitPlugins", "").split(",")
     delay = _DELAY.search(settings.get("SchedulerParameters", ""))
     failed = 0
-    for good, needed, what in (
+    for fulfilled, needed, what in (
         (bool(nodes), True, f"{len(nodes)} nodes have GPUs"),
         (settings.get("SelectType") == "select/cons_tres", True, "SelectType=select/cons_tres"),
         ("lua" in plugins, False, "JobSubmitPlugins=lua holds jobs; else each needs sbatch -H"),
@@ -137,8 +137,8 @@ def _check(arguments: argparse.Namespace) -> int:
             "SchedulerParameters=batch_sched_delay=1: released jobs start sooner",
         ),
     ):
-        failed += needed and not good
-        print(f"{'yes    ' if good else 'MISSING' if needed else 'no     '}  {what}")
+        failed += needed and not fulfilled
+        print(f"{'yes    ' if fulfilled else 'MISSING' if needed else 'no     '}  {what}")
     for problem, count in _problems(nodes, arguments.typed).items():
         print(f"no       {count} of the jobs that wait: {problem}")
     print(f"Slurm {settings.get('SLURM_VERSION', '?')}; tried with 22.05")
