@@ -139,6 +139,8 @@ def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
         return tuple(value)
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
+    if isinstance(value, np.ndarray) and not value.ndim:
+        raise TypeError(f"{name} must be a sequence, not an array without dimensions")
     return tuple(value)
 
 

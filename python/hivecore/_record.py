@@ -62,6 +62,8 @@ __all__ = [
 
 #: The value in its plain type, or an error that names the field.
 Check = Callable[[Any, str], Any]
+#: In place of the default of a field that has none: no value is this one.
+_REQUIRED: Any = object()
 #: The default of a field that follows from the others if it is not given.
 FOLLOWS: Any = None
 
@@ -196,7 +198,7 @@ _checks: dict[type, tuple[tuple[str, Any, Check], ...]] = {}
 
 def _checks_of(kind: "type[Record]") -> tuple[tuple[str, Any, Check], ...]:
     found = _checks[kind] = tuple(
-        (name, default, check_of(hint))
+        (name, _REQUIRED if default is ... else default, check_of(hint))
         for name, (hint, default) in fields_of(kind).items()
         if name not in kind._hidden
     )

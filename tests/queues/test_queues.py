@@ -296,6 +296,7 @@ WRONG = [
     (ValueError, lambda it: it.set_weight("new", 0)),
     (TypeError, lambda it: it.set_weight(3, 1)),
     (ValueError, lambda it: it.set_key("new", float("nan"))),
+    (ValueError, lambda it: it.set_key("new", 10**400)),
     (TypeError, lambda it: it.set_key("new", "3")),
     (ValueError, lambda it: it.set_blocking("new", "easy")),
     (KeyError, lambda it: it.park("new", 1)),

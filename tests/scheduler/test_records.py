@@ -15,7 +15,16 @@ import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest, LabelExpression
-from hivecore.scheduler import Action, Job, Role, action_of_plain, plain_record, record_of_plain
+from hivecore.quotas import Quota
+from hivecore.scheduler import (
+    Action,
+    Job,
+    Role,
+    Scheduler,
+    action_of_plain,
+    plain_record,
+    record_of_plain,
+)
 
 KINDS = sorted(RECORDS, key=lambda kind: kind.__name__)
 every_record = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -60,6 +69,19 @@ def test_rules_of_labels_come_back_from_json(wish, rules):
     role = Role("w", devices=request)
     again = record_of_plain(Role, json.loads(json.dumps(plain_record(role))))
     assert again == role and again.devices.content == request.content
+
+
+def test_a_required_field_is_checked_whatever_its_value():
+    with pytest.raises(TypeError, match="name must be a string, not ellipsis"):
+        Job(..., "a", 1)
+    with pytest.raises(TypeError, match="max must be a mapping, not ellipsis"):
+        Quota("a", max=...)
+
+
+@pytest.mark.parametrize("ask", [Scheduler.counted, Scheduler.places, Scheduler.spreads])
+def test_questions_about_a_job_that_is_none_name_the_argument(ask):
+    with pytest.raises(TypeError, match="job must be a Job, not str"):
+        ask(Scheduler(), "train")
 
 
 def test_an_unknown_action_is_refused():

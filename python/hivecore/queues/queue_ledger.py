@@ -22,7 +22,6 @@ that can leave.
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
-from math import isfinite
 from threading import RLock
 from typing import Any, Literal, Self
 
@@ -164,7 +163,7 @@ class QueueLedger(LoggedTrials, PlainState):
         name = as_name(tenant, "tenant")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"value must be an int or a float, not {type(value).__name__}")
-        if not isfinite(value) or abs(value) > 2**63:
+        if not abs(value) <= 2**63:  # NaN is not
             raise ValueError("value: allowed are -2**63 to 2**63")
         known = self._tenant(name)
         if self._undo.is_on:

@@ -149,8 +149,8 @@ class JobOrders(JobEvents):
                         raise ValueError(f"order: {name!r} starts together with other jobs")
                 if len(names) > 1:
                     self._check_sharers(names)
-                elif names[0] not in self._state.jobs:
-                    raise KeyError(f"there is no job {names[0]!r}")
+                elif names[0] not in self:
+                    raise KeyError(f"order: there is no job {names[0]!r}")
             with self._state.transaction():
                 self._state.happens(moment)
                 if entries:
@@ -167,7 +167,7 @@ class JobOrders(JobEvents):
     def _check_sharers(self, names: tuple[str, ...]) -> None:
         if not self._state.stages.by_stages:
             raise ValueError("order: the scheduler has no sharing")
-        reason = self._state.stages.unlike([self._live(name).job for name in names])
+        reason = self._state.stages.unlike([self._live(name, "order").job for name in names])
         if reason:
             raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import IO, Self
 
-from hivecore._arguments import as_bool, as_int, as_positive, as_tuple
+from hivecore._arguments import as_bool, as_instance, as_int, as_positive, as_tuple
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
@@ -215,6 +215,7 @@ class Scheduler(JobOrders):
         >>> sorted(Scheduler(quotas=quotas).counted(Job("train", "vision", [role])))
         ['cpu']
         """
+        as_instance(job, "job", Job)
         with self._lock:
             return self._state.stages.counted(job)
 
@@ -226,6 +227,7 @@ class Scheduler(JobOrders):
         >>> Scheduler().places(Job("train", "vision", [Role("worker")]))
         False
         """
+        as_instance(job, "job", Job)
         with self._lock:
             return self._state.stages.places(job)
 
@@ -237,6 +239,7 @@ class Scheduler(JobOrders):
         >>> Scheduler().spreads(Job("train", "vision", [Role("worker", 2, per_node=1)]))
         False
         """
+        as_instance(job, "job", Job)
         with self._lock:
             return self._state.stages.spreads(job)
 

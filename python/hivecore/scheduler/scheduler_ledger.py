@@ -417,8 +417,9 @@ class SchedulerLedger(Stateful):
             self._state.stages.forget()
             raise
 
-    def _live(self, name: str) -> Live:
-        live = self._state.jobs.get(as_text(name, "job"))
+    def _live(self, name: str, argument: str = "job") -> Live:
+        live = self._state.jobs.get(as_text(name, argument))
         if live is None or live.extra_of:
-            raise KeyError(f"there is no job {name!r}")
+            where = "" if argument == "job" else f"{argument}: "
+            raise KeyError(f"{where}there is no job {name!r}")
         return live

@@ -432,6 +432,7 @@ def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
         (NODES + "tenants: {a: {weight: 2}}", 4, "weight: has no meaning unless queues.order is w"),
         (NODES + "tenants: {a: {weight: 0}}\nqueues:", 4, "integer from 1 to 2147483647, not '0'"),
         (NODES + "tenants: {a: {blocking: fifo}}", 4, "blocking: has no meaning for the order"),
+        (NODES + "tenants: {a: {key: 1e99}}\nqueues: {order: key}", 4, "a.key: value: allowed"),
         (NODES + "tenants: {a: {blocking: x}}\nqueues:", 4, "must be one of best-effort, fifo"),
         (NODES + "queues: {order: lifo}", 4, "one of weighted, gpu-time, round-robin, key, "),
         (NODES + "queues: {order: srsf, ageing: 1}", 4, "has no meaning for the order 'srsf'"),

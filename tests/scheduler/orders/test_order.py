@@ -1,5 +1,6 @@
 """Jobs run in a given order: earlier jobs take the GPUs of later ones."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -227,8 +228,9 @@ def test_groups_change_members():
         ([()], ValueError, "an entry has no jobs"),
         (["a", "a"], ValueError, "job 'a' is named twice"),
         ([("a", "b"), "b"], ValueError, "job 'b' is named twice"),
-        (["unknown"], KeyError, "there is no job 'unknown'"),
-        ([("a", "unknown")], KeyError, "there is no job 'unknown'"),
+        (np.array("a"), TypeError, "order must be a sequence, not an array without dimensions"),
+        (["unknown"], KeyError, "order: there is no job 'unknown'"),
+        ([("a", "unknown")], KeyError, "order: there is no job 'unknown'"),
         ([("a", "b", "c")], ValueError, "are 3, and at most 2 share GPUs"),
         ([("a", "d")], ValueError, "are not alike, or have no stages"),
     ],
@@ -240,6 +242,15 @@ def test_an_order_that_cannot_be_is_refused_and_changes_nothing(order, error, sa
     with pytest.raises(error, match=says):
         scheduler.reorder(order, 1.0)
     assert scheduler.to_bytes() == before
+
+
+def test_a_pod_of_an_elastic_job_is_no_job_of_an_order():
+    scheduler = submitted({})
+    scheduler.submit(Job("a", "t", [Role("w", 2, gpus=1, min_pods=1, max_pods=2)]), 0.0)
+    scheduler.decide(0.0)
+    assert scheduler.status("a/w/1").state == "running"
+    with pytest.raises(KeyError, match="order: there is no job 'a/w/1'"):
+        scheduler.reorder(["a/w/1"], 1.0)
 
 
 def test_where_an_order_makes_no_sense_it_is_refused():

@@ -2,6 +2,7 @@
 
 from math import inf
 
+import numpy as np
 import pytest
 from scheduler.lives import decided
 
@@ -219,6 +220,9 @@ def test_whole_bytes_are_never_more_than_there_are():
         ({"cached_gb": {"video": 1.0}}, KeyError, "there is no dataset 'video'"),
         ({"hit_gb": {"three": 1.0}}, KeyError, "there is no job 'three'"),
         ({"read_gb": {"computes": 1.0}}, ValueError, "job 'computes' reads nothing"),
+        ({"read_gb": {"new": 1.0}}, KeyError, "read_gb: there is no job 'new'"),
+        ({"read_gb": {3: 1.0}}, TypeError, "read_gb must be a string, not int"),
+        ({"read_gb": np.array([1, 2])}, TypeError, "read_gb must be a mapping, not ndarray"),
         ({"rate_mbps": {"one": -1.0}}, ValueError, r"rate_mbps\['one'\]=-1.0: allowed are 0 to"),
         ({"cached_gb": {"images": "full"}}, TypeError, "cached_gb"),
         ({"cached_gb": 7}, TypeError, "cached_gb must be a mapping, not int"),

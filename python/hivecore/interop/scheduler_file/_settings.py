@@ -96,7 +96,8 @@ def _weigh(queues: TenantQueues, name: str, fields: Mapping[str, Any], reader: R
         blocking: Any = reader.choice(fields["blocking"], (at, "blocking"), _BLOCKING)
         queues.set_blocking(name, blocking)
     if "key" in fields:
-        queues.set_key(name, reader.number(fields["key"], (at, "key")))
+        key = reader.number(fields["key"], (at, "key"))
+        reader.build((at, "key"), lambda: queues.set_key(name, key))
 
 
 def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> DeviceCluster | None:

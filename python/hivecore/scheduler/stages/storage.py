@@ -224,21 +224,25 @@ class StorageStage(Stage):
             self._readers.stop(row)
         self.log.set(self, "is_stale", True)
 
-    def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
+    def as_observed(
+        self, amounts: Mapping[str, Any], knows: Callable[[str, str], object]
+    ) -> Observed:
         """Check observations.
 
         :param amounts: by the fields of `Observed`.
-        :param knows: called with the name of a job that reads nothing; raises KeyError if it is
-            unknown.
+        :param knows: called with the name of a job that reads nothing, and the field; raises
+            KeyError if it is unknown.
         """
         observed = Observed({}, {}, {}, {})
         for field, known in zip(Observed._fields, observed, strict=True):
             names_known = self._code if field == "cached_gb" else self._readers.row
-            for name, amount in as_mapping(amounts[field] or {}, field).items():
+            for name, amount in as_mapping(
+                {} if amounts[field] is None else amounts[field], field
+            ).items():
                 if name not in names_known:
                     if names_known is self._code:
                         raise KeyError(f"{field}: there is no dataset {name!r}")
-                    knows(name)
+                    knows(name, field)
                     raise ValueError(f"{field}: job {name!r} reads nothing")
                 is_checked = type(amount) is float and 0.0 <= amount <= _MOST
                 known[name] = amount if is_checked else _within(amount, f"{field}[{name!r}]")

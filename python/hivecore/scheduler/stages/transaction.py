@@ -530,13 +530,13 @@ class Stages(Composed):
         return self._reading(shares_io=True).fair_shares(gpus, gpu_capacity)
 
     def observe(
-        self, amounts: Mapping[str, Any], knows: Callable[[str], object], now: float
+        self, amounts: Mapping[str, Any], knows: Callable[[str, str], object], now: float
     ) -> Observed:
         """Check and store observations of the storage.
 
         :param amounts: by the fields of `Observed`.
-        :param knows: called with the name of a job that reads nothing; raises KeyError if it is
-            unknown.
+        :param knows: called with the name of a job that reads nothing, and the field; raises
+            KeyError if it is unknown.
         """
         storage = self._reading()
         observed = storage.as_observed(amounts, knows)
