@@ -225,15 +225,31 @@ PODS = "replay pods {nodes} {pods}"
         ("init node --out {trace}", "--out {trace}: exists already; name another file"),
         ("quota {folder}", "error: {folder}: Is a directory"),
         ("validate {folder}", "error: {folder}: Is a directory"),
+        ("what-if {latin} --queue a", "{latin}: is no UTF-8 text: invalid continuation byte at"),
+        ("explain {latin}", "{latin}: is no UTF-8 text"),
+        ("topology {latin}", "{latin}: is no UTF-8 text"),
+        ("quota {latin}", "{latin}: is no UTF-8 text"),
+        ("init --from {latin}", "{latin}: is no UTF-8 text"),
+        ("init node --flavor a", "--flavor: needs --from"),
+        ("what-if {cluster} --queue a --flavor b", "--flavor: {cluster} is no dump"),
+        ("what-if {cluster} --queue a --resource =5", "--resource: must be NAME=N, not '=5'"),
+        (
+            "what-if {cluster} --queue a --resource a=1 --resource a=2",
+            "--resource: names 'a' twice",
+        ),
     ],
 )
 def test_a_message_names_the_option_or_the_file(
     arguments, says, trace, training, shared, tmp_path, capsys
 ):
     (tmp_path / "empty").touch()
+    latin, cluster = tmp_path / "latin.yaml", tmp_path / "cluster.yaml"
+    latin.write_bytes(b"cluster: {nodes: {caf\xe9: x}}")
+    cluster.write_text("cluster: {models: {x: {gpus: 8}}, nodes: {n1: x}}\ndevices:")
     many = tmp_path / "many.csv"
     many.write_text("vc,node num\nspeech,8\nvision,2000000\n")
     known = {"trace": trace, "training": training, "folder": tmp_path, "many": many}
+    known |= {"latin": latin, "cluster": cluster}
     known |= {"nodes": shared[0], "pods": shared[1]}
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments.format(**known).split())

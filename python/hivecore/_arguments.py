@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -66,6 +67,15 @@ def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         shown = twice if len(twice) <= 60 else twice[:40] + "..."
         raise ValueError(f"an object has the key {shown!r} twice")
     return found
+
+
+def utf8_text(path: Path) -> str:
+    """The text of a file, or a ValueError that names the file if it is no UTF-8."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"is no UTF-8 text: {error.reason} at byte {error.start}"
+        raise ValueError(f"{path}: {what}") from None
 
 
 def as_bool(value: Any, name: str) -> bool:

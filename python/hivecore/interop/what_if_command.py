@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hivecore._arguments import utf8_text
 from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.koordinator.quotas.amounts import read_resources
 from hivecore.interop.kubernetes.fields import Field
@@ -44,7 +45,7 @@ def add_what_if_command(commands: Any) -> None:
 
 
 def _what_if(arguments: argparse.Namespace) -> int:
-    text, name = arguments.file.read_text("utf-8", errors="replace"), str(arguments.file)
+    text, name = utf8_text(arguments.file), str(arguments.file)
     classes: Mapping[str, int] = {}
     if ClusterDump.recognises(text):
         dump = ClusterDump.of_yaml(text, name, flavor=arguments.flavor)
@@ -53,6 +54,8 @@ def _what_if(arguments: argparse.Namespace) -> int:
             print(remark, file=sys.stderr)
         queues, classes = dict(dump.queues), dump.priorities
     else:
+        if arguments.flavor:
+            raise ValueError(f"--flavor: {name} is no dump of a cluster, and has no flavors")
         spec = SchedulerSpec.of_yaml(text, name)
         scheduler = spec.scheduler(immediate=True)
         queues = {name: name for name in spec.tenants or (arguments.queue,)}
@@ -73,7 +76,14 @@ def _job(
         known = ", ".join(sorted(classes)) or "none"
         what = f"{arguments.priority!r} is no number and no class; classes: {known}"
         raise ValueError(f"--priority: {what}") from None
-    amounts = dict(text.partition("=")[::2] for text in arguments.resource)
+    amounts: dict[str, str] = {}
+    for text in arguments.resource:
+        resource, sign, amount = text.partition("=")
+        if not (resource and sign):
+            raise ValueError(f"--resource: must be NAME=N, not {text!r}")
+        if resource in amounts:
+            raise ValueError(f"--resource: names {resource!r} twice")
+        amounts[resource] = amount
     resources = read_resources(Field(amounts, "--resource"))
     role = Role("pod", arguments.pods, gpus=arguments.gpus, resources=resources)
     where = Where(must=arguments.must)

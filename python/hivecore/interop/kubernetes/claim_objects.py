@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 from msgspec import Struct
 from msgspec.structs import fields
 
+from hivecore._arguments import utf8_text
 from hivecore.dra import (
     DeviceClass,
     DeviceTaintRule,
@@ -53,7 +54,7 @@ def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
     """
     objects, mistakes = [], []
     for path in paths:
-        text = path.read_text("utf-8", errors="replace")
+        text = utf8_text(path)
         try:
             documents = objects_of(text, "document")
         except (TypeError, ValueError) as error:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hivecore._arguments import utf8_text
 from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.scheduler_file.shapes import SHAPES, shape_text
 
@@ -36,8 +37,10 @@ def add_init_command(commands: Any) -> None:
 
 def _text(arguments: argparse.Namespace) -> str:
     if arguments.dump is None:
+        if arguments.flavor:
+            raise ValueError("--flavor: needs --from, as only dumps have flavors")
         return shape_text(arguments.shape)
-    text = arguments.dump.read_text("utf-8", errors="replace")
+    text = utf8_text(arguments.dump)
     return ClusterDump.of_yaml(text, str(arguments.dump), flavor=arguments.flavor).text
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hivecore._arguments import utf8_text
 from hivecore.interop.kubernetes.documents import read_yaml
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.slurm.hostlists import expand_hostlist
@@ -38,7 +39,7 @@ def add_topology_command(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    topologies = _read(arguments.file.read_text("utf-8", errors="replace"), arguments)
+    topologies = _read(utf8_text(arguments.file), arguments)
     if arguments.to == "yaml":
         named = [each.replace(name=each.name or "default") for each in topologies]
         print(_yaml(write_topology_yaml(named)), end="")

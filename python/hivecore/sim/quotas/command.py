@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from hivecore._arguments import utf8_text
 from hivecore.quotas import QuotaTree
 from hivecore.sim.console import add, picture, print_report, say_written, try_outputs
 from hivecore.sim.pictures import save_figure
@@ -65,8 +66,9 @@ def _total(text: str) -> dict[str, str]:
 def _runner(read: _Read) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
         try_outputs(arguments.out, None)
+        text = utf8_text(arguments.file)
         try:
-            file = read(arguments.file.read_text("utf-8"), total=arguments.total)
+            file = read(text, total=arguments.total)
         except (TypeError, ValueError) as error:
             # The option overrides the file.
             of_option = arguments.total is not None and str(error).startswith("total")
