@@ -305,6 +305,18 @@ def test_the_total_of_the_jobs_own_tree_is_raised(carved):
     assert raised_total(tree, [Job("runs", "a", 15), Job("waits", "a", 8)]) == {"gpu": 23}
 
 
+def test_jobs_behind_in_the_queue_take_nothing_first():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8), preemption=False)
+    decided(scheduler, Job("runs", "a", 6), Job("first", "a", 6), Job("second", "a", 5))
+    assert scheduler.explain("first").changes[0].text == "if runs ended"
+    assert scheduler.explain("second").changes[0].ahead == ("first",)
+    decided(scheduler, Job("urgent", "a", 5, priority=1), now=1.0)
+    assert scheduler.explain("first").changes[0].ahead == ("urgent",)
+    scheduler.finish("runs", 2.0)
+    starts = [action.job for action in scheduler.decide(2.0) if isinstance(action, Start)]
+    assert starts == ["urgent"]
+
+
 def test_a_saved_scheduler_names_the_same_jobs_ahead():
     scheduler = Scheduler(topology=flat_network("n0", gpu=2))
     for name in ("first", "next"):

@@ -10,6 +10,7 @@ from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.ledger.budgets import Budgets
 from hivecore.scheduler.ledger.ends import end, has_stopped
 from hivecore.scheduler.ledger.kinds import least_of
+from hivecore.scheduler.ledger.lines import queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
 from hivecore.scheduler.ledger.state import LATEST, State
@@ -305,8 +306,10 @@ class _Search:
         gone = {self.job.name, *ended}
         with self.state.trial():
             names |= dict.fromkeys(self._begin_round(ended))
-            takes_back = self._takes_back()
+            takes_back, behind = self._takes_back(), self._behind()
             for live, unit in self._waiting():
+                if unit.name in behind and not self._may_pass(live):
+                    continue
                 number = unit.kind.number
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
@@ -338,6 +341,20 @@ class _Search:
         start_reserved(state)
         give_up_late(state)
         return [live.job.name for live in unplaced if live.runs]
+
+    def _behind(self) -> frozenset[str]:
+        """The units behind this one in its queue, which a round offers later."""
+        if self.unit.name not in self.state.queues:
+            return frozenset()
+        queue = queue_of(self.state, self.job)
+        names = [queued.name for queued in self.state.queues if queued.tenant == queue]
+        return frozenset(names[names.index(self.unit.name) :])
+
+    def _may_pass(self, live: Live) -> bool:
+        """Whether a job behind this one may evict it, or is of another quota and may reclaim."""
+        job = live.job
+        is_stronger = job.priority > self.job.priority or (job.guaranteed > self.job.guaranteed)
+        return is_stronger or job.quota != self.job.quota
 
     def _takes_back(self) -> bool:
         """Whether the job may evict opportunistic jobs that start before it in a round. While jobs
