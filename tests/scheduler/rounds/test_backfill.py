@@ -18,6 +18,7 @@ from scheduler.lives import (
 )
 
 from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
 
@@ -203,6 +204,36 @@ def test_jobs_are_tried_again_where_what_runs_ends_later_than_was_promised(happe
     happens(scheduler)
     assert said(scheduler.decide(50.0)) == [("Start", "beside")]
     assert scheduler.promised("next") == scheduler.forecast("next") == 150.0
+
+
+def test_jobs_are_tried_again_where_a_promise_cannot_be_kept_at_all():
+    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 8}) for name in "ab"]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), backfill=1)
+    decided(scheduler, Job("now", "a", 4, run_time=60), Job("next", "a", 8, run_time=60))
+    decided(scheduler, Job("long", "b", 2, run_time=90))
+    assert (scheduler.promised("next"), scheduler.state("long")) == (60.0, "pending")
+    # What b asks for is no more for a.
+    actions = decided(scheduler, Job("other", "b", 1, run_time=90), now=70.0)
+    assert [action.job for action in actions if isinstance(action, Start)] == ["other", "long"]
+    assert scheduler.promised("next") is None
+
+
+def test_jobs_are_tried_again_where_a_more_important_one_gets_the_promise():
+    network = flat_network("n0", "n1", gpu=2)
+    scheduler = Scheduler(topology=network, backfill=1, preemption=False)
+
+    def submit(name, gpus, node, seconds, now=0.0, priority=0):
+        where = Where(nodes=[node])
+        job = Job(name, "a", gpus, priority=priority, run_time=seconds, where=where)
+        return said(decided(scheduler, job, now=now))
+
+    assert submit("first", 1, "n0", 60) == [("Start", "first")]
+    assert submit("second", 1, "n1", 60) == [("Start", "second")]
+    submit("next", 2, "n0", 60)
+    submit("long", 1, "n0", 90)
+    assert (scheduler.promised("next"), scheduler.state("long")) == (60.0, "pending")
+    assert ("Start", "long") in submit("urgent", 2, "n1", 60, 1.0, priority=1)
+    assert (scheduler.promised("urgent"), scheduler.promised("next")) == (60.0, None)
 
 
 def test_queues_that_backfill_by_themselves_are_refused():

@@ -10,7 +10,7 @@ more important job started. Only the last three can delay them.
 """
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from operator import itemgetter
@@ -88,7 +88,18 @@ def _renew(state: State) -> None:
         time = _earliest(state, lives, others)
         if time is not None:
             promises = sorted([*others, *((time, companion) for companion in names)])
+    before = state.promised
     state.log.set(state, "promised", {name: time for time, name in promises})
+    if before.keys() - state.promised.keys():
+        state.log.set(state, "may_promise", True)
+    _retry_delayed(state, before)
+
+
+def _retry_delayed(state: State, before: Mapping[str, float]) -> None:
+    """Retry jobs that would have delayed starts which are promised no more, or only for later."""
+    after = state.promised
+    late = [name for name, time in before.items() if max(time, state.now) < after.get(name, inf)]
+    state.waiting.touch([("started", name) for name in late])
 
 
 def promise(state: State, live: Live) -> None:
@@ -111,7 +122,9 @@ def promise(state: State, live: Live) -> None:
     time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
     if time is not None:
         promised |= dict.fromkeys(sorted(names), time)
+    before = state.promised
     state.log.set(state, "promised", promised)
+    _retry_delayed(state, before)
 
 
 def _end(now: float, job: Job) -> float:
