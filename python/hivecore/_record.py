@@ -49,6 +49,7 @@ __all__ = [
     "amounts",
     "any_value",
     "between",
+    "check_fields",
     "check_of",
     "distinct",
     "fields_of",
@@ -231,6 +232,17 @@ class Record(Struct, frozen=True, gc=False):
     def replace(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""
         return replace(self, **changes)
+
+
+def check_fields(record: Record, name: str) -> None:
+    """Check a record without a check of its own that comes from outside.
+
+    :param name: of the record, for the message.
+    """
+    try:
+        record._check()
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}.{error}") from None
 
 
 class Named(Record, frozen=True):

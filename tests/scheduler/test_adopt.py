@@ -134,6 +134,36 @@ def test_wrong_pods_are_named_and_change_nothing():
     assert {pod.node for pod in scheduler.status("gang").pods} <= {"n0", "n1"}
 
 
+@pytest.mark.parametrize(
+    ("pod", "message"),
+    [
+        (PlacedPod("w", "0", "n0"), r"pods\[0\]\.index must be an integer, not str"),
+        (PlacedPod("w", 0, 5), r"pods\[0\]\.node must be a string, not int"),
+        (PlacedPod("w", 0, "n0", "gpu"), r"pods\[0\]\.minors must be a mapping, not str"),
+        (PlacedPod("w", 0, "n0", (("gpu", 0),)), r"pods\[0\]\.minors must be a sequence, not int"),
+        (PlacedPod("w", 0, "n0", (("gp", (0,)),)), r"gp \(0,\): the pod gets none"),
+        (PlacedPod("cpu", 0, "n0", (("gpu", (0,)),)), "its role requests no devices"),
+    ],
+)
+def test_a_malformed_pod_is_named_and_changes_nothing(pod, message):
+    scheduler = Scheduler(devices=DeviceCluster({"n0": NodeDevices.uniform(gpus=2)}))
+    roles = [Role("w", gpus=1), Role("cpu", gpus=0)]
+    other = PlacedPod("w" if pod.role == "cpu" else "cpu", 0, "n0")
+    before = scheduler.to_bytes()
+    with pytest.raises((TypeError, ValueError), match=message):
+        scheduler.adopt(Job("a", "t", roles), [pod, other], 0.0)
+    assert scheduler.to_bytes() == before
+
+
+def test_devices_of_a_pod_may_be_given_as_a_mapping():
+    scheduler = Scheduler(devices=DeviceCluster({"n0": NodeDevices.uniform(gpus=2)}))
+    scheduler.adopt(
+        Job("a", "t", [Role("w", gpus=1)]), [PlacedPod("w", 0, "n0", {"gpu": [1]})], 0.0
+    )
+    assert scheduler.status("a").pods[0].gpus == (1,)
+    scheduler.check()
+
+
 def test_a_pod_keeps_the_nics_that_it_has():
     nodes = {"n0": NodeDevices.uniform(gpus=4, nics=2, sockets=1, switches=2)}
     scheduler = Scheduler(devices=DeviceCluster(nodes))

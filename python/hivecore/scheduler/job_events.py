@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hivecore._arguments import as_float, as_instance, as_text, as_tuple
+from hivecore._record import check_fields
 from hivecore.scheduler.actions import Move, PlacedPod, Reject
 from hivecore.scheduler.cluster_events import ClusterEvents
 from hivecore.scheduler.job import Job
@@ -114,9 +115,10 @@ class JobEvents(ClusterEvents):
         """
         as_instance(job, "job", Job)
         given = as_tuple(pods, "pods")
-        for pod in given:
+        for i, pod in enumerate(given):
             if not isinstance(pod, PlacedPod):
                 raise TypeError(f"pods must hold PlacedPods, not {type(pod).__name__}")
+            check_fields(pod, f"pods[{i}]")
         with self._lock:
             state = self._state
             moment = state.moment(now)

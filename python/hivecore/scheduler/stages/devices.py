@@ -210,6 +210,9 @@ class DeviceStage(Stage):
         pods = list(unit.placed)
         for i, (pod, request) in enumerate(zip(pods, unit.kind.devices, strict=True)):
             if request is None:
+                if pod.minors:
+                    at = f"{pod.role}/{pod.index}"
+                    raise ValueError(f"{at}: minors: its role requests no devices")
                 continue
             name = _owner(unit, pod)
             of_pod, gpus = request.replace(name=name), pod.gpus or None
@@ -241,6 +244,8 @@ class DeviceStage(Stage):
     def _take(self, name: str, pod: PlacedPod, decision: DeviceDecision) -> None:
         """Give a pod its own devices instead of the chosen ones, which are as many."""
         own, allocations = dict(pod.minors), []
+        for type in own.keys() - {device.type for device in decision.placement}:
+            raise ValueError(f"{type} {own[type]}: the pod gets none")
         for type, group in groupby(decision.placement, attrgetter("type")):
             chosen = list(group)
             minors = own.get(type, tuple(one.minor for one in chosen))
