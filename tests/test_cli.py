@@ -300,6 +300,24 @@ def test_an_error_of_the_system_without_a_file_names_those_that_were_given(
     assert capsys.readouterr().err == f"hivecore: error: {says.format(trace=trace)}\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.parametrize("arguments", [["init", "rack"], ["validate", "{cluster}"]])
+def test_an_output_that_cannot_be_written_is_named_and_no_file_that_was_read(arguments, tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("cluster: {models: {x: {gpus: 8}}, nodes: {n1: x}}\ndevices:")
+    command = [sys.executable, "-m", "hivecore", *arguments]
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run(
+            [text.format(cluster=cluster) for text in command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.returncode == 2
+    assert process.stderr == "hivecore: error: the output: No space left on device\n"
+
+
 def test_the_version_is_that_of_the_package(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["--version"])

@@ -9,11 +9,31 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 from hivecore._ctrl_c import held_back
 
 __all__ = ["main"]
+
+
+def _name_output(stream: Any) -> None:
+    """Let errors of a stream name the output, as they have no file."""
+
+    def named(act: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(act)
+        def do(*arguments: Any) -> Any:
+            try:
+                return act(*arguments)
+            except OSError as error:
+                error.filename = error.filename or "the output"
+                raise
+
+        return do
+
+    stream.write, stream.flush = named(stream.write), named(stream.flush)
 
 
 def main() -> int:
@@ -21,6 +41,7 @@ def main() -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the process that started this one
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    _name_output(sys.stdout)
     plain = warnings.formatwarning
     warnings.formatwarning = lambda message, category, *rest: (
         f"hivecore: warning: {message}\n"
