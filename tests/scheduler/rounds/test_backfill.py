@@ -214,7 +214,7 @@ def test_jobs_are_tried_again_where_a_promise_cannot_be_kept_at_all():
     assert (scheduler.promised("next"), scheduler.state("long")) == (60.0, "pending")
     # What b asks for is no more for a.
     actions = decided(scheduler, Job("other", "b", 1, run_time=90), now=70.0)
-    assert [action.job for action in actions if isinstance(action, Start)] == ["other", "long"]
+    assert [action.job for action in actions if isinstance(action, Start)] == ["long", "other"]
     assert scheduler.promised("next") is None
 
 
@@ -234,6 +234,16 @@ def test_jobs_are_tried_again_where_a_more_important_one_gets_the_promise():
     assert (scheduler.promised("next"), scheduler.state("long")) == (60.0, "pending")
     assert ("Start", "long") in submit("urgent", 2, "n1", 60, 1.0, priority=1)
     assert (scheduler.promised("urgent"), scheduler.promised("next")) == (60.0, None)
+
+
+def test_no_later_job_passes_one_that_waits_for_a_start_whose_time_has_passed():
+    scheduler = limited(10, backfill=1)
+    jobs = [("first", 4, 10), ("second", 4, 20), ("next", 6, 60), ("small", 2, 90)]
+    decided(scheduler, *(Job(name, "a", gpus, run_time=time) for name, gpus, time in jobs))
+    assert (scheduler.promised("next"), scheduler.state("small")) == (10.0, "pending")
+    # Both that run should have ended by now; then there is room for both that wait.
+    actions = decided(scheduler, Job("later", "a", 1, run_time=90), now=21.0)
+    assert [action.job for action in actions if isinstance(action, Start)] == ["small"]
 
 
 def test_queues_that_backfill_by_themselves_are_refused():

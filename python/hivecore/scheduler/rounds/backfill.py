@@ -25,7 +25,7 @@ from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import FREED, Refused, Unit
 
-__all__ = ["has_to_keep_promises", "pass_by", "promise", "promise_broken"]
+__all__ = ["has_to_keep_promises", "pass_by", "promise", "promise_broken", "retry_overdue"]
 
 #: ends of jobs at which a start after earlier promises is tried
 _MOST_TIMES = 256
@@ -93,6 +93,14 @@ def _renew(state: State) -> None:
     if before.keys() - state.promised.keys():
         state.log.set(state, "may_promise", True)
     _retry_delayed(state, before)
+
+
+def retry_overdue(state: State) -> None:
+    """Retry jobs that would have delayed starts whose time has passed, as more jobs should have
+    ended since; otherwise jobs that came later would pass them.
+    """
+    late = [("started", name) for name, time in state.promised.items() if time < state.now]
+    state.waiting.touch(late)
 
 
 def _retry_delayed(state: State, before: Mapping[str, float]) -> None:

@@ -7,6 +7,7 @@ from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.defragment import defragment
 from hivecore.scheduler.orders.running import run_in_order
+from hivecore.scheduler.rounds.backfill import retry_overdue
 from hivecore.scheduler.rounds.draining import drain_nodes
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
@@ -56,6 +57,8 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         state.relief = None
         run_in_order(state, state.order)
         most = 0
+    if state.promised:
+        retry_overdue(state)
     while most and state.queued:
         if state.waiting.touched or state.may_promise:
             wake(state)
