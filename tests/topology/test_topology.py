@@ -26,43 +26,29 @@ def small():
 
 
 @pytest.mark.parametrize(
-    ("request_", "nodes", "reason"),
+    ("request_", "nodes", "lacking"),
     [
+        (TopologyRequest("g", 1, amounts={"cpu": 193, "gpu": 1}), None, (("cpu", 193, 192),)),
+        (TopologyRequest("g", 2, amounts={"cpu": 97}, must="rack"), ["n1"], (("cpu", 97, 96),)),
         (
-            TopologyRequest("g", 1, amounts={"cpu": 193, "gpu": 1}),
+            TopologyRequest("g", 1, amounts={"gpu": 9}, role=TopologyRole("r", 1, {"nic": 0.5})),
             None,
-            "1 pods need as many slots: the network has 0 slots; a pod takes cpu 193, and no node "
-            "has more than 192",
+            (("gpu", 9, 8), ("nic", 0.5, 0)),
         ),
-        (
-            TopologyRequest("g", 2, amounts={"cpu": 97}, must="rack"),
-            ["n1"],
-            "2 pods need one rack: r0 has 0, r1 has 0; a pod takes cpu 97, and no node has more "
-            "than 96",
-        ),
-        (
-            TopologyRequest("g", 1, amounts={"gpu": 1}, role=TopologyRole("r", 1, {"nic": 1})),
-            None,
-            "1 pods of role 'r' need as many slots: the network has 0 slots; a pod takes nic 1, "
-            "and no node has more than 0",
-        ),
-        (
-            TopologyRequest("g", 1, amounts={"cpu": 150, "gpu": 5}),
-            None,
-            "1 pods need as many slots: the network has 0 slots",
-        ),
-        (
-            TopologyRequest("g", 3, amounts={"cpu": 96}),
-            ["n0"],
-            "3 pods need as many slots: the network has 2 slots",
-        ),
+        (TopologyRequest("g", 1, amounts={"cpu": 150, "gpu": 5}), None, ()),
+        (TopologyRequest("g", 3, amounts={"cpu": 96}), ["n0"], ()),
+        (TopologyRequest("g", 1, amounts={"cpu": 1}), [], (("cpu", 1, 0),)),
     ],
 )
-def test_a_resource_that_no_node_has_enough_of_is_named(request_, nodes, reason):
+def test_a_resource_that_no_node_has_enough_of_is_named(request_, nodes, lacking):
     network = NetworkTopology(["rack"], {"n0": {"rack": "r0"}, "n1": {"rack": "r1"}})
     network.set_free("n0", {"cpu": 192, "gpu": 4})
     network.set_free("n1", {"cpu": 96, "gpu": 8})
-    assert network.schedule(request_, nodes=nodes).refusal.reason == reason
+    assert network.lacking(request_, nodes) == lacking
+    with pytest.raises(KeyError, match="n7"):
+        network.lacking(request_, ["n7"])
+    with pytest.raises(TypeError, match="request must be"):
+        network.lacking("g")
 
 
 def test_equal_names_in_different_domains_are_different_domains():

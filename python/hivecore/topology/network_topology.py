@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_int, as_tuple
-from hivecore._thousandths import Amounts
+from hivecore._arguments import as_instance, as_int, as_tuple
+from hivecore._thousandths import Amount, Amounts
 from hivecore._topology import TopologyKernel
 from hivecore._trial import Transaction
 from hivecore.decisions import Explanation
@@ -18,7 +18,7 @@ from hivecore.topology._roles import most_of, pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.network_ledger import NetworkLedger
 from hivecore.topology.node_pods import NodePods
-from hivecore.topology.refusals import Lacking, Slots, refused
+from hivecore.topology.refusals import refused
 from hivecore.topology.releases import Gains, Leavers
 from hivecore.topology.topology_decision import (
     TopologyDecision,
@@ -126,8 +126,7 @@ class NetworkTopology(NetworkLedger):
                 names = self._domains.names[widest]
                 kernels = self._kernels_for(request, None) if kernels is None else kernels
                 slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
-                lacks = self._lacks_everywhere(request, named, slots)
-                refusal = refused(request, slots, optimal, lacks)
+                refusal = refused(request, slots, optimal)
                 return TopologyDecision(
                     request, "wait", refusal=refusal, optimal=optimal, nodes=named
                 )
@@ -144,23 +143,32 @@ class NetworkTopology(NetworkLedger):
             )
             return made_decision(decision, self._domains.marks)
 
-    def _lacks_everywhere(
-        self, request: TopologyRequest, named: tuple[str, ...] | None, slots: list[Slots]
-    ) -> list[Lacking]:
-        """For pods that no node has room for: what a pod takes, and the most that a node has."""
-        lacks: list[Lacking] = []
-        pods = [request.amounts, *([] if request.role is None else [request.role.amounts])]
-        numbers = None if named is None else self._numbers(named)
-        for amounts, of in zip(pods, slots, strict=False):
-            lacking: Lacking = []
-            for resource, wanted in amounts if not any(n for _, n in of) else ():
+    def lacking(
+        self, request: TopologyRequest, nodes: Iterable[str] | None = None
+    ) -> tuple[tuple[str, Amount, Amount], ...]:
+        """The resources of which no node has enough for a single pod, each with what a pod takes
+        and the most that a node has left; those of the role's pods last. Cost: O(resources nodes).
+
+        :param nodes: the allowed nodes; ``None``: all.
+
+        >>> from hivecore.topology import NetworkTopology, TopologyRequest
+        >>> network = NetworkTopology([], {"a": {}})
+        >>> network.set_free("a", {"gpu": 8, "cpu": 64})
+        >>> network.lacking(TopologyRequest("train", pods=1, amounts={"gpu": 1, "cpu": 65}))
+        (('cpu', 65, 64),)
+        """
+        as_instance(request, "request", TopologyRequest)
+        role = () if request.role is None else request.role.amounts
+        with self._lock:
+            numbers = None if nodes is None else self._numbers(as_tuple(nodes, "nodes"))
+            found: list[tuple[str, Amount, Amount]] = []
+            for resource, wanted in (*request.amounts, *role):
                 free = self._free.of(resource)
                 free = free if numbers is None else free[numbers]
                 most = self._free.amount(resource, int(free.max(initial=0)))
-                if resource != "slots" and most < wanted:
-                    lacking.append((resource, wanted, most))
-            lacks.append(lacking)
-        return lacks
+                if most < wanted:
+                    found.append((resource, wanted, most))
+        return tuple(dict.fromkeys(found))
 
     def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
         """``most``, with -1 for nodes that are not allowed; ``None``: no limits."""

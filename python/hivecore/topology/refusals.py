@@ -1,41 +1,30 @@
 """The reasons why a gang cannot be placed."""
 
-from hivecore._thousandths import Amount
 from hivecore.decisions import Refusal
 from hivecore.topology.topology_request import TopologyRequest
 
-__all__ = ["Lacking", "Slots", "refused"]
+__all__ = ["refused"]
 
 _NAMED = 3  # domains that a reason names
 
 #: (domain, the pods that it has room for).
-Slots = list[tuple[str, int]]
-#: (resource, what a pod takes, the most that a node has).
-Lacking = list[tuple[str, Amount, Amount]]
+_Slots = list[tuple[str, int]]
 
 
-def refused(
-    request: TopologyRequest, slots: list[Slots], searched: bool, lacks: list[Lacking]
-) -> Refusal:
+def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Refusal:
     """The refusal of a gang that was not placed.
 
     :param slots: of the domains of which one must hold all pods: for its pods, and for its role's;
         empty if there are no nodes.
     :param searched: whether the search was complete.
-    :param lacks: for the same pods, the resources of which no node has enough for any of them.
     """
     layer, role = request.must, request.role
     wanted = [(request.pods, "pods")]
     if role:
         wanted.append((role.pods, f"pods of role {role.name!r}"))
-    for i, (count, pods) in enumerate(wanted):
-        of, lacking = (slots[i], lacks[i]) if slots else ([], [])  # without nodes there are none
-        if refusal := _lacks(layer, count, pods, of):
-            takes = [
-                f"a pod takes {name} {wanted}, and no node has more than {most}"
-                for name, wanted, most in lacking
-            ]
-            return refusal.replace(reason="; ".join([refusal.reason, *takes]))
+    for (count, pods), of in zip(wanted, slots or [[], []], strict=False):
+        if lacks := _lacks(layer, count, pods, of):
+            return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
     if role:
@@ -50,7 +39,7 @@ def refused(
     return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 
-def _lacks(layer: str, count: int, pods: str, slots: Slots) -> Refusal | None:
+def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
     """The refusal if no domain has enough slots."""
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]

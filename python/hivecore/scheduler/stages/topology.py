@@ -85,8 +85,14 @@ class TopologyStage(PlacingStage):
             decision = request and self._idle.schedule(request, nodes=nodes or None, most=most)
         except (KeyError, ValueError) as error:
             return re.sub(r"^request\.", "where.", str(error.args[0]))  # as the job says it
-        refusal = decision and decision.refusal
-        return _with_limits(kind, refusal).reason if refusal and not growing else ""
+        if growing or not request or not decision or not decision.refusal:
+            return ""
+        lacks = (
+            f"; a pod takes {name} {wanted}, and no node has more than {most}"
+            for name, wanted, most in self._idle.lacking(request, nodes or None)
+            if name != "slots"
+        )
+        return "".join((_with_limits(kind, decision.refusal).reason, *lacks))
 
     def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
         """The request of a unit; None: it has nothing to place.
