@@ -161,14 +161,14 @@ class NetworkTopology(NetworkLedger):
         role = () if request.role is None else request.role.amounts
         with self._lock:
             numbers = None if nodes is None else self._numbers(as_tuple(nodes, "nodes"))
-            found: list[tuple[str, Amount, Amount]] = []
+            short: list[tuple[str, Amount, Amount]] = []
             for resource, wanted in (*request.amounts, *role):
                 free = self._free.of(resource)
                 free = free if numbers is None else free[numbers]
                 most = self._free.amount(resource, int(free.max(initial=0)))
                 if most < wanted:
-                    found.append((resource, wanted, most))
-        return tuple(dict.fromkeys(found))
+                    short.append((resource, wanted, most))
+        return tuple(dict.fromkeys(short))
 
     def _limits(self, nodes: tuple[str, ...] | None, most: Any, has_role: bool) -> Ints:
         """``most``, with -1 for nodes that are not allowed; ``None``: no limits."""
