@@ -244,3 +244,12 @@ def test_gates_of_a_version_count(tmp_path, capsys):
         main(["explain", str(file), "--gate", "DRAConsumableCapacity"])
     with pytest.raises(SystemExit):
         main(["explain", str(file), "--kubernetes", "1.2"])
+
+
+def test_a_file_that_holds_no_objects_is_said_to_hold_none(tmp_path, capsys):
+    file = written(tmp_path / "cluster.yaml", {"cluster": {"nodes": {"n1": {"gpus": 8}}}})
+    with pytest.raises(SystemExit, match="2"):
+        main(["explain", str(file)])
+    assert (
+        f"{file}: a document without a kind is no object of Kubernetes" in capsys.readouterr().err
+    )

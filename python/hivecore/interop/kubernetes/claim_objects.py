@@ -62,6 +62,8 @@ def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
         for number, field in enumerate(documents):
             document = field.value
             kind = document.get("kind")
+            if kind is None:
+                raise ValueError(f"{path}: a document without a kind is no object of Kubernetes")
             if kind != _TEMPLATE and kind not in OF_CLAIMS:
                 continue
             try:
