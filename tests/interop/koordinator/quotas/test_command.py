@@ -97,7 +97,7 @@ def test_it_draws_what_it_prints(file, tmp_path, capsys, name):
         ("a: [", [], "{file}: the text: is no YAML: line 1, column 5"),
         ("", [], "{file}: there is no object of kind ElasticQuota, and no key 'quotas'"),
         ("quotas: {a: {max: {x: 1}}}", [], "{file}: total: is missing"),
-        (b"\xff", [], "{file}: 'utf-8' codec can't decode"),
+        (b"\xff", [], "{file}: is no UTF-8 text"),
         (SHORT, ["--total", "gpus=3"], "{file}: --total: no quota has 'gpus'; resources"),
         (SHORT, ["--total", "gpu=many"], "{file}: --total.gpu: 'many' is no quantity"),
         (SHORT, ["--total", "gpu=-1"], "{file}: --total.gpu: '-1' is negative"),
