@@ -370,13 +370,38 @@ def test_a_job_follows_a_change_of_its_partition_and_of_the_nodes():
     assert world.runs()[last] == {"n1"} and world.books() == world.runs()
 
 
-EVENTS = st.one_of(
-    st.tuples(st.just("submit"), st.integers(1, 3), st.integers(1, 8)),
+#: Events of jobs, nodes and the broker, see `happen`.
+SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),
     st.tuples(st.sampled_from(["lose", "return"]), st.integers(0, 3)),
+    st.tuples(st.just("step")),
+)
+
+
+def happen(world, kind, values):
+    """Let one of the shared events happen, if there is a job for it."""
+    slurm = world.slurm
+    if kind in ("end", "release", "requeue") and slurm.jobs:
+        job = slurm.jobs[list(slurm.jobs)[values[0] % len(slurm.jobs)]]
+        if kind == "end":
+            slurm.end(job.number)
+        elif kind == "release":
+            job.held = False
+        elif job.nodes:
+            slurm._requeue(job)
+    elif kind == "lose":
+        slurm.lose(list(slurm.free)[values[0]])
+    elif kind == "return":
+        slurm.down.discard(list(slurm.free)[values[0]])
+    elif kind == "step":
+        world.step()
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("submit"), st.integers(1, 3), st.integers(1, 8)),
     st.tuples(st.just("controller"), st.booleans()),
     st.tuples(st.just("crash"), st.integers(0, 4)),
-    st.tuples(st.just("step")),
+    *SHARED_EVENTS,
 )
 
 
@@ -391,21 +416,8 @@ def test_whatever_happens_the_books_end_as_what_runs(events, options, noted):
     world.begin(**options)
     slurm = world.slurm
     for kind, *values in events:
-        numbers = list(slurm.jobs)
         if kind == "submit":
             slurm.submit(*values, admin_comment=noted)
-        elif kind in ("end", "release", "requeue") and numbers:
-            job = slurm.jobs[numbers[values[0] % len(numbers)]]
-            if kind == "end":
-                slurm.end(job.number)
-            elif kind == "release":
-                job.held = False
-            elif job.nodes:
-                slurm._requeue(job)
-        elif kind == "lose":
-            slurm.lose(list(slurm.free)[values[0]])
-        elif kind == "return":
-            slurm.down.discard(list(slurm.free)[values[0]])
         elif kind == "controller":
             slurm.answers = values[0]
         elif kind == "crash":
@@ -415,8 +427,8 @@ def test_whatever_happens_the_books_end_as_what_runs(events, options, noted):
             except KeyboardInterrupt:
                 world.begin(**options)
             slurm.crash_after = None
-        elif kind == "step":
-            world.step()
+        else:
+            happen(world, kind, values)
     slurm.answers = True
     slurm.down.clear()
     slurm.now = world.now = (
@@ -450,10 +462,8 @@ WISHES = [
     st.lists(
         st.one_of(
             st.tuples(st.just("submit"), st.integers(0, len(WISHES) - 1), st.integers(1, 8)),
-            st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),
-            st.tuples(st.sampled_from(["lose", "return"]), st.integers(0, 3)),
-            st.tuples(st.just("step")),
             st.tuples(st.just("begin")),
+            *SHARED_EVENTS,
         ),
         max_size=40,
     )
@@ -462,26 +472,13 @@ def test_whatever_happens_jobs_get_only_nodes_that_they_may_use(events):
     world = two_models()
     slurm, nodes_of = world.slurm, {}
     for kind, *values in events:
-        numbers = list(slurm.jobs)
         if kind == "submit":
             wish, nodes = WISHES[values[0]]
             nodes_of[slurm.submit(1, values[1], **wish)] = nodes
-        elif kind in ("end", "release", "requeue") and numbers:
-            job = slurm.jobs[numbers[values[0] % len(numbers)]]
-            if kind == "end":
-                slurm.end(job.number)
-            elif kind == "release":
-                job.held = False
-            elif job.nodes:
-                slurm._requeue(job)
-        elif kind == "lose":
-            slurm.lose(list(slurm.free)[values[0]])
-        elif kind == "return":
-            slurm.down.discard(list(slurm.free)[values[0]])
         elif kind == "begin":
             world.begin()
-        elif kind == "step":
-            world.step()
+        else:
+            happen(world, kind, values)
     slurm.down.clear()
     slurm.now = world.now = world.now + 120  # Slurm starts what it has requeued
     for _ in range(len(slurm.jobs) + 1):
