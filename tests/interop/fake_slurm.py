@@ -27,6 +27,10 @@ class FakeJob:
     kind: str = ""
     features: str = ""
     reservation: str = ""
+    most: int = 0  # nodes
+    sharing: str = "OK"
+    contiguous: int = 0
+    switches: int = 0
     admin_comment: str = "hivecore:"  # of the submit plugin; "": it is not used
 
 
@@ -76,6 +80,7 @@ class FakeSlurm:
                 node
                 for node, free in self.free.items()
                 if node not in self.down and len(free) >= job.each and node not in job.barred
+                if len(free) == self.total or not (job.sharing == "NO" or self._is_closed(node))
                 if job.kind in self.kinds.get(node, "")
                 if has_features(job.features, self.features.get(node, ()))
                 if {*job.partition.split(",")} & {*self._partitions_of(node)}
@@ -86,8 +91,12 @@ class FakeSlurm:
             if len(chosen) == job.count:
                 job.nodes = tuple(sorted(chosen))
                 for node in chosen:
-                    job.gpus[node] = set(sorted(self.free[node])[: job.each])
+                    most = None if job.sharing == "NO" else job.each
+                    job.gpus[node] = set(sorted(self.free[node])[:most])
                     self.free[node] -= job.gpus[node]
+
+    def _is_closed(self, node):
+        return any(node in job.nodes and job.sharing != "OK" for job in self.jobs.values())
 
     def __call__(self, command, text=""):
         if not self.answers:
@@ -132,10 +141,19 @@ class FakeSlurm:
         nodes = compress_hostlist(job.nodes) if job.nodes else ""
         values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
         kind = f"{job.kind}:" if job.kind else ""
-        values += [f"gres:gpu:{kind}{job.each}", "N/A", "N/A", "N/A", 0, job.restarts, job.limit]
+        values += [
+            f"gres:gpu:{kind}{job.each}" if job.each else "N/A",
+            "N/A",
+            "N/A",
+            "N/A",
+            0,
+            job.restarts,
+            job.limit,
+        ]
         values += [int(job.begin) or "N/A", job.account, "ann", job.partition, "(null)"]
         wanted = compress_hostlist(job.wanted) if job.wanted else ""
         values += [job.dependency, wanted, job.reservation or "(null)"]
+        values += [job.most or job.count, job.sharing, job.contiguous, job.switches]
         values += [f"{job.features or '(null)'};", job.admin_comment]
         return "|".join(map(str, values)) + "|\n"
 

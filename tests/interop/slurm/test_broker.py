@@ -10,7 +10,8 @@ from interop.fake_slurm import FakeSlurm
 from profiles import examples
 
 from hivecore.interop.slurm import expand_hostlist
-from hivecore.interop.slurm.live import Broker, Shadow
+from hivecore.interop.slurm.live import Broker, Shadow, SlurmNode, read_queue
+from hivecore.interop.slurm.live.places import Places
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Preempt, Scheduler, Start
 from hivecore.topology import NetworkTopology
@@ -308,6 +309,10 @@ def test_a_job_waits_for_near_nodes_only_among_those_that_it_may_use():
         ({"reservation": "r"}, "has the reservation 'r'"),
         ({"features": "ib*1"}, "constraint='ib.1': is on all nodes of a job together"),
         ({"features": "ib&"}, "constraint='ib&': is no constraint"),
+        ({"contiguous": 1}, "asks for contiguous nodes"),
+        ({"switches": 1}, "asks for nodes under 1 switches"),
+        ({"most": 3}, "asks for 1 to 3 nodes"),
+        ({"sharing": "USER"}, "shares its nodes with some jobs only .--exclusive=user."),
         ({"kind": "mixed"}, "nodes with GPUs of type mixed have other types as well"),
     ],
 )
@@ -336,6 +341,74 @@ def test_a_job_that_is_left_to_slurm_is_no_victim_and_stays_there_when_it_is_req
     world.step(2)
     assert not world.slurm.jobs[int(job)].held and job in world.broker.problems
     assert job not in world.broker.scheduler
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_job_that_shares_no_node_takes_all_gpus_of_its_nodes(count):
+    world = World(nodes=2)
+    small = world.slurm.submit(1, 1)
+    world.step(2)
+    alone = world.slurm.submit(count, 1, sharing="NO")
+    other = world.slurm.submit(1, 8)
+    world.step(3)
+    assert world.runs() == world.books()
+    assert world.runs().keys() == ({small, alone} if count == 1 else {small, other})
+    world.slurm.end(small)
+    world.step(3)
+    assert (other in world.runs()) and world.runs() == world.books()
+    if count == 2:
+        world.slurm.end(other)
+        world.step(3)
+    assert world.broker.scheduler.job(alone).gpus == 8 * count
+    world.begin()
+    world.step(2)
+    assert world.runs() == world.books() and not world.broker.problems
+    assert world.broker.scheduler.job(alone).gpus == 8 * count
+
+
+def test_a_job_that_shares_its_node_with_its_user_keeps_others_off_it():
+    world = World(nodes=2)
+    first = world.slurm.submit(1, 1, sharing="USER")
+    world.step(2)
+    second = world.slurm.submit(2, 1)
+    third = world.slurm.submit(1, 8)
+    world.step(3)
+    assert world.runs().keys() == {first, third} and world.books() == world.runs()
+    assert world.slurm.jobs[int(second)].held
+
+
+def test_a_job_without_gpus_that_runs_alone_keeps_others_off_its_nodes():
+    world = World(nodes=2)
+    alone = world.slurm.submit(1, 0, sharing="NO", held=False)
+    world.slurm.tick()
+    (job,) = (world.slurm.submit(1, 1) for _ in range(1))
+    both = world.slurm.submit(2, 1)
+    world.step(3)
+    assert world.books() == world.runs() == {alone: {"n1"}, job: {"n2"}}
+    world.slurm.end(alone)
+    world.step(3)
+    assert both in world.runs() and alone not in world.books()
+
+
+def test_a_job_of_whole_nodes_gets_those_of_one_size_or_is_left_to_slurm():
+    world = World(nodes=2)
+    small = SlurmNode("n3", "idle", 2, partitions=("main", "small"))
+    nodes = [SlurmNode(name, "idle", 8, partitions=("main",)) for name in ("n1", "n2")]
+    places = Places("require")
+    places.renew([*nodes, small])
+    row = world.slurm._row
+
+    def placed(**wish):
+        world.slurm.submit(1, **wish, sharing="NO")
+        (job,) = read_queue(row(world.slurm.jobs[world.slurm.last]), node_gpus=8)
+        return places.with_place(job)
+
+    large, any_size = placed(each=4), placed(each=2)
+    assert large.job.gpus == 8 and large.job.where.nodes == ("n1", "n2")
+    assert any_size.left and "whole nodes, and these have 2 or 8 GPUs" in any_size.problem
+    assert placed(each=1, partition="small").job.gpus == 2
+    none = placed(each=4, partition="small")
+    assert none.problem == "there is no node of partition small with 4 GPUs"
 
 
 def test_nodes_that_a_user_excludes_are_overwritten_by_no_other_list():

@@ -15,13 +15,13 @@ from hivecore.interop.slurm.live import (
 from hivecore.scheduler import PlacedPod, Preempt, Reject, Role, SetCache, Start
 
 QUEUE = """\
-1|RUNNING|None|4294901759|2|n[01-02]|gres:gpu:4|N/A|N/A|N/A|0|0|1:00:00|1795789670|(null)|ann|main|(null)|(null)|||(null);||
-2|PENDING|JobHeldUser|0|1||gres:gpu:2|N/A|N/A|N/A|5|0|10:00|N/A|vision|ann|main|(null)|(null)|||(null);||
-3|PENDING|JobHeldUser|0|1||N/A|gres:gpu:4|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
-5_1|PENDING|JobHeldUser|0|1||gres:gpu:1|N/A|N/A|N/A|0|0|1-00:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
+1|RUNNING|None|4294901759|2|n[01-02]|gres:gpu:4|N/A|N/A|N/A|0|0|1:00:00|1795789670|(null)|ann|main|(null)|(null)|||2|OK|0|0|(null);||
+2|PENDING|JobHeldUser|0|1||gres:gpu:2|N/A|N/A|N/A|5|0|10:00|N/A|vision|ann|main|(null)|(null)|||1|OK|0|0|(null);||
+3|PENDING|JobHeldUser|0|1||N/A|gres:gpu:4|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||1|OK|0|0|(null);||
+5_1|PENDING|JobHeldUser|0|1||gres:gpu:1|N/A|N/A|N/A|0|0|1-00:00:00|N/A|(null)|ann|main|(null)|(null)|||1|OK|0|0|(null);||
 6|PENDING|job requeued in held state|0|2||gres:gpu:i2:1,gres:gpu:i5:1\
-|N/A|N/A|N/A|0|1|UNLIMITED|1795789999|(null)|ann|spare|(null)|afterok:2|||(null);||
-7|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||(null);||
+|N/A|N/A|N/A|0|1|UNLIMITED|1795789999|(null)|ann|spare|(null)|afterok:2|||1|OK|0|0|(null);||
+7|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|1:00:00|N/A|(null)|ann|main|(null)|(null)|||1|OK|0|0|(null);||
 """
 
 
@@ -49,10 +49,26 @@ def test_jobs_are_read_from_json():
     assert (second.id, second.state, second.nodes, second.each) == ("3_0", "RUNNING", ("n1",), 1)
 
 
+def test_what_only_slurm_can_keep_to_is_read_from_json():
+    job = {"job_id": 4, "job_state": "PENDING", "node_count": 1, "tres_per_node": "gres:gpu:2"}
+    wishes = [
+        ({}, False, ""),
+        ({"shared": "shared"}, False, ""),
+        ({"shared": ["none"], "max_nodes": {"set": True, "number": 0}}, True, ""),
+        ({"shared": "none", "contiguous": False}, True, ""),
+        ({"shared": ["mcs"]}, True, "some jobs only (--exclusive=mcs)"),
+        ({"contiguous": True}, False, "contiguous nodes"),
+        ({"minimum_switches": 2}, False, "under 2 switches"),
+        ({"max_nodes": 3}, False, "1 to 3 nodes"),
+    ]
+    jobs = read_queue(json.dumps({"jobs": [job | more for more, _, _ in wishes]}))
+    for read, (_, whole, says) in zip(jobs, wishes, strict=True):
+        assert read.whole == whole and says in read.beyond and bool(says) == bool(read.beyond)
+
+
 def test_a_wish_for_gpus_is_in_the_comment_if_gpus_are_typed():
-    row = (
-        "2|PENDING|JobHeldUser|0|2||N/A|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main|(null)|(null)|||"
-    )
+    row = "2|PENDING|JobHeldUser|0|2||N/A|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main|(null)|(null)"
+    row += "|||2|OK|0|0|"
     (job,) = read_queue(row + "hivecore:gpu=3|(null);||", node_gpus=8, typed=True)
     assert job.each == 3 and job.job.roles[0].gpus == 8
     (untyped,) = read_queue(row + "(null);||", node_gpus=8)

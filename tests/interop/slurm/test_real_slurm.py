@@ -233,6 +233,36 @@ def test_jobs_run_only_where_they_may_and_what_slurm_alone_can_keep_to_is_left_t
     assert all("left to Slurm" in each for each in why.values()) and len(why) >= 3
 
 
+def test_a_job_of_whole_nodes_takes_their_gpus_and_wishes_for_switches_are_left_to_slurm(slurm):
+    broker, seen, booked, why = broker_for(), {}, {}, {}
+    alone = [submit(slurm, "--exclusive", "-N2", "--gres=gpu:1", seconds=3) for _ in range(6)]
+    others = [submit(slurm, "--gres=gpu:5", seconds=3) for _ in range(8)]
+    left = {
+        submit(slurm, *options, "--gres=gpu:1", seconds=3)
+        for options in (
+            ["-N2", "--switches=1"],
+            ["-N2", "--contiguous"],
+            ["-N1-2"],
+            ["--exclusive=user"],
+        )
+    }
+
+    def until():
+        now = running(slurm)
+        seen.update({name: gpus for name, gpus in now.items() if all(gpus.values())})
+        booked.update(books(broker))
+        why.update(broker.problems | why)
+        return is_empty(slurm)
+
+    steps(broker, until)
+    assert seen.keys() == {*alone, *others, *left} and why.keys() >= left
+    assert all("left to Slurm" in why[name] for name in left)
+    for name in alone:
+        assert name not in why
+        assert [len(gpus) for gpus in booked[name].values()] == [8, 8]
+        assert booked[name].keys() == seen[name].keys()
+
+
 def test_jobs_run_on_gpus_of_their_type():
     models = {"n01": "2080ti", "n02": "a100-sxm4", "n03": "2080ti", "n04": "a100-sxm4"}
     given = {"count": 4, "gpus": 2, "typed": False, "models": models}

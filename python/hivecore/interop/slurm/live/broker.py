@@ -246,7 +246,16 @@ class Broker:
         read = tuple(self._places.with_place(job, excluded.get(job.id, ())) for job in read)
         known = self._rows | dict(zip(new, read, strict=True))
         self._rows = {row: known[row] for row in rows}
-        return [job for job in self._rows.values() if job.each or job.problem]
+        return [
+            job for job in self._rows.values() if job.each or job.problem or self._takes_whole(job)
+        ]
+
+    def _takes_whole(self, job: SlurmJob) -> bool:
+        """Whether it asks for no GPUs and runs alone on nodes that have some."""
+        return job.whole and any(self._size(node) for node in job.nodes)
+
+    def _size(self, node: str) -> int:
+        return self._nodes[node].gpus if node in self._nodes else 0
 
     def _waits_as_before(self, job: SlurmJob) -> bool:
         """Whether it is held as in the last round, and nothing was decided for it since."""
@@ -414,9 +423,8 @@ class Broker:
         status = self.scheduler.status(job.id)
         if status.state not in _RUNS or {pod.node for pod in status.pods} != {*job.nodes}:
             return False
-        if self._typed and any(
-            gpus.get(pod.node, ()) != pod.gpus[: job.each] for pod in status.pods
-        ):
+        most = None if job.whole else job.each
+        if self._typed and any(gpus.get(pod.node, ()) != pod.gpus[:most] for pod in status.pods):
             return False
         self._right[job.id] = job.nodes, job.restarts
         return True
@@ -426,7 +434,7 @@ class Broker:
         reason, since = "", min(max(job.start, 0.0), self._now)
         if job.left:
             self.problems.pop(job.id, None)
-        adopted, placed = _as_it_runs(job, gpus)
+        adopted, placed = _as_it_runs(job, gpus, {node: self._size(node) for node in job.nodes})
         bare = [pod.replace(minors=()) for pod in placed]
         for pods in (placed, bare):  # GPUs that Slurm chose may be others in the books
             try:
@@ -472,11 +480,18 @@ def _with_releases_joined(lines: list[str]) -> list[str]:
     return [*rest, f"release {','.join(jobs)}"] if jobs else rest
 
 
-def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
-    """A job with a role for each number of GPUs that it has on a node, and its pods."""
+def _as_it_runs(
+    job: SlurmJob, gpus: _Gpus, sizes: Mapping[str, int]
+) -> tuple[Job, list[PlacedPod]]:
+    """A job with a role for each number of GPUs that it has on a node, and its pods.
+
+    :param sizes: by node how many GPUs it has.
+    """
     by_count: dict[int, list[str]] = {}
     for node in job.nodes:
-        by_count.setdefault(len(gpus.get(node, ())) or job.each, []).append(node)
+        own = gpus.get(node, ())
+        count = job.whole * sizes[node] or len(own) or job.each
+        by_count.setdefault(count, []).append(node)
     names = {count: "node" if len(by_count) == 1 else f"gpus{count}" for count in by_count}
     apart = 1 if len(by_count) == 1 and len(job.nodes) > 1 else None
     roles = [
@@ -484,11 +499,16 @@ def _as_it_runs(job: SlurmJob, gpus: _Gpus) -> tuple[Job, list[PlacedPod]]:
         for count, nodes in by_count.items()
     ]
     pods = [
-        PlacedPod(names[count], index, node, (("gpu", gpus[node]),) if gpus.get(node) else ())
+        PlacedPod(
+            names[count],
+            index,
+            node,
+            (("gpu", gpus[node]),) if len(gpus.get(node, ())) == count else (),
+        )
         for count, nodes in by_count.items()
         for index, node in enumerate(nodes)
     ]
-    job_now = job.job or Job(job.id, job.tenant, [Role("node")])
+    job_now = job.job or Job(job.id, job.tenant, [Role("node")], preemptible=not job.whole)
     where = job_now.where
     if where.nodes and not {*job.nodes} <= {*where.nodes}:
         where = Where()  # Slurm allows what it does

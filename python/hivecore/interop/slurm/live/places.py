@@ -1,6 +1,7 @@
 """Where Slurm allows the jobs of a live queue to run: nodes by type of GPU, partition, features.
 
-What hivecore cannot keep to is left to Slurm. One list of nodes of a job, those to use or those to
+What hivecore cannot keep to is left to Slurm. A job that shares its nodes with no other asks for
+all of their GPUs. One list of nodes of a job, those to use or those to
 exclude, is overwritten when the job gets its place. Whether such a list is its user's is what the
 submit plugin notes, or else what is likely: a job that was never placed waits with its user's list.
 """
@@ -30,7 +31,8 @@ class Places:
         self._nodes: tuple[SlurmNode, ...] = ()  # those with GPUs
         self._placed: set[str] = set()  # jobs of which this process has overwritten the list
         self._left: set[str] = set()
-        self._known: dict[tuple[object, ...], Where] = {}  # by all that it follows from
+        #: by all that it follows from the nodes, and the GPUs of each if they are taken whole
+        self._known: dict[tuple[object, ...], tuple[Where, int]] = {}
 
     def renew(self, nodes: Iterable[SlurmNode]) -> bool:
         """Take up the nodes; returns whether jobs have to be read again."""
@@ -57,18 +59,23 @@ class Places:
         if job.job is None:
             return job
         try:
-            where = self._where(job, excluded if self._is_users("exclude", excluded, job) else ())
+            place = self._where(job, excluded if self._is_users("exclude", excluded, job) else ())
         except ValueError as error:
             self._left.add(job.id)
             kept = job.job.replace(preemptible=False, guaranteed=True)
             return job.replace(job=kept, left=True, problem=f"is left to Slurm: {error}")
-        if where is None:
+        where, size = place
+        if where is not _ANYWHERE and not where.nodes:
             words = [f"of partition {', '.join(job.partitions)}"] if job.partitions else []
             words += [f"with {job.features}"] if job.features else []
             words += [f"with GPUs of type {kind}" for kind in job.types if not self._typed]
             words += ["that it does not exclude"] if excluded else []
+            words += [f"with {job.each} GPUs"] if job.whole else []
             return job.replace(job=None, problem=f"there is no node {' '.join(words)}")
-        return job if where is _ANYWHERE else job.replace(job=job.job.replace(where=where))
+        changes: dict[str, object] = {} if where is _ANYWHERE else {"where": where}
+        if job.whole:
+            changes["roles"] = [role.replace(gpus=size) for role in job.job.roles]
+        return job.replace(job=job.job.replace(**changes)) if changes else job
 
     def _is_users(self, word: str, nodes: Collection[str], job: SlurmJob) -> bool:
         """Whether a list of nodes is the user's own."""
@@ -79,8 +86,8 @@ class Places:
         new = job.waits and not job.restarts and job.id not in self._placed
         return new or job.id in self._left
 
-    def _where(self, job: SlurmJob, excluded: tuple[str, ...]) -> Where | None:
-        """The nodes that a job may use; ``None``: there are none.
+    def _where(self, job: SlurmJob, excluded: tuple[str, ...]) -> tuple[Where, int]:
+        """The nodes that a job may use, and how many GPUs each has if it takes whole nodes.
 
         :raises ValueError: only Slurm can keep to what it asks for.
         """
@@ -93,17 +100,24 @@ class Places:
         types = () if self._typed else job.types
         if len(types) > 1:
             raise ValueError(f"it asks for several types of GPUs, {', '.join(types)}")
-        key = (job.partitions, job.features, types, excluded, job.count == 1)
+        if job.beyond:
+            raise ValueError(job.beyond)
+        each = job.each if job.whole else 0
+        key = (job.partitions, job.features, types, excluded, job.count == 1, each)
         if key not in self._known:
             nodes = [node for node in self._nodes if _allows(node, job, excluded)]
             of_type = [node for node in nodes if not types or {*node.types} == {*types}]
             if not of_type and any({*types} & {*node.types} for node in nodes):
                 raise ValueError(f"nodes with GPUs of type {types[0]} have other types as well")
-            everywhere = len(of_type) == len(self._nodes)
-            names = [node.name for node in of_type]
-            self._known[key] = _ANYWHERE if everywhere else Where(nodes=names)
-        where = self._known[key]
-        return where if where is _ANYWHERE or where.nodes else None
+            large = [node for node in of_type if node.gpus >= each]
+            sizes = sorted({node.gpus for node in large}) if each else [0]
+            if len(sizes) > 1:
+                both = " or ".join(map(str, sizes))
+                raise ValueError(f"it asks for whole nodes, and these have {both} GPUs")
+            names = [node.name for node in large]
+            where = _ANYWHERE if len(large) == len(self._nodes) else Where(nodes=names)
+            self._known[key] = where, max(sizes, default=0)
+        return self._known[key]
 
 
 def _allows(node: SlurmNode, job: SlurmJob, excluded: Collection[str]) -> bool:

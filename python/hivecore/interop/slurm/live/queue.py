@@ -49,6 +49,10 @@ _COLUMNS = {
     "Dependency": "dependency",
     "ReqNodes": "required_nodes",
     "Reservation": "resv_name",
+    "MaxNodes": "max_nodes",
+    "OverSubscribe": "shared",
+    "Contiguous": "contiguous",
+    "ReqSwitch": "minimum_switches",
     "Comment": "comment",
     "Feature": "features",
     "admin_comment": "admin_comment",
@@ -72,6 +76,9 @@ EXCLUDED = ("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%x")
 NODES = ("sinfo", "-h", "-a", "-N", "-o", "%N|%T|%G|%c|%R|%b")
 
 _NOTHING = ("", "N/A", "(null)", "None")
+#: With which jobs a job shares its nodes, in lower case: with all, or with none.
+_SHARED = ("ok", "yes", "shared", "oversubscribe", "", "n/a")
+_EXCLUSIVE = ("no", "none")
 _LISTS = re.compile(r"hivecore:([a-z,]*)\|?")
 _WISH = re.compile(r"hivecore:gpu=(\d+)")
 _JOB = re.compile(r"JobId=(\d+)")
@@ -104,6 +111,8 @@ class SlurmJob(Record, frozen=True):
     :param reservation: the reservation that it belongs to.
     :param lists: "nodelist", "exclude": which lists of nodes its user gave, as the submit plugin
         notes it; ``None``: the plugin did not see it.
+    :param whole: whether no job of others may use its nodes, so that it takes all GPUs of them.
+    :param beyond: what it asks for that only Slurm can keep to; "": nothing.
     """
 
     id: str
@@ -127,6 +136,8 @@ class SlurmJob(Record, frozen=True):
     required: tuple[str, ...] = ()
     reservation: str = ""
     lists: tuple[str, ...] | None = None
+    whole: bool = False
+    beyond: str = ""
 
     @property
     def waits(self) -> bool:
@@ -299,7 +310,22 @@ def _job(
         required=() if row["ReqNodes"] in _NOTHING else expand_hostlist(row["ReqNodes"]),
         reservation="" if row["Reservation"] in _NOTHING else row["Reservation"],
         lists=tuple(filter(None, noted[1].split(","))) if noted else None,
+        whole=row["OverSubscribe"].lower() not in _SHARED,
+        beyond=_beyond(row, count),
     )
+
+
+def _beyond(row: Mapping[str, str], count: int) -> str:
+    """What a job asks for that only Slurm can keep to."""
+    sharing = row["OverSubscribe"].lower()
+    if sharing not in (*_SHARED, *_EXCLUSIVE):
+        return f"it shares its nodes with some jobs only (--exclusive={sharing})"
+    if row["Contiguous"] in ("1", "True"):
+        return "it asks for contiguous nodes (--contiguous)"
+    if switches := _number(row["ReqSwitch"]):
+        return f"it asks for nodes under {switches} switches (--switches)"
+    most = _number(row["MaxNodes"])
+    return f"it asks for {count} to {most} nodes" if most > count else ""
 
 
 def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
