@@ -139,6 +139,12 @@ class History:
         assert Scheduler.from_bytes(saved).decide(self.now) == actions
         if not any(isinstance(action, Move) for action in actions):
             verify_actions(actions, self.jobs, before)
+        starts: set[str] = set()
+        for action in actions:
+            if isinstance(action, Start):
+                starts.add(action.job)
+            elif isinstance(action, Preempt) and before.state(action.job) == "running":
+                assert action.job not in starts
         self.scheduler.check()
         assert self.scheduler.decide(self.now) == []
         assert self.overlooked() == []

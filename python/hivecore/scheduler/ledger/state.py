@@ -119,6 +119,8 @@ class State(Trials):
         self.precedence = Precedence(self.log)
         #: the starts of jobs that began in this round; empty: they cannot be undone
         self.begun: dict[str, tuple[Start, ...]] = {}
+        #: by job, the starts in this round of pods that join the job while it runs
+        self.joined: dict[str, tuple[Start, ...]] = {}
         #: starts of this round that were undone
         self.unsaid: list[Start] = []
         #: jobs that the outbox rejects
@@ -336,7 +338,7 @@ class State(Trials):
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
         fields = self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation
-        in_round = self.begun.copy(), [*self.unsaid], self.rejected.copy()
+        in_round = self.begun.copy(), self.joined.copy(), [*self.unsaid], self.rejected.copy()
         parts, queues = self.stages.mark(), []
         for queue in (self.queues, self.lending):
             if queue is not None:
@@ -359,7 +361,7 @@ class State(Trials):
         self.stages.rewind(parts)
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
-        self.begun, self.unsaid, self.rejected = in_round
+        self.begun, self.joined, self.unsaid, self.rejected = in_round
         self.relief = None
 
     @property
@@ -491,7 +493,8 @@ class State(Trials):
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
         branch.relief = branch.losses = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
-        branch.begun, branch.unsaid = dict(self.begun), list(self.unsaid)
+        branch.begun, branch.joined = dict(self.begun), dict(self.joined)
+        branch.unsaid = list(self.unsaid)
         branch.precedence = self.precedence.branch(branch.log)
         branch.budgets = self.budgets.branch(branch.log)
         branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}

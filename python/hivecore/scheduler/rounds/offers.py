@@ -8,7 +8,7 @@ from hivecore.scheduler.ledger.lines import lend_no_more, wait
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import regain
 from hivecore.scheduler.ledger.state import State
-from hivecore.scheduler.moves.moving import start_beside
+from hivecore.scheduler.moves.moving import start_beside, start_in_place
 from hivecore.scheduler.rounds.backfill import (
     has_to_keep_promises,
     pass_by,
@@ -23,6 +23,7 @@ from hivecore.scheduler.rounds.starts import (
     move_whole,
     preempt_victims,
     start_without,
+    undo_joined,
 )
 from hivecore.scheduler.rounds.waking import as_held, may_preempt, might_help, refused_beside
 from hivecore.scheduler.search.victims import NAME_NO_VICTIMS, Victims, find_victims, where_placed
@@ -70,9 +71,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     else:
         refused = start_beside(state.stages, state.jobs[unit.job], unit)
     if isinstance(refused, Started):
-        has_started(state, live, unit, refused)
-        if unit.is_lost:
-            regain(state, live, unit)
+        _has_started(state, live, unit, refused)
         return
     if may_move_whole(live, unit) and move_whole(state, live, unit):
         return
@@ -89,6 +88,14 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
             victims, hindered_by = find_victims(state, unit, refused)
         elif refused.refusal.stage not in NAME_NO_VICTIMS:
             hindered_by = where_placed(state.stages.released(unit.kind))
+        while undo_joined(state, [name for name in victims if not state.begun.get(name)]):
+            # that may be enough, or fewer victims are
+            again = start_in_place(state.stages, state.jobs, unit)
+            if isinstance(again, Started):
+                _has_started(state, live, unit, again)
+                return
+            left = {name: why for name, why in victims.items() if name in state.jobs}
+            victims = find_victims(state, unit, again)[0] or left
         refused = refused_beside(state, refused, hindered_by)
     if not victims:
         refused = state.stages.note_refusal(unit.kind, refused)
@@ -98,9 +105,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         return
     stopping = preempt_victims(state, victims, live)
     if state.immediate or not stopping:
-        has_started(state, live, unit, start_without(state, stopping, live, unit))
-        if unit.is_lost:
-            regain(state, live, unit)
+        _has_started(state, live, unit, start_without(state, stopping, live, unit))
         if stopping:  # a start for which victims left cannot be undone
             state.begun[live.job.name] = ()
         return
@@ -115,3 +120,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     for leaver in units:
         leaver.note(state.log)
     state.stages.hold(unit, units)
+
+
+def _has_started(state: State, live: Live, unit: Unit, started: Started) -> None:
+    has_started(state, live, unit, started)
+    if unit.is_lost:
+        regain(state, live, unit)

@@ -81,6 +81,7 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         actions = [action for action in actions if id(action) not in unsaid]
         state.unsaid = []
     state.begun.clear()
+    state.joined.clear()
     state.rejected.clear()
     return actions
 

@@ -1,12 +1,14 @@
 """Starts units, and evicts their victims."""
 
+from collections.abc import Iterable
+
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Move, Preempt, Shrink, Start
-from hivecore.scheduler.ledger.ends import end, stop
+from hivecore.scheduler.ledger.ends import end, give_back, stop
 from hivecore.scheduler.ledger.extras import expect_extras
-from hivecore.scheduler.ledger.lines import lend_no_more, push
+from hivecore.scheduler.ledger.lines import lend_no_more, push, requeue
 from hivecore.scheduler.ledger.live import Live
-from hivecore.scheduler.ledger.lost import forget_lost
+from hivecore.scheduler.ledger.lost import forget_lost, lose
 from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import land, leave, placed_pods, start_in_place
@@ -25,6 +27,7 @@ __all__ = [
     "preempt_victims",
     "runs_now",
     "start_without",
+    "undo_joined",
 ]
 
 
@@ -50,7 +53,9 @@ def has_started(
         if live.extra_of:
             expect_extras(state, state.jobs[live.extra_of])
     else:
-        state.note_change(live.job.name)
+        name = live.job.name
+        state.joined[name] = (*state.joined.get(name, ()), start)
+        state.note_change(name)
 
 
 def runs_now(state: State, live: Live) -> None:
@@ -105,6 +110,7 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
         forget_lost(state, live, lost)
     if live.job.name in state.begun:
         state.begun[live.job.name] = ()
+    state.joined.pop(live.job.name, None)
     state.restart(live, state.now)
     state.outbox.append(Move(live.job.name, placed_pods(live), before))
     expect_extras(state, live)
@@ -128,6 +134,8 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
     :returns: their names, without those whose start in this round is undone.
     """
     stopping, undone = [], _undone(state, victims, live)
+    if undo_joined(state, [name for name in victims if name not in undone]):
+        victims = {name: why for name, why in victims.items() if name in state.jobs}
     if victims:
         state.precedence.note(live.job.name, {**victims, **undone})
         reclaimed = [
@@ -149,6 +157,24 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
         if name in state.running:  # extra pods may have ended with their job
             stop(state, state.jobs[name])
     return stopping
+
+
+def undo_joined(state: State, victims: Iterable[str]) -> bool:
+    """Undo the starts in this round of pods that joined the victims; false if there are none."""
+    joined = [name for name in victims if name in state.joined]
+    for name in joined:
+        live, starts = state.jobs[name], state.joined.pop(name)
+        state.unsaid += starts
+        if begun := state.begun.get(name):
+            state.begun[name] = tuple([start for start in begun if start not in starts])
+        pods = {pod for start in starts for pod in start.pods}
+        for unit in live.units[1:]:
+            if pods.issuperset(unit.placed) and unit.placed:
+                give_back(state, unit, end=False)
+                requeue(state, unit)
+        if lost := [pod for pod in live.units[0].placed if pod in pods]:
+            lose(state, live, lost)
+    return bool(joined)
 
 
 def _undone(state: State, victims: Victims, live: Live) -> dict[str, None]:
