@@ -190,7 +190,8 @@ class Scheduler(JobOrders):
             write the log returns them first.
 
         Another error changes nothing; if a part raised it while deciding on a job, a note names the
-        part. Cost: that of the parts for each job tried; O(1) if nothing has happened.
+        part. Cost: that of the parts for each job tried; O(1) if nothing has happened and no
+        promised start is overdue.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
         with self._lock:

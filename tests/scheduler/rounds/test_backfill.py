@@ -246,6 +246,21 @@ def test_no_later_job_passes_one_that_waits_for_a_start_whose_time_has_passed():
     assert [action.job for action in actions if isinstance(action, Start)] == ["small"]
 
 
+@pytest.mark.parametrize("passes", ["no event", "advance"])
+def test_jobs_are_tried_again_when_only_time_passes_after_a_promised_start(passes):
+    scheduler = limited(10, "t", backfill=1)
+    sizes = {"x": (4, 10), "y": (4, 20), "large": (6, 60), "small": (2, 90)}
+    jobs = [Job(name, "t", gpus, run_time=time) for name, (gpus, time) in sizes.items()]
+    assert jobs_of(decided(scheduler, *jobs), Start) == ["x", "y"]
+    assert scheduler.promised("large") == 10.0
+    for now in (10.0, 11.0, 19.0):  # "y" may run on
+        assert scheduler.decide(now) == []
+    if passes == "advance":
+        scheduler.advance(20.5)
+    assert said(scheduler.decide(21.0)) == [("Start", "small")]
+    assert scheduler.promised("large") == 21.0
+
+
 def test_queues_that_backfill_by_themselves_are_refused():
     with pytest.raises(ValueError, match="use Scheduler"):
         Scheduler(queues=TenantQueues(blocking="backfill"))

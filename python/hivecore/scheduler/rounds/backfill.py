@@ -25,7 +25,14 @@ from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import FREED, Refused, Unit
 
-__all__ = ["has_to_keep_promises", "pass_by", "promise", "promise_broken", "retry_overdue"]
+__all__ = [
+    "has_overdue",
+    "has_to_keep_promises",
+    "pass_by",
+    "promise",
+    "promise_broken",
+    "retry_overdue",
+]
 
 #: ends of jobs at which a start after earlier promises is tried
 _MOST_TIMES = 256
@@ -93,6 +100,11 @@ def _renew(state: State) -> None:
     if before.keys() - state.promised.keys():
         state.log.set(state, "may_promise", True)
     _retry_delayed(state, before)
+
+
+def has_overdue(state: State, now: float) -> bool:
+    """Whether the time of a promised start has passed, as running jobs end later than estimated."""
+    return bool(state.promised) and min(state.promised.values()) < now
 
 
 def retry_overdue(state: State) -> None:

@@ -7,7 +7,7 @@ from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.defragment import defragment
 from hivecore.scheduler.orders.running import run_in_order
-from hivecore.scheduler.rounds.backfill import retry_overdue
+from hivecore.scheduler.rounds.backfill import has_overdue, retry_overdue
 from hivecore.scheduler.rounds.draining import drain_nodes
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
@@ -22,7 +22,7 @@ def decide(state: State, now: float, most: int) -> list[Action]:
     :param now: a valid time.
     :param most: offer at most so many units; negative: offer until none can start.
     """
-    if state.is_quiet and now < state.wake_at:
+    if state.is_quiet and now < state.wake_at and not has_overdue(state, now):
         state.now = now
         state.rejected.clear()
         return []
