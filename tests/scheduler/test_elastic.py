@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 from scheduler.histories import FailingHistory
-from scheduler.lives import decided, said
+from scheduler.lives import decided, flat_network, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
+    Fit,
     Job,
     Preempt,
     Role,
@@ -212,3 +213,30 @@ def test_no_pod_takes_a_number_on_the_node_that_is_lost():
     assert scheduler.status("train").lost == ("w/2",)
     stops = [action for action in start(scheduler) if isinstance(action, Stop)]
     assert sorted(pod.index for stop in stops for pod in stop.pods) == [2, 3]
+
+
+@pytest.mark.parametrize("link", ["after", "together"])
+@pytest.mark.parametrize("pod", [1, 2, 5])
+def test_pods_of_an_elastic_job_are_no_jobs(link, pod):
+    """Pod 1 runs, and pod 2 waits for room."""
+    scheduler = Scheduler(topology=flat_network("n0", gpu=3), immediate=True)
+    wide = Job("wide", "t", [Role("w", 3, min_pods=1, max_pods=3)], guaranteed=False)
+    other = Job("other", "t", 1)
+    assert [action.job for action in start(scheduler, other, wide)][:3] == ["other", "wide", "wide"]
+    name = f"wide/w/{pod}"
+    then = Job("then", "t", 1, **{link: [name]})
+    assert said(start(scheduler, then)) == [("Shrink", "wide"), ("Start", "then")]
+    with pytest.raises(KeyError, match=f"there is no job '{name}'"):
+        scheduler.plan_moves(Fit(name))
+
+
+def test_jobs_that_have_ended_or_never_started_hold_no_job_up():
+    """As the scheduler forgets them."""
+    scheduler = by_quota()
+    start(scheduler, Job("full", "a", 8), Job("waits", "a", 8))
+    scheduler.submit(Job("then", "a", 0, after=["full", "waits", "unknown"]), now=1.0)
+    (wait,) = scheduler.decide(now=1.0)
+    assert wait.reason == "waits for 'waits' to start"
+    scheduler.cancel("waits", now=2.0)
+    scheduler.finish("full", now=2.0)
+    assert said(scheduler.decide(now=2.0)) == [("Start", "then")]

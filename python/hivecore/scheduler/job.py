@@ -320,7 +320,9 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         CPU, GPU, network); then the job may share its GPUs. Empty: it does not share. Cannot be
         combined with `Where.per_domain` or `Where.balance`.
     :param data: the data that it reads; ``None``: none that storage manages.
-    :param after: jobs that must have started before. Unknown jobs do not count.
+    :param after: jobs that must have started before. Unknown jobs do not count: those that have
+        ended, were canceled or rejected, or are submitted after the decision; nor do pods of
+        elastic jobs.
     :param together: jobs that must start in the same round of decisions, or run already, with those
         that they name themselves: all or none. Unknown jobs do not count, so submit all before
         deciding. Such jobs do not run on idle cells, and evict jobs only if victims stop at once.

@@ -396,6 +396,11 @@ class State(Trials):
             if self.jobs.get(name) is live and live.state == PENDING
         ]
 
+    def known(self, name: str) -> Live | None:
+        """The job of this name; None for the name of an extra pod."""
+        live = self.jobs.get(name)
+        return None if live is None or live.extra_of else live
+
     def missing(self, live: Live) -> list[str]:
         """The jobs that must start before this one."""
         if not live.job.after or live.runs:
@@ -403,7 +408,7 @@ class State(Trials):
         return [
             name
             for name in live.job.after
-            if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
+            if (other := self.known(name)) is not None and (not other.runs or other.has_stopped)
         ]
 
     def is_ready(self, live: Live) -> bool:
@@ -450,7 +455,7 @@ class State(Trials):
         linked = {live.job.name}
         for job in (known := [live.job]):
             for name in job.together:
-                other = self.jobs.get(name)
+                other = self.known(name)
                 if other is not None and name not in linked and counts(other):
                     linked.add(name)
                     known.append(other.job)

@@ -229,7 +229,7 @@ class _Planning:
     def fit(self, goal: Fit) -> MovePlan:
         """See `Fit`."""
         state = self.state
-        live = state.jobs.get(goal.job)
+        live = state.known(goal.job)
         if live is None:
             raise KeyError(f"there is no job {goal.job!r}")
         if live.state != "pending":

@@ -292,6 +292,7 @@ class _Walk:
         return all(
             live.units[0].placed and live.state != "reserved" and not live.has_stopped
             for live in others
+            if not live.extra_of
         )
 
     def _stays(self, at: int) -> bool:

@@ -216,7 +216,7 @@ def _with_dependents(state: State, name: str) -> dict[str, None]:
         more += [
             later.job.name
             for later in begun
-            if other in later.job.after or other in later.job.together
+            if not live.extra_of and other in (*later.job.after, *later.job.together)
         ]
         known += [new for new in dict.fromkeys(more) if new not in names]
         names |= dict.fromkeys(more)

@@ -113,12 +113,12 @@ def needed_by(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
     names = {job.name, *job.after}
     for linked in (known := [job]):
         for name in linked.together:
-            if name not in names and name in jobs:
+            if name not in names and name in jobs and not jobs[name].extra_of:
                 names.add(name)
                 known.append(jobs[name].job)
                 if not jobs[name].runs:
                     names.update(jobs[name].job.after)
-    return names
+    return {name for name in names if name not in jobs or not jobs[name].extra_of}
 
 
 def _leave(jobs: "Mapping[str, Live]", stages: Stages, names: Iterable[str]) -> None:
