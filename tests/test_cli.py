@@ -230,6 +230,8 @@ PODS = "replay pods {nodes} {pods}"
         ("topology {latin}", "{latin}: is no UTF-8 text"),
         ("quota {latin}", "{latin}: is no UTF-8 text"),
         ("init --from {latin}", "{latin}: is no UTF-8 text"),
+        ("quota {cluster}", "{cluster}: is a cluster file, see `hivecore validate`"),
+        ("init --from {cluster}", "{cluster}: is a cluster file, see `hivecore validate`"),
         ("init node --flavor a", "--flavor: needs --from"),
         ("what-if {cluster} --queue a --flavor b", "--flavor: {cluster} is no dump"),
         ("what-if {cluster} --queue a --resource =5", "--resource: must be NAME=N, not '=5'"),

@@ -891,8 +891,10 @@ BAD = [
     (TypeError, "mix", lambda c: DeviceCluster(mix={})),
     (ValueError, "seed", lambda c: DeviceCluster(seed=2**64)),
     (TypeError, "nodes", lambda c: DeviceCluster([EIGHT])),
+    (TypeError, r"nodes\['a'\] must be a NodeDevices", lambda c: DeviceCluster({"a": 1})),
+    (TypeError, "nodes must be a string", lambda c: DeviceCluster({1: EIGHT})),
     (ValueError, "node", lambda c: DeviceCluster({"": EIGHT})),
-    (TypeError, "inventory", lambda c: DeviceCluster({"n": None})),
+    (TypeError, r"nodes\['n'\]", lambda c: DeviceCluster({"n": None})),
 ]
 
 

@@ -6,7 +6,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_choice, as_instance, as_int, as_mapping, as_tuple
+from hivecore._arguments import (
+    as_choice,
+    as_instance,
+    as_int,
+    as_mapping,
+    as_name,
+    as_tuple,
+)
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
 from hivecore.devices.device_ledger import POLICIES, Policy
@@ -88,6 +95,7 @@ class DeviceCluster(DevicePlacer):
         named = as_choice("bin-pack" if policy is None else policy, "policy", POLICIES)
         self._start(named, LearnedMix(mix), number, Nodes())
         for name, inventory in given.items():
+            as_instance(inventory, f"nodes[{as_name(name, 'nodes')!r}]", NodeDevices)
             self.add_node(name, inventory)
 
     def capacity(

@@ -18,7 +18,7 @@ from typing import Any
 
 from hivecore.interop.koordinator.quotas.amounts import read_resources
 from hivecore.interop.koordinator.quotas.cluster import read_quota_cluster
-from hivecore.interop.kubernetes.documents import read_yaml
+from hivecore.interop.kubernetes.documents import check_is_object, objects_of, read_yaml
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree, quota_rules
 
@@ -80,7 +80,10 @@ def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> Quo
 
 
 def _of_objects(documents: list[Any], total: dict[str, int] | None) -> QuotaFile:
-    cluster = read_quota_cluster(documents[0] if len(documents) == 1 else documents, total=total)
+    given = documents[0] if len(documents) == 1 else documents
+    for document in objects_of(given, "objects"):
+        check_is_object(document.value)
+    cluster = read_quota_cluster(given, total=total)
     if not cluster.quotas.quotas:
         raise ValueError("there is no object of kind ElasticQuota, and no key 'quotas'")
     default = [quota for quota in cluster.quotas.quotas if not quota.parent and not quota.tree]

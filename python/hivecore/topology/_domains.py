@@ -18,9 +18,12 @@ class Domains:
     domain have a domain of their own there.
 
     :param before: the domains before a change: a node that is in both is the same node.
+    :param added: a node that is added to those before, for messages.
     """
 
-    def __init__(self, layers: object, nodes: object, before: "Domains | None" = None) -> None:
+    def __init__(
+        self, layers: object, nodes: object, before: "Domains | None" = None, added: str = ""
+    ) -> None:
         self.layers = tuple(as_name(layer, "layers") for layer in as_tuple(layers, "layers"))
         if len(set(self.layers)) != len(self.layers) or "node" in self.layers:
             raise ValueError("layers: names must differ from each other and from 'node'")
@@ -29,23 +32,29 @@ class Domains:
         self.levels = ("", *self.layers, "node")
         self._level_numbers = {name: number for number, name in enumerate(self.levels)}
         given = as_mapping(nodes, "nodes")
-        paths = {as_name(name, "nodes"): self._path(name, given[name]) for name in given}
+        paths = {}
+        for name in given:
+            what = "labels" if added and name == added else f"labels in nodes[{name!r}]"
+            paths[as_name(name, "nodes")] = self._path(name, given[name], what)
         self._tree(paths)
         self.labels = {name: dict(given[name]) for name in self.nodes}
         known = {} if before is None else before.marks
         #: by node, an object that a removed node of the same name did not have
         self.marks: dict[str, object] = {name: known.get(name) or object() for name in self.nodes}
 
-    def _path(self, name: str, labels: object) -> tuple[tuple[str, ...], ...]:
-        """The key of each of its domains, unique inside the domain around it."""
-        known: Mapping[Any, Any] = as_dict(labels, f"nodes[{name!r}]")
+    def _path(self, name: str, labels: object, what: str) -> tuple[tuple[str, ...], ...]:
+        """The key of each domain of a node, unique inside the domain around it.
+
+        :param what: what messages call the labels.
+        """
+        known: Mapping[Any, Any] = as_dict(labels, what)
         for layer in known:
             if layer not in self.layers:
-                raise ValueError(f"nodes[{name!r}]: {layer!r} is no layer")
+                raise ValueError(f"{what}: {layer!r} is no layer")
         path: list[tuple[str, ...]] = [("", name)]
         for layer in reversed(self.layers):
             if layer in known:
-                path.append((as_name(known[layer], f"nodes[{name!r}][{layer!r}]"),))
+                path.append((as_name(known[layer], f"{what}[{layer!r}]"),))
             else:
                 path.append(("", *path[-1]))
         return tuple(reversed(path))

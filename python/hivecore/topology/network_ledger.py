@@ -122,7 +122,8 @@ class NetworkLedger(LoggedTrials, PlainState):
             if name in self._domains.numbers:
                 raise ValueError(f"node={name!r}: is there already")
             named = {**self._domains.labels, name: labels}
-            domains, numbers = Domains(self.layers, named, self._domains), self._counted(given)
+            domains = Domains(self.layers, named, self._domains, added=name)
+            numbers = self._counted(given)
             self._become(domains)
             for resource, number in numbers.items():
                 self._free.set(resource, self._numbers((name,)), np.array([number]))

@@ -16,7 +16,7 @@ from msgspec import field as default
 
 from hivecore._quantities import read_exactly
 from hivecore.interop.koordinator.quotas.amounts import MOST, in_units
-from hivecore.interop.kubernetes.documents import Objects, objects_of
+from hivecore.interop.kubernetes.documents import Objects, check_is_object, objects_of
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["Dump", "Meta", "Object", "Schema"]
@@ -78,10 +78,12 @@ class Dump:
     def of(cls, objects: Objects, gpu: str) -> "Dump":
         """Read the objects of a text or a list.
 
-        :raises ValueError: an object is listed twice, or its metadata is invalid.
+        :raises ValueError: an object is listed twice, or its metadata is invalid; or a document is
+            no object.
         """
         dump, seen = cls(gpu), set()
         for document in objects_of(objects, "objects"):
+            check_is_object(document.value)
             group = document["apiVersion"].text().rpartition("/")[0]
             kind, value = document["kind"].text(), _present(document.value)
             meta = _read(value.get("metadata", {}), Meta, f"{kind or 'object'}: metadata")

@@ -9,7 +9,7 @@ from typing import Any
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["Objects", "check_kind", "named_object", "objects_of", "read_yaml"]
+__all__ = ["Objects", "check_is_object", "check_kind", "named_object", "objects_of", "read_yaml"]
 
 _MOST_ALIASED = 1_000_000  # values
 #: An object or a list of them as plain data, several of these, or YAML text.
@@ -50,6 +50,18 @@ def objects_of(given: Objects, name: str) -> list[Field]:
     else:
         raise TypeError(f"{name} must be objects of Kubernetes, not {show(given)}")
     return [item for field in fields for item in _taken_apart(field)]
+
+
+def check_is_object(document: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` if a document is none of Kubernetes' objects: it has neither a kind nor
+    metadata.
+    """
+    if "cluster" in document and not document.get("kind"):
+        raise ValueError(
+            "is a cluster file, see `hivecore validate`, and has no Kubernetes objects"
+        )
+    if not (document.get("kind") or "metadata" in document):
+        raise ValueError("a document without a kind is no object of Kubernetes")
 
 
 def check_kind(field: Field, kind: str, versions: Sequence[str]) -> None:
