@@ -19,11 +19,11 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
     :param searched: whether the search was complete.
     """
     layer, role = request.must, request.role
-    wanted = [(request.pods, "pods")]
+    wanted = [(request.pods, "")]
     if role:
-        wanted.append((role.pods, f"pods of role {role.name!r}"))
-    for (count, pods), of in zip(wanted, slots or [[], []], strict=False):
-        if lacks := _lacks(layer, count, pods, of):
+        wanted.append((role.pods, f" of role {role.name!r}"))
+    for (count, whose), of in zip(wanted, slots or [[], []], strict=False):
+        if lacks := _lacks(layer, count, whose, of):
             return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
@@ -39,19 +39,24 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
     return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 
-def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
-    """The refusal if no domain has enough slots."""
+def _lacks(layer: str, count: int, whose: str, slots: _Slots) -> Refusal | None:
+    """The refusal if no domain has enough slots.
+
+    :param whose: "", or the role of the pods.
+    """
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]
     if most >= count:
         return None
+    pods = f"1 pod{whose} needs" if count == 1 else f"{count} pods{whose} need"
     if layer == "" or not slots:
         have = f"the network has {most} {'slot' if most == 1 else 'slots'}"
-        return _refusal("slots", layer, f"{count} {pods} need as many slots: {have}")
+        wanted = "a slot" if count == 1 else "as many slots"
+        return _refusal("slots", layer, f"{pods} {wanted}: {have}")
     have = ", ".join(f"{name} has {amount}" for name, amount in best[:_NAMED])
     if len(best) > _NAMED:
         have += f", {len(best) - _NAMED} others have no more"
-    return _refusal("layer", layer, f"{count} {pods} need one {layer}: {have}")
+    return _refusal("layer", layer, f"{pods} one {layer}: {have}")
 
 
 def _refusal(code: str, part: str, reason: str) -> Refusal:
