@@ -1,6 +1,7 @@
 """`hivecore what-if`: whether a job would start in a cluster now, and which jobs it would evict."""
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,12 +9,20 @@ from typing import Any
 
 from hivecore._arguments import utf8_text
 from hivecore.interop.cluster_dump import ClusterDump
-from hivecore.interop.koordinator.quotas.amounts import read_resources
+from hivecore.interop.koordinator.quotas.amounts import read_resources, write_amount
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Job, Preempt, Reject, Role, Scheduler, Start, Where
 
 __all__ = ["add_what_if_command"]
+
+#: where a text of the scheduler has amounts of a resource
+_AMOUNTS = (
+    r"asks for (\d+) of '{}'(?:, and (?:\w+ of '[^']*' is|there are) (\d+))?",
+    r"\btakes {} (\d+), and no node has more than (\d+)",
+    r"\b{}: (\d+) used \+ (\d+) asked > (\d+)",
+    r"\bwere {}: (\d+)",
+)
 
 
 def add_what_if_command(commands: Any) -> None:
@@ -96,12 +105,13 @@ def _answer(scheduler: Scheduler, job: Job) -> int:
     actions = scheduler.decide(now=1.0)
     for action in actions:
         if isinstance(action, Reject) and action.job == job.name:
-            print(f"It could never start: {action.reason}")
+            print(f"It could never start: {_as_written(action.reason, job)}")
             return 1
     starts = [each for each in actions if isinstance(each, Start) and each.job == job.name]
     if not starts:
         why = scheduler.explain(job.name)
-        print(why.text.replace(f"{job.name} is pending", "It would wait", 1))
+        text = why.text.replace(f"{job.name} is pending", "It would wait", 1)
+        print(_as_written(text, job))
         return 1
     nodes = ", ".join(dict.fromkeys(pod.node for pod in starts[-1].pods))
     victims = [a.job for a in actions if isinstance(a, Preempt) and a.for_job == job.name]
@@ -111,3 +121,23 @@ def _answer(scheduler: Scheduler, job: Job) -> int:
         left = jobs[name]
         print(f"  {name}: queue {left.quota}, priority {left.priority}, {left.gpus} GPUs")
     return 0
+
+
+def _as_written(text: str, job: Job) -> str:
+    """A text with the amounts of the job's resources as users write them, such as CPUs in place of
+    thousandths.
+    """
+    for resource in {name for role in job.roles for name, _ in role.resources}:
+
+        def written(match: re.Match[str], name: str = resource) -> str:
+            whole, begin = match.group(), match.start()
+            for number in reversed(range(1, len(match.groups()) + 1)):
+                start, end = match.span(number)
+                if start >= 0:
+                    amount = write_amount(name, int(match.group(number)))
+                    whole = f"{whole[: start - begin]}{amount}{whole[end - begin :]}"
+            return whole
+
+        for pattern in _AMOUNTS:
+            text = re.sub(pattern.format(re.escape(resource)), written, text)
+    return text

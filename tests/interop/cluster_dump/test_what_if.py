@@ -21,6 +21,8 @@ from interop.cluster_dump.test_other_queues import kai, volcano
 
 from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.interop.what_if_command import _as_written
+from hivecore.scheduler import Job, Role
 from hivecore.traces import Trace, save_csv
 
 LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
@@ -221,7 +223,8 @@ def test_a_trace_is_replayed_in_the_cluster_and_its_file_is_written(tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--resource", "cpu=193"), "a pod takes cpu 193000, and no node has more than 192000"),
+        (("--resource", "cpu=193"), "a pod takes cpu 193, and no node has more than 192"),
+        (("--resource", "memory=3Ti"), "a pod takes memory 3Ti, and no node has more than 2Ti"),
         (("--must", "rak"), "where.must: there is no layer 'rak'; known are rack, switch, node"),
     ],
 )
@@ -230,3 +233,32 @@ def test_the_reason_speaks_of_what_the_user_wrote(tmp_path, capsys, options, say
     assert cli.main(["init", "rack", "--out", str(file)]) == 0
     assert cli.main(["what-if", str(file), "--queue", "research", *options]) == 1
     assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("resource", "says"),
+    [
+        ("cpu=120", "asks for 120 of 'cpu', and max of 'research' is 100"),
+        ("memory=2Ti", "asks for 2Ti of 'memory', and max of 'research' is 1Ti"),
+    ],
+)
+def test_amounts_are_written_as_users_write_them(tmp_path, capsys, resource, says):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "cluster: {models: {h: {gpus: 8, resources: {cpu: 192, memory: 2Ti}}}, nodes: {n0: h}}\n"
+        "tenants: {research: {quota: {max: {gpu: 8, cpu: 100, memory: 1Ti}}}}\n"
+        "devices:\n"
+    )
+    assert cli.main(["what-if", str(file), "--queue", "research", "--resource", resource]) == 1
+    assert says in capsys.readouterr().out
+
+
+def test_reasons_and_changes_are_written_as_users_write_amounts():
+    job = Job("it", "q0", [Role("w", resources={"cpu": 1500, "gpu-core": 50})])
+    text = "max of 'q0' is exceeded (cpu: 8000 used + 1500 asked > 8500, gpu: 1 used + 1 asked > 1)"
+    after = "max of 'q0' is exceeded (cpu: 8 used + 1500m asked > 8500m, gpu: 1 used + 1 asked > 1)"
+    assert _as_written(text, job) == after
+    assert _as_written("if max of q0 were cpu: 9500", job) == "if max of q0 were cpu: 9500m"
+    assert _as_written("asks for 50 of 'cpu', and the total has none", job) == (
+        "asks for 50m of 'cpu', and the total has none"
+    )
