@@ -118,3 +118,20 @@ def test_all_children_read_one_after_another_have_what_they_have_together():
     of_gpu = [wide.tree.runtime(name)["gpu"] for name in wide.tree.quotas]
     assert of_gpu == wide.tree.copy().runtimes(["gpu"])[:, 0].tolist()
     assert of_gpu == wide.tree.runtimes(["gpu"])[:, 0].tolist()
+
+
+@pytest.mark.parametrize("weights", [(1,), (1, 3, 5), tuple(range(1, 12))])
+@pytest.mark.parametrize("most", [8, 1000])
+def test_every_change_of_a_request_leaves_all_children_with_what_they_would_have(most, weights):
+    wide = Wide(Random(f"{most} {weights}"), most, weights, scale_min=False)
+    wide.most = max(1, most // 6)  # of an owner, so that few quotas ask for their maximum
+    for _ in range(400):
+        wide.submit()
+    for step in range(80):
+        if step % 8 == 0:
+            # More than all minimums, less than all requests.
+            wide.tree.set_total(dict.fromkeys(DIMENSIONS, most * wide.rng.randint(10, 25)))
+        for _ in range(wide.rng.randint(1, 3)):
+            wide.rng.choice([wide.submit, wide.release])()
+        wide.read()
+        wide.tree.check()  # compares all children with what a division among all of them says

@@ -1,14 +1,18 @@
 #include "quotas/many_children.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace hivecore::quotas {
 namespace {
 
 constexpr auto kNobody = std::numeric_limits<std::int64_t>::max();  // no remainder is larger
+constexpr std::int32_t kTogether = 16;  // places that are counted at once
+constexpr int kBits = 7;                // of the number of a bucket
 
 std::int64_t base(const ManyChildren::Claim& claim) {
     return claim.lends ? std::min(claim.request, claim.minimum) : claim.minimum;
@@ -18,113 +22,113 @@ std::int64_t rest(const ManyChildren::Claim& claim) {
     return claim.request - claim.minimum;
 }
 
-// A sum that is too large starts again from 0, as do differences, which are right then.
-void sum_up(const std::vector<std::int64_t>& sorted, std::vector<std::uint64_t>& sums) {
-    sums.assign(1, 0);
-    for (const auto rest : sorted) {
-        sums.push_back(sums.back() + static_cast<std::uint64_t>(rest));
-    }
-}
-
 }  // namespace
 
+// From a place on. A sum that is too large starts again from 0, as do differences, which are right
+// then.
+void ManyChildren::Sorted::sum_up(std::size_t begin) {
+    sums.resize(rests.size() + 1);
+    for (auto i = begin; i < rests.size(); ++i) {
+        sums[i + 1] = sums[i] + static_cast<std::uint64_t>(rests[i]);
+    }
+}
+
 ManyChildren::ManyChildren(std::vector<Claim> claims)
-    : claims_(std::move(claims)),
-      longest_(static_cast<std::size_t>(2 * std::sqrt(static_cast<double>(claims_.size()))) + 8) {
-    for (std::size_t i = 0; i < claims_.size(); ++i) {
-        add(static_cast<std::int32_t>(i));
-    }
-}
-
-std::size_t ManyChildren::blocks() const {
-    std::size_t sum = 0;
-    for (const auto& [_, blocks] : by_weight_) {
-        sum += blocks.size();
-    }
-    return sum;
-}
-
-void ManyChildren::set(std::int32_t child, const Claim& claim) {
-    take(child);
-    claims_[child] = claim;
-    add(child);
-}
-
-// The block where a child is, or is to be added.
-std::pair<std::vector<ManyChildren::Block>*, std::size_t> ManyChildren::block_of(
-    std::int32_t child) {
-    auto& blocks = by_weight_[claims_[child].weight];
-    if (blocks.empty()) {
-        blocks.emplace_back();
-    }
-    const auto after = std::ranges::upper_bound(blocks, child, {}, [](const Block& block) {
-        return block.children.empty() ? 0 : block.children.front();
-    });
-    return {&blocks, after == blocks.begin() ? 0 : after - blocks.begin() - 1};
-}
-
-void ManyChildren::add(std::int32_t child) {
-    is_known_ = false;
-    const auto& claim = claims_[child];
-    minimums_ += static_cast<std::uint64_t>(claim.minimum);
-    bases_ += static_cast<std::uint64_t>(base(claim));
-    if (rest(claim) <= 0) {
-        return;
-    }
-    rests_ += static_cast<std::uint64_t>(rest(claim));
-    if (claim.weight == 0) {
-        ++unweighted_;
-        return;
-    }
-    const auto [blocks, at] = block_of(child);
-    auto& block = (*blocks)[at];
-    const auto place = std::ranges::lower_bound(block.children, child) - block.children.begin();
-    block.children.insert(block.children.begin() + place, child);
-    block.rests.insert(block.rests.begin() + place, rest(claim));
-    block.sorted.insert(std::ranges::upper_bound(block.sorted, rest(claim)), rest(claim));
-    if (block.children.size() > longest_) {
-        const auto half = static_cast<std::ptrdiff_t>(block.children.size() / 2);
-        Block later;
-        later.children.assign(block.children.begin() + half, block.children.end());
-        later.rests.assign(block.rests.begin() + half, block.rests.end());
-        block.children.resize(half);
-        block.rests.resize(half);
-        for (Block* each : {&block, &later}) {
-            each->sorted = each->rests;
-            std::ranges::sort(each->sorted);
-            sum_up(each->sorted, each->sums);
+    : claims_(std::move(claims)), places_(size()), children_(size()) {
+    std::iota(children_.begin(), children_.end(), 0);
+    std::ranges::stable_sort(children_, {}, [&](auto child) { return claims_[child].weight; });
+    const auto longest = static_cast<std::int32_t>(3 * std::sqrt(static_cast<double>(size())));
+    for (std::int32_t place = 0; place < std::ssize(children_); ++place) {
+        const auto& claim = claims_[children_[place]];
+        places_[children_[place]] = place;
+        rests_.push_back(rest(claim));
+        count(claim, true);
+        const bool is_new = classes_.empty() || classes_.back().weight != claim.weight;
+        if (is_new) {
+            classes_.emplace_back().weight = claim.weight;
+            classes_.back().begin = static_cast<std::int32_t>(blocks_.size());
         }
-        blocks->insert(blocks->begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(later));
-        return;
+        if (is_new || place - blocks_.back().begin > longest) {
+            blocks_.emplace_back().begin = place;
+        }
+        block_of_.push_back(static_cast<std::int32_t>(blocks_.size()) - 1);
+        blocks_.back().end = place + 1;
+        classes_.back().end = block_of_.back() + 1;
     }
-    sum_up(block.sorted, block.sums);
+    sorted_.resize(blocks_.size());
+    remembered_.resize(blocks_.size() * kRemembered);
+    std::vector<std::pair<std::int64_t, std::int32_t>> hungry;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        hungry.clear();
+        for (auto place = blocks_[i].begin; place < blocks_[i].end; ++place) {
+            if (rests_[place] > 0) {
+                hungry.emplace_back(rests_[place], children_[place]);
+            }
+        }
+        std::ranges::sort(hungry);
+        for (const auto& [rest, child] : hungry) {
+            sorted_[i].rests.push_back(rest);
+            sorted_[i].children.push_back(child);
+        }
+        sorted_[i].sum_up(0);
+    }
 }
 
-void ManyChildren::take(std::int32_t child) {
+// A child in the sums, or no longer.
+void ManyChildren::count(const Claim& claim, bool is_in) {
+    const auto change = [&](Wide& sum, std::int64_t amount) {
+        const Wide by(static_cast<std::uint64_t>(amount));
+        sum = is_in ? sum + by : sum - by;
+    };
+    change(all_minimums_, claim.minimum);
+    change(all_bases_, base(claim));
+    if (rest(claim) > 0) {
+        change(all_rests_, rest(claim));
+        change(all_weights_, claim.weight);
+        unweighted_ += claim.weight > 0 ? 0 : is_in ? 1 : -1;
+    }
+}
+
+void ManyChildren::set_request(std::int32_t child, std::int64_t request) {
+    auto& claim = claims_[child];
+    const auto place = places_[child];
+    const auto before = rests_[place], after = request - claim.minimum;
+    if (after == before) {
+        return;
+    }
     is_known_ = false;
-    const auto& claim = claims_[child];
-    minimums_ = minimums_ - Wide(static_cast<std::uint64_t>(claim.minimum));
-    bases_ = bases_ - Wide(static_cast<std::uint64_t>(base(claim)));
-    if (rest(claim) <= 0) {
-        return;
+    count(claim, false);
+    claim.request = request;
+    count(claim, true);
+    rests_[place] = after;
+    // A child that is not hungry comes from the end of the list, or goes there.
+    const auto block = block_of_[place];
+    auto& rests = sorted_[block].rests;
+    auto& children = sorted_[block].children;
+    if (before <= 0) {
+        rests.push_back(kNobody);
+        children.push_back(child);
     }
-    rests_ = rests_ - Wide(static_cast<std::uint64_t>(rest(claim)));
-    if (claim.weight == 0) {
-        --unweighted_;
-        return;
+    const auto find = [&](std::int64_t rest) {
+        return std::ranges::lower_bound(rests, rest > 0 ? rest : kNobody) - rests.begin();
+    };
+    auto from = find(before), to = find(after);
+    while (children[from] != child) {
+        ++from;
     }
-    const auto [blocks, at] = block_of(child);
-    auto& block = (*blocks)[at];
-    const auto place = std::ranges::lower_bound(block.children, child) - block.children.begin();
-    block.children.erase(block.children.begin() + place);
-    block.rests.erase(block.rests.begin() + place);
-    block.sorted.erase(std::ranges::lower_bound(block.sorted, rest(claim)));
-    sum_up(block.sorted, block.sums);
-    if (block.children.empty()) {
-        blocks->erase(blocks->begin() + static_cast<std::ptrdiff_t>(at));
+    to -= from < to ? 1 : 0;
+    const auto low = std::min(from, to), high = std::max(from, to) + 1;
+    const auto middle = from < to ? low + 1 : high - 1;
+    rests[from] = after;
+    std::rotate(rests.begin() + low, rests.begin() + middle, rests.begin() + high);
+    std::rotate(children.begin() + low, children.begin() + middle, children.begin() + high);
+    if (after <= 0) {
+        rests.pop_back();
+        children.pop_back();
     }
-    if (blocks->empty()) {
-        by_weight_.erase(claim.weight);
+    sorted_[block].sum_up(static_cast<std::size_t>(low));
+    for (auto i = static_cast<std::size_t>(block); i < remembered_.size(); i += blocks_.size()) {
+        remembered_[i].low = remembered_[i].high = 0;
     }
 }
 
@@ -165,170 +169,240 @@ void ManyChildren::go_through(std::int64_t amount) {
     amount_ = amount;
     rounds_.clear();
     const Wide there(static_cast<std::uint64_t>(amount));
-    if (bases_ >= there) {
+    if (all_bases_ >= there) {
         return;
     }
-    is_enough_ = unweighted_ == 0 && bases_ + rests_ <= there;
+    is_enough_ = unweighted_ == 0 && all_bases_ + all_rests_ <= there;
     if (is_enough_) {
         return;
     }
-    std::vector<Class> hungry;
-    for (const auto& [weight, blocks] : by_weight_) {
-        auto& one = hungry.emplace_back();
-        one.weight = weight;
-        for (const auto& block : blocks) {
-            one.parts.push_back({&block, 0, 0, {}, {}});
-            one.hungry += static_cast<std::int64_t>(block.sorted.size());
+    auto left = amount - static_cast<std::int64_t>(all_bases_.low);
+    is_too_large_ = !are_small(left, all_weights_);
+    if (is_too_large_) {
+        return;
+    }
+    more_.clear();
+    hungry_ = classes_;
+    for (auto& one : hungry_) {
+        for (auto i = one.begin; i < one.end; ++i) {
+            auto& block = blocks_[i];
+            block.hungry = static_cast<std::int32_t>(sorted_[i].rests.size());
+            block.met = 0;
+            block.met_sum = 0;
+            block.given = 0;
+            block.more = -1;
+            one.hungry += block.hungry;
         }
     }
-    auto left = amount - static_cast<std::int64_t>(bases_.low);
-    while (left > 0 && !hungry.empty()) {
-        Round round;
-        round.amount = left;
-        if (!share(round, hungry)) {
-            is_too_large_ = true;
+    while (left > 0) {
+        std::erase_if(hungry_, [](const Class& one) { return one.hungry * one.weight == 0; });
+        if (hungry_.empty()) {
             return;
         }
-        rounds_.push_back(round);
+        Round round;
+        round.amount = left;
+        share(round);
+        const auto which = std::min(rounds_.size(), kRemembered - 1);
+        auto* remembered = remembered_.data() + which * blocks_.size();
         left = 0;
-        for (auto& one : hungry) {
-            left += give(one, round);
+        for (auto& one : hungry_) {
+            left += give(one, round, remembered);
         }
-        std::erase_if(hungry, [](const Class& one) { return one.hungry == 0; });
+        rounds_.push_back(round);
     }
 }
 
-// What each weight gets in a round, and which children get one unit more; false: overflow.
-bool ManyChildren::share(Round& round, std::vector<Class>& hungry) {
-    Wide total;
-    for (const auto& one : hungry) {
-        total +=
-            product(static_cast<std::uint64_t>(one.weight), static_cast<std::uint64_t>(one.hungry));
+// What each weight gets in a round, and which children get one unit more.
+void ManyChildren::share(Round& round) {
+    for (const auto& one : hungry_) {
+        round.total += one.weight * one.hungry;
     }
-    if (!are_small(round.amount, total)) {
-        return false;
-    }
-    round.total = static_cast<std::int64_t>(total.low);
+    const auto rate = round.rate();
     auto left = round.amount;
-    for (auto& one : hungry) {
-        one.part = part_of(one.weight, round.amount, round.total, round.rate());
+    std::int64_t largest = 0;
+    for (auto& one : hungry_) {
+        one.part = part_of(one.weight, round.amount, round.total, rate);
         left -= one.part.units * one.hungry;
+        largest = std::max(largest, one.part.remainder);
     }
     round.remainder = kNobody;
     if (left == 0) {
-        return true;
+        return;
     }
-    // The remainder of the last child that gets one unit more.
-    std::vector<std::pair<std::int64_t, std::int64_t>> among;
-    for (const auto& one : hungry) {
-        among.emplace_back(one.part.remainder, one.hungry);
+    // The remainder of the last child that gets one unit more: only the bucket with it is sorted.
+    const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(largest)));
+    const auto shift = std::max(bits - kBits, 0);
+    std::array<std::int64_t, 1 << kBits> buckets{};
+    for (const auto& one : hungry_) {
+        buckets[one.part.remainder >> shift] += one.hungry;
     }
-    for (;;) {
-        const auto middle = among[among.size() / 2].first;
-        std::int64_t larger = 0, equal = 0;
-        for (const auto& [remainder, many] : among) {
-            larger += remainder > middle ? many : 0;
-            equal += remainder == middle ? many : 0;
-        }
-        if (left <= larger) {
-            std::erase_if(among, [&](const auto& one) { return one.first <= middle; });
-        } else if (left > larger + equal) {
-            left -= larger + equal;
-            std::erase_if(among, [&](const auto& one) { return one.first >= middle; });
-        } else {
-            round.remainder = middle;
-            round.last = last_of(left - larger, middle, hungry);
-            return true;
+    auto bucket = largest >> shift;
+    while (left > buckets[bucket]) {
+        left -= buckets[bucket--];
+    }
+    among_.clear();
+    for (const auto& one : hungry_) {
+        if (one.part.remainder >> shift == bucket) {
+            among_.emplace_back(one.part.remainder, one.hungry);
         }
     }
+    std::ranges::sort(among_, std::greater<>());
+    std::int64_t before = 0;
+    for (const auto& [remainder, many] : among_) {
+        if (remainder != round.remainder) {
+            round.remainder = remainder;
+            left -= before;
+            before = 0;
+        }
+        before += many;
+        if (left <= before) {
+            break;
+        }
+    }
+    round.last = last_of(left, round.remainder);
+}
+
+// To a child of a block that is still hungry.
+std::int64_t ManyChildren::given_to(std::int32_t block, std::int32_t child) const {
+    auto given = blocks_[block].given;
+    for (auto i = blocks_[block].more; i >= 0; i = more_[i].second) {
+        given += child <= more_[i].first ? 1 : 0;
+    }
+    return given;
 }
 
 // Of the hungry children with a remainder the last of the first so many.
-std::int32_t ManyChildren::last_of(std::int64_t many, std::int64_t remainder,
-                                   std::vector<Class>& hungry) {
-    std::vector<std::int32_t> found;
-    const auto gather = [&](const Share& part) {
-        part.for_each([&](std::int32_t child, std::int64_t) { found.push_back(child); });
-    };
+std::int32_t ManyChildren::last_of(std::int64_t many, std::int64_t remainder) {
     const auto is_equal = [&](const Class& one) { return one.part.remainder == remainder; };
-    if (std::ranges::count_if(hungry, is_equal) == 1) {
-        // Its parts follow one another, so all but one of them need only be counted.
-        for (const auto& part : std::ranges::find_if(hungry, is_equal)->parts) {
-            const auto here = static_cast<std::int64_t>(part.hungry());
-            if (many <= here) {
-                gather(part);
-                break;
+    const bool is_alone = std::ranges::count_if(hungry_, is_equal) == 1;
+    some_.clear();
+    for (const auto& one : hungry_) {
+        for (auto i = is_equal(one) ? one.begin : one.end; i < one.end; ++i) {
+            const auto& block = blocks_[i];
+            // Blocks of a weight follow one another, so all but one of them need only be counted.
+            if (is_alone && many > block.hungry) {
+                many -= block.hungry;
+                continue;
             }
-            many -= here;
-        }
-    } else {
-        for (const auto& one : hungry) {
-            for (const auto& part : one.parts) {
-                if (is_equal(one)) {
-                    gather(part);
+            auto place = block.begin;
+            for (; is_alone && block.more < 0 && place + kTogether <= block.end;
+                 place += kTogether) {
+                const auto* rests = rests_.data() + place;
+                const auto here = std::count_if(rests, rests + kTogether,
+                                                [&](auto each) { return each > block.given; });
+                if (many <= here) {
+                    break;
+                }
+                many -= here;
+            }
+            for (; place < block.end; ++place) {
+                const auto child = children_[place];
+                if (rests_[place] > given_to(i, child)) {
+                    some_.push_back(child);
+                }
+                if (is_alone && std::ssize(some_) == many) {
+                    return child;
                 }
             }
         }
-        std::ranges::nth_element(found, found.begin() + many - 1);
     }
-    return found[many - 1];
+    std::ranges::nth_element(some_, some_.begin() + many - 1);
+    return some_[many - 1];
 }
 
 // Gives the hungry children of a weight their part; what they return, as they ask for less.
-std::int64_t ManyChildren::give(Class& of, const Round& round) {
+std::int64_t ManyChildren::give(Class& of, const Round& round, Met* remembered) {
+    const bool is_equal = of.part.remainder == round.remainder;
+    bool more = of.part.remainder > round.remainder;
     std::int64_t returned = 0;
-    of.hungry = 0;
-    for (auto& part : of.parts) {
-        const bool is_block = part.block != nullptr;
-        const auto first = is_block ? part.block->children.front() : part.children.front();
-        const auto last = is_block ? part.block->children.back() : part.children.back();
-        const bool is_equal = of.part.remainder == round.remainder;
-        const bool all = is_equal ? last <= round.last : of.part.remainder > round.remainder;
-        if (is_block && !all && is_equal && first <= round.last) {
-            // Some of its children get a unit more: they are gone through from now on.
-            part.for_each([&](std::int32_t child, std::int64_t rest) {
-                part.children.push_back(child);
-                part.rests.push_back(rest);
-            });
-            part.block = nullptr;
-            part.given = 0;
+    for (auto i = of.begin; i < of.end; ++i) {
+        auto& block = blocks_[i];
+        std::int32_t last = -1;
+        if (is_equal) {
+            more = children_[block.end - 1] <= round.last;
+            last = !more && children_[block.begin] <= round.last ? round.last : -1;
         }
-        if (part.block != nullptr) {
-            part.given += of.part.units + (all ? 1 : 0);
-            const auto& sorted = part.block->sorted;
-            const auto begin = sorted.begin() + static_cast<std::ptrdiff_t>(part.met);
-            const auto met = std::upper_bound(begin, sorted.end(), part.given) - sorted.begin();
-            const auto now = static_cast<std::size_t>(met);
-            returned += static_cast<std::int64_t>(
-                static_cast<std::uint64_t>(part.given) * (now - part.met) -
-                (part.block->sums[now] - part.block->sums[part.met]));
-            part.met = now;
+        const auto share = of.part.units + (more ? 1 : 0);
+        if (share == 0 && last < 0) {
+            break;  // nor do those after it get any
+        }
+        const auto hungry = block.hungry;
+        if (last >= 0 || block.more >= 0) {
+            returned += raise_unevenly(i, share, last);
         } else {
-            std::size_t left = 0;
-            for (std::size_t i = 0; i < part.children.size(); ++i) {
-                const bool more = all || (is_equal && part.children[i] <= round.last);
-                const auto after = part.rests[i] - of.part.units - (more ? 1 : 0);
-                returned += after < 0 ? -after : 0;
-                part.children[left] = part.children[i];
-                part.rests[left] = after;
-                left += after > 0 ? 1 : 0;
+            block.given += share;
+            auto& found = remembered[i];
+            if (block.given < found.low || block.given >= found.high) {
+                search(i, found);
             }
-            part.children.resize(left);
-            part.rests.resize(left);
+            const auto met = found.many - block.met;
+            returned += static_cast<std::int64_t>(static_cast<std::uint64_t>(block.given) * met -
+                                                  (found.sum - block.met_sum));
+            block.hungry -= static_cast<std::int32_t>(met);
+            block.met = found.many;
+            block.met_sum = found.sum;
         }
-        of.hungry += static_cast<std::int64_t>(part.hungry());
+        of.hungry -= hungry - block.hungry;
     }
-    std::erase_if(of.parts, [](const Share& part) { return part.hungry() == 0; });
     return returned;
 }
 
-std::uint64_t ManyChildren::bytes() const {
-    std::uint64_t sum = sizeof *this + sizeof(Claim) * claims_.capacity();
-    for (const auto& [_, blocks] : by_weight_) {
-        for (const auto& block : blocks) {
-            sum += sizeof block + 4 * block.children.capacity() +
-                   8 * (block.rests.capacity() + block.sorted.capacity() + block.sums.capacity());
+// Gives the hungry children of a block a share, and one unit more up to the last one; what they
+// return.
+std::int64_t ManyChildren::raise_unevenly(std::int32_t block, std::int64_t share,
+                                          std::int32_t last) {
+    auto& [begin, end, hungry, met, met_sum, given, more] = blocks_[block];
+    const auto& [rests, children, sums] = sorted_[block];
+    std::int64_t returned = 0;
+    const auto most = given + share + std::ssize(rounds_) + 1;
+    for (auto i = met; i < std::ssize(rests) && rests[i] <= most; ++i) {
+        const auto before = given_to(block, children[i]);
+        const auto after = before + share + (children[i] <= last ? 1 : 0);
+        if (before < rests[i] && rests[i] <= after) {
+            returned += after - rests[i];
+            --hungry;
         }
+    }
+    given += share;
+    while (met < std::ssize(rests) && rests[met] <= given) {
+        ++met;
+    }
+    if (last >= 0) {
+        more_.emplace_back(last, more);
+        more = static_cast<std::int32_t>(more_.size()) - 1;
+    }
+    return returned;
+}
+
+// How many rests are not above what is given. They are likely to be almost as many as the last
+// time, but how many is as good as random, so all that are near are compared.
+void ManyChildren::search(std::int32_t block, Met& found) const {
+    constexpr std::int32_t kNear = 4;
+    const auto& [rests, children, sums] = sorted_[block];
+    const auto size = static_cast<std::int32_t>(rests.size());
+    const auto given = blocks_[block].given;
+    const auto low = std::min(std::max(found.many, kNear) - kNear, size);
+    const auto high = std::min(low + 2 * kNear, size);
+    auto many = low;
+    for (auto i = low; i < high; ++i) {
+        many += rests[i] <= given ? 1 : 0;
+    }
+    if ((many == low && low > 0) || (many == high && high < size)) {
+        many = static_cast<std::int32_t>(std::ranges::upper_bound(rests, given) - rests.begin());
+    }
+    found.many = many;
+    found.sum = sums[many];
+    found.low = many == 0 ? 0 : rests[many - 1];
+    found.high = many == size ? kNobody : rests[many];
+}
+
+std::uint64_t ManyChildren::bytes() const {
+    std::uint64_t sum = sizeof *this + (sizeof(Claim) + 20) * size() +
+                        2 * sizeof(Class) * classes_.size() +
+                        (sizeof(Block) + kRemembered * sizeof(Met)) * blocks_.size();
+    for (const auto& each : sorted_) {
+        sum += sizeof each + 8 * (each.rests.capacity() + each.sums.capacity()) +
+               4 * each.children.capacity();
     }
     return sum;
 }

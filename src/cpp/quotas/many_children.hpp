@@ -1,18 +1,20 @@
 // Divides an amount among very many children, for the runtime of a few of them.
 //
-// `WaterFill` visits all children in every round. Here the hungry children, which may get more than
-// their minimum, are in blocks of consecutive children of equal weight, with their rests (what they
-// request beyond the minimum) sorted and summed up. In a round all hungry children of a block get
-// the same share. For at most one weight only the first children get one unit more; the block with
-// the last of these is visited child by child. So a round costs O(blocks * log(block)), and a
-// change of a child O(block). The rounds are those of `WaterFill`, and so are the runtimes, to the
-// unit.
+// `WaterFill` visits all children in every round. Here the children of a weight are in blocks of
+// consecutive ones. Of the hungry children of a block, which may get more than their minimum, the
+// rests (what they request beyond it) are sorted and summed up, and in a round all of them get the
+// same share. How many are satisfied by it is likely to be what it was when the amount was divided
+// the last time, so that is compared before it is searched for. Where the remainders of weights are
+// equal, only the first children get one unit more; in the block with the last of these, all that
+// may be satisfied are gone through. So a round costs O(weights + blocks), and a change of a child
+// O(block). The rounds are those of `WaterFill`, and so are the runtimes, to the unit.
 //
-// A block has about the square root of the number of children; at least one for each weight.
+// A block has at most about three times the square root of the number of children; there is at
+// least one for each weight.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -32,52 +34,51 @@ class ManyChildren {
 
     std::size_t size() const { return claims_.size(); }
     // Of all children together.
-    const Wide& minimums() const { return minimums_; }
+    const Wide& minimums() const { return all_minimums_; }
     // Whether a round is worth it, beside one that goes through all children.
-    bool is_worth_it() const { return blocks() * 8 <= size(); }
-    void set(std::int32_t child, const Claim& claim);
+    bool is_worth_it() const { return blocks_.size() * 8 <= size(); }
+    // All else about a child stays as it is.
+    void set_request(std::int32_t child, std::int64_t request);
     // What a child may use of an amount; -1: the numbers are too large to tell.
     std::int64_t runtime(std::int64_t amount, std::int32_t child);
     std::uint64_t bytes() const;
 
   private:
+    static constexpr std::size_t kRemembered = 4;  // rounds
+
+    // The hungry children of a block.
+    struct Sorted {
+        std::vector<std::int64_t> rests;     // ascending
+        std::vector<std::int32_t> children;  // in the order of the rests
+        std::vector<std::uint64_t> sums;     // of the first so many rests
+
+        void sum_up(std::size_t begin);
+    };
+
+    // Of a block: so many rests are not above amounts from `low` to `high`, which is above; their
+    // sum.
+    struct Met {
+        std::int32_t many = 0;
+        std::uint64_t sum = 0;
+        std::int64_t low = 0, high = 0;
+    };
+
+    // In the round that takes place. What is visited in each round is small and in few places.
     struct Block {
-        std::vector<std::int32_t> children;  // ascending
-        std::vector<std::int64_t> rests;     // of these
-        std::vector<std::int64_t> sorted;    // the rests, ascending
-        std::vector<std::uint64_t> sums;     // of the first so many of them
+        std::int32_t begin = 0, end = 0;  // of its children
+        std::int32_t hungry = 0;
+        std::int32_t met = 0;  // so many rests are not above what is given
+        std::uint64_t met_sum = 0;
+        std::int64_t given = 0;  // to each child that is still hungry, but for those in `more_`
+        std::int32_t more = -1;  // the last entry there
     };
 
-    // A block, or what is left of one that was gone through, in the round that takes place.
-    struct Share {
-        const Block* block = nullptr;
-        std::size_t met = 0;     // of the sorted rests: so many have got all that they ask for
-        std::int64_t given = 0;  // to each of the others
-        std::vector<std::int32_t> children;  // instead of a block
-        std::vector<std::int64_t> rests;
-
-        std::size_t hungry() const {
-            return block != nullptr ? block->sorted.size() - met : children.size();
-        }
-        // Calls visit(child, what it still asks for) for the hungry ones.
-        template <class Visit>
-        void for_each(Visit visit) const {
-            const auto& all = block != nullptr ? block->children : children;
-            const auto& asked = block != nullptr ? block->rests : rests;
-            for (std::size_t i = 0; i < all.size(); ++i) {
-                if (asked[i] > given) {
-                    visit(all[i], asked[i] - given);
-                }
-            }
-        }
-    };
-
-    // All hungry children of a weight.
+    // All children of a weight, in the round that takes place.
     struct Class {
         std::int64_t weight = 0;
-        Part part{};  // of each of them, in the round that takes place
-        std::vector<Share> parts;
         std::int64_t hungry = 0;
+        Part part{};                      // of each of these
+        std::int32_t begin = 0, end = 0;  // of its blocks
     };
 
     struct Round {
@@ -89,23 +90,38 @@ class ManyChildren {
         double rate() const { return static_cast<double>(amount) / static_cast<double>(total); }
     };
 
-    std::size_t blocks() const;
-    void add(std::int32_t child);
-    void take(std::int32_t child);
-    std::pair<std::vector<Block>*, std::size_t> block_of(std::int32_t child);
+    void count(const Claim& claim, bool is_in);
     void go_through(std::int64_t amount);
-    bool share(Round& round, std::vector<Class>& hungry);
-    std::int32_t last_of(std::int64_t many, std::int64_t remainder, std::vector<Class>& hungry);
-    std::int64_t give(Class& of, const Round& round);
+    void share(Round& round);
+    std::int32_t last_of(std::int64_t many, std::int64_t remainder);
+    std::int64_t given_to(std::int32_t block, std::int32_t child) const;
+    std::int64_t give(Class& of, const Round& round, Met* remembered);
+    std::int64_t raise_unevenly(std::int32_t block, std::int64_t share, std::int32_t last);
+    void search(std::int32_t block, Met& found) const;
 
     std::vector<Claim> claims_;
-    std::size_t longest_;  // block
-    Wide minimums_, bases_;
-    Wide rests_;                   // of the hungry
-    std::int64_t unweighted_ = 0;  // hungry children without a weight, which get no more
-    std::map<std::int64_t, std::vector<Block>> by_weight_;
+    // By weight and then by number: the place of each child; at each place the child, its rest, and
+    // its block.
+    std::vector<std::int32_t> places_, children_;
+    std::vector<std::int64_t> rests_;
+    std::vector<std::int32_t> block_of_;
+    std::vector<Class> classes_;
+    std::vector<Block> blocks_;
+    std::vector<Sorted> sorted_;   // of each block
+    std::vector<Met> remembered_;  // [round * blocks + block], when they were gone through last
+    Wide all_minimums_, all_bases_;
+    Wide all_rests_, all_weights_;  // of the hungry
+    std::int64_t unweighted_ = 0;   // hungry children without a weight, which get no more
 
-    bool is_known_ = false;  // whether the next three are of the claims and the amount
+    // In the round that takes place.
+    std::vector<Class> hungry_;
+    // The last of those children of a block which got a unit more than the others, and the entry of
+    // the block before it.
+    std::vector<std::pair<std::int32_t, std::int32_t>> more_;
+    std::vector<std::int32_t> some_;
+    std::vector<std::pair<std::int64_t, std::int64_t>> among_;
+
+    bool is_known_ = false;  // whether the next four are of the claims and the amount
     std::int64_t amount_ = 0;
     bool is_enough_ = false;  // all get what they ask for
     bool is_too_large_ = false;

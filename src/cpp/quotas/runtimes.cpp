@@ -210,7 +210,7 @@ void QuotaTree::note_request(QuotaId quota, int dimension) {
 std::int64_t QuotaTree::runtime_among_many(Kept& kept, std::int32_t parent, QuotaId child,
                                            int dimension) const {
     for (const auto quota : kept.changed) {
-        kept.many->set(node(quota).position, claim(quota, dimension));
+        kept.many->set_request(node(quota).position, claim(quota, dimension).request);
     }
     kept.changed.clear();
     const auto there = shared_amount(parent, dimension);
