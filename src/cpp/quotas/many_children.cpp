@@ -71,6 +71,7 @@ ManyChildren::ManyChildren(std::vector<Claim> claims)
             sorted_[i].children.push_back(child);
         }
         sorted_[i].sum_up(0);
+        blocks_[i].size = static_cast<std::int32_t>(hungry.size());
     }
 }
 
@@ -127,6 +128,7 @@ void ManyChildren::set_request(std::int32_t child, std::int64_t request) {
         children.pop_back();
     }
     sorted_[block].sum_up(static_cast<std::size_t>(low));
+    blocks_[block].size = static_cast<std::int32_t>(rests.size());
     for (auto i = static_cast<std::size_t>(block); i < remembered_.size(); i += blocks_.size()) {
         remembered_[i].low = remembered_[i].high = 0;
     }
@@ -186,7 +188,7 @@ void ManyChildren::go_through(std::int64_t amount) {
     for (auto& one : hungry_) {
         for (auto i = one.begin; i < one.end; ++i) {
             auto& block = blocks_[i];
-            block.hungry = static_cast<std::int32_t>(sorted_[i].rests.size());
+            block.hungry = block.size;
             block.met = 0;
             block.met_sum = 0;
             block.given = 0;
@@ -240,26 +242,25 @@ void ManyChildren::share(Round& round) {
     while (left > buckets[bucket]) {
         left -= buckets[bucket--];
     }
-    among_.clear();
-    for (const auto& one : hungry_) {
-        if (one.part.remainder >> shift == bucket) {
-            among_.emplace_back(one.part.remainder, one.hungry);
+    remainders_.clear();
+    for (std::size_t i = 0; i < hungry_.size(); ++i) {
+        if (hungry_[i].part.remainder >> shift == bucket) {
+            remainders_.emplace_back(hungry_[i].part.remainder, i);
         }
     }
-    std::ranges::sort(among_, std::greater<>());
-    std::int64_t before = 0;
-    for (const auto& [remainder, many] : among_) {
-        if (remainder != round.remainder) {
-            round.remainder = remainder;
-            left -= before;
-            before = 0;
+    std::ranges::sort(remainders_, std::greater<>());
+    for (auto first = remainders_.begin(), end = first;; first = end) {
+        round.remainder = first->first;
+        std::int64_t many = 0;
+        for (; end != remainders_.end() && end->first == round.remainder; ++end) {
+            many += hungry_[end->second].hungry;
         }
-        before += many;
-        if (left <= before) {
-            break;
+        if (left <= many) {
+            round.last = last_of(left, {first, end});
+            return;
         }
+        left -= many;
     }
-    round.last = last_of(left, round.remainder);
 }
 
 // To a child of a block that is still hungry.
@@ -271,13 +272,12 @@ std::int64_t ManyChildren::given_to(std::int32_t block, std::int32_t child) cons
     return given;
 }
 
-// Of the hungry children with a remainder the last of the first so many.
-std::int32_t ManyChildren::last_of(std::int64_t many, std::int64_t remainder) {
-    const auto is_equal = [&](const Class& one) { return one.part.remainder == remainder; };
-    const bool is_alone = std::ranges::count_if(hungry_, is_equal) == 1;
+// Of the hungry children of weights with equal remainders the last of the first so many.
+std::int32_t ManyChildren::last_of(std::int64_t many, std::span<const Remainder> equal) {
+    const bool is_alone = equal.size() == 1;
     some_.clear();
-    for (const auto& one : hungry_) {
-        for (auto i = is_equal(one) ? one.begin : one.end; i < one.end; ++i) {
+    for (const auto& [_, which] : equal) {
+        for (auto i = hungry_[which].begin; i < hungry_[which].end; ++i) {
             const auto& block = blocks_[i];
             // Blocks of a weight follow one another, so all but one of them need only be counted.
             if (is_alone && many > block.hungry) {
@@ -351,11 +351,11 @@ std::int64_t ManyChildren::give(Class& of, const Round& round, Met* remembered) 
 // return.
 std::int64_t ManyChildren::raise_unevenly(std::int32_t block, std::int64_t share,
                                           std::int32_t last) {
-    auto& [begin, end, hungry, met, met_sum, given, more] = blocks_[block];
+    auto& [begin, end, size, hungry, met, met_sum, given, more] = blocks_[block];
     const auto& [rests, children, sums] = sorted_[block];
     std::int64_t returned = 0;
     const auto most = given + share + std::ssize(rounds_) + 1;
-    for (auto i = met; i < std::ssize(rests) && rests[i] <= most; ++i) {
+    for (auto i = met; i < size && rests[i] <= most; ++i) {
         const auto before = given_to(block, children[i]);
         const auto after = before + share + (children[i] <= last ? 1 : 0);
         if (before < rests[i] && rests[i] <= after) {
@@ -364,7 +364,7 @@ std::int64_t ManyChildren::raise_unevenly(std::int32_t block, std::int64_t share
         }
     }
     given += share;
-    while (met < std::ssize(rests) && rests[met] <= given) {
+    while (met < size && rests[met] <= given) {
         ++met;
     }
     if (last >= 0) {
@@ -379,7 +379,7 @@ std::int64_t ManyChildren::raise_unevenly(std::int32_t block, std::int64_t share
 void ManyChildren::search(std::int32_t block, Met& found) const {
     constexpr std::int32_t kNear = 4;
     const auto& [rests, children, sums] = sorted_[block];
-    const auto size = static_cast<std::int32_t>(rests.size());
+    const auto size = blocks_[block].size;
     const auto given = blocks_[block].given;
     const auto low = std::min(std::max(found.many, kNear) - kNear, size);
     const auto high = std::min(low + 2 * kNear, size);

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ class ManyChildren {
     // Of all children together.
     const Wide& minimums() const { return all_minimums_; }
     // Whether a round is worth it, beside one that goes through all children.
-    bool is_worth_it() const { return blocks_.size() * 8 <= size(); }
+    bool is_worth_it() const { return blocks_.size() * 4 <= size(); }
     // All else about a child stays as it is.
     void set_request(std::int32_t child, std::int64_t request);
     // What a child may use of an amount; -1: the numbers are too large to tell.
@@ -66,8 +67,9 @@ class ManyChildren {
     // In the round that takes place. What is visited in each round is small and in few places.
     struct Block {
         std::int32_t begin = 0, end = 0;  // of its children
-        std::int32_t hungry = 0;
-        std::int32_t met = 0;  // so many rests are not above what is given
+        std::int32_t size = 0;            // so many are hungry at the start,
+        std::int32_t hungry = 0;          // and still are
+        std::int32_t met = 0;             // so many rests are not above what is given
         std::uint64_t met_sum = 0;
         std::int64_t given = 0;  // to each child that is still hungry, but for those in `more_`
         std::int32_t more = -1;  // the last entry there
@@ -81,6 +83,8 @@ class ManyChildren {
         std::int32_t begin = 0, end = 0;  // of its blocks
     };
 
+    using Remainder = std::pair<std::int64_t, std::size_t>;  // and which of the hungry has it
+
     struct Round {
         std::int64_t amount = 0, total = 0;
         // A unit more get children whose remainder is larger, or equal and up to the last child.
@@ -93,7 +97,7 @@ class ManyChildren {
     void count(const Claim& claim, bool is_in);
     void go_through(std::int64_t amount);
     void share(Round& round);
-    std::int32_t last_of(std::int64_t many, std::int64_t remainder);
+    std::int32_t last_of(std::int64_t many, std::span<const Remainder> equal);
     std::int64_t given_to(std::int32_t block, std::int32_t child) const;
     std::int64_t give(Class& of, const Round& round, Met* remembered);
     std::int64_t raise_unevenly(std::int32_t block, std::int64_t share, std::int32_t last);
@@ -119,7 +123,7 @@ class ManyChildren {
     // the block before it.
     std::vector<std::pair<std::int32_t, std::int32_t>> more_;
     std::vector<std::int32_t> some_;
-    std::vector<std::pair<std::int64_t, std::int64_t>> among_;
+    std::vector<Remainder> remainders_;
 
     bool is_known_ = false;  // whether the next four are of the claims and the amount
     std::int64_t amount_ = 0;
