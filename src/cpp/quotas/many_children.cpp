@@ -204,12 +204,7 @@ void ManyChildren::go_through(std::int64_t amount) {
         Round round;
         round.amount = left;
         share(round);
-        const auto which = std::min(rounds_.size(), kRemembered - 1);
-        auto* remembered = remembered_.data() + which * blocks_.size();
-        left = 0;
-        for (auto& one : hungry_) {
-            left += give(one, round, remembered);
-        }
+        left = give(round);
         rounds_.push_back(round);
     }
 }
@@ -310,26 +305,32 @@ std::int32_t ManyChildren::last_of(std::int64_t many, std::span<const Remainder>
     return some_[many - 1];
 }
 
-// Gives the hungry children of a weight their part; what they return, as they ask for less.
-std::int64_t ManyChildren::give(Class& of, const Round& round, Met* remembered) {
-    const bool is_equal = of.part.remainder == round.remainder;
-    bool more = of.part.remainder > round.remainder;
+// Gives all hungry children their parts; what they return, as they ask for less.
+std::int64_t ManyChildren::give(const Round& round) {
+    const auto which = std::min(rounds_.size(), kRemembered - 1);
+    auto* remembered = remembered_.data() + which * blocks_.size();
+    auto* blocks = blocks_.data();
     std::int64_t returned = 0;
-    for (auto i = of.begin; i < of.end; ++i) {
-        auto& block = blocks_[i];
-        std::int32_t last = -1;
-        if (is_equal) {
-            more = children_[block.end - 1] <= round.last;
-            last = !more && children_[block.begin] <= round.last ? round.last : -1;
-        }
-        const auto share = of.part.units + (more ? 1 : 0);
-        if (share == 0 && last < 0) {
-            break;  // nor do those after it get any
-        }
-        const auto hungry = block.hungry;
-        if (last >= 0 || block.more >= 0) {
-            returned += raise_unevenly(i, share, last);
-        } else {
+    for (auto& one : hungry_) {
+        const bool is_equal = one.part.remainder == round.remainder;
+        bool more = one.part.remainder > round.remainder;
+        for (auto i = one.begin; i < one.end; ++i) {
+            auto& block = blocks[i];
+            std::int32_t last = -1;
+            if (is_equal) {
+                more = children_[block.end - 1] <= round.last;
+                last = !more && children_[block.begin] <= round.last ? round.last : -1;
+            }
+            const auto share = one.part.units + (more ? 1 : 0);
+            if (last >= 0 || block.more >= 0) {
+                const auto hungry = block.hungry;
+                returned += raise_unevenly(i, share, last);
+                one.hungry -= hungry - block.hungry;
+                continue;
+            }
+            if (share == 0) {
+                break;  // nor do those after it get any
+            }
             block.given += share;
             auto& found = remembered[i];
             if (block.given < found.low || block.given >= found.high) {
@@ -338,11 +339,11 @@ std::int64_t ManyChildren::give(Class& of, const Round& round, Met* remembered) 
             const auto met = found.many - block.met;
             returned += static_cast<std::int64_t>(static_cast<std::uint64_t>(block.given) * met -
                                                   (found.sum - block.met_sum));
-            block.hungry -= static_cast<std::int32_t>(met);
             block.met = found.many;
             block.met_sum = found.sum;
+            block.hungry -= met;
+            one.hungry -= met;
         }
-        of.hungry -= hungry - block.hungry;
     }
     return returned;
 }

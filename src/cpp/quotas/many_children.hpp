@@ -99,7 +99,7 @@ class ManyChildren {
     void share(Round& round);
     std::int32_t last_of(std::int64_t many, std::span<const Remainder> equal);
     std::int64_t given_to(std::int32_t block, std::int32_t child) const;
-    std::int64_t give(Class& of, const Round& round, Met* remembered);
+    std::int64_t give(const Round& round);
     std::int64_t raise_unevenly(std::int32_t block, std::int64_t share, std::int32_t last);
     void search(std::int32_t block, Met& found) const;
 
