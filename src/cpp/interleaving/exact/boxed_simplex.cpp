@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "interleaving/exact/precision.hpp"
+
 namespace hivecore::interleaving {
 namespace {
 
 constexpr double kFeasible = 1e-9;
-constexpr double kPivot = 1e-9;
 constexpr int kFresh = 60;     // pivots between fresh inverses
 constexpr int kGiveUp = 2000;  // pivots of one solve
 

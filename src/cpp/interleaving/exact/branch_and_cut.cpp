@@ -6,15 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "interleaving/exact/precision.hpp"
 #include "interleaving/exact/rounding_cuts.hpp"
 
 namespace hivecore::interleaving {
 namespace {
 
-constexpr double kNever = -BoxedSimplex::kInfinity;
-constexpr double kIntegral = 1e-6;
-// Partitions that are better by less than this, relative, are not looked for.
-constexpr double kPrecision = 1e-10;
 constexpr int kDives = 4;  // steps per row
 constexpr int kRounds = 20;
 constexpr int kCuts = 4;  // per round

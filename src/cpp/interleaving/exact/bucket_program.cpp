@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "interleaving/exact/precision.hpp"
+
 namespace hivecore::interleaving {
 namespace {
-
-constexpr double kIntegral = 1e-6;
 
 // How many groups of a kind there are jobs for.
 int most_of(const GroupKinds& kinds, int kind, const std::vector<int>& jobs) {

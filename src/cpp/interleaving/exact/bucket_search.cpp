@@ -5,14 +5,9 @@
 #include <utility>
 
 #include "interleaving/exact/branch_and_cut.hpp"
+#include "interleaving/exact/precision.hpp"
 
 namespace hivecore::interleaving {
-namespace {
-
-// Of a relaxation whose solution is whole, relative: value and bound differ by rounding alone.
-constexpr double kPrecision = 1e-10;
-
-}  // namespace
 
 BucketSearch::BucketSearch(const GroupKinds& kinds, const std::vector<int>& jobs,
                            const std::vector<int>& optional) {

@@ -8,14 +8,13 @@
 #include <optional>
 #include <stdexcept>
 
+#include "interleaving/exact/precision.hpp"
+
 namespace hivecore::interleaving {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-constexpr std::size_t kKeep = 20000;  // buckets with their jobs
+constexpr std::size_t kKeptBuckets = 20000;  // buckets with their jobs
 constexpr std::int64_t kMaxSteps = 1 << 20;
-// Value and bound of proved groups differ by less, relatively, and by rounding alone.
-constexpr double kPrecision = 1e-10;
 
 // The value of a bucket by its number of groups, from `fewest` on.
 struct ValueByCount {
@@ -274,7 +273,7 @@ class Cover::Solving {
 
 Covering Cover::solve(const std::vector<BucketJobs>& buckets, const MakeKinds& make_kinds,
                       std::int64_t capacity, int nodes) {
-    if (known_.size() > kKeep) {
+    if (known_.size() > kKeptBuckets) {
         known_.clear();
     }
     std::vector<Known*> known;

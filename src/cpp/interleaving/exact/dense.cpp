@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "interleaving/exact/precision.hpp"
+
 namespace hivecore::interleaving {
 namespace {
-
-constexpr double kPivot = 1e-9;
 
 void swap_rows(Matrix& matrix, int a, int b) {
     std::swap_ranges(matrix.row(a), matrix.row(a) + matrix.columns, matrix.row(b));

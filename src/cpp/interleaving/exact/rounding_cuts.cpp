@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "interleaving/exact/precision.hpp"
+
 namespace hivecore::interleaving {
 namespace {
 
@@ -16,7 +18,6 @@ constexpr int kMultiples = 6;
 constexpr int kMaxHalves = 10;  // rows of which all sets are tried
 constexpr double kViolated = 1e-3;
 constexpr double kZero = 1e-9;
-constexpr double kIntegral = 1e-6;
 constexpr Whole kLargest = 1'000'000'000;  // number in a cut
 
 Whole floor_of(Whole n, Whole d) {

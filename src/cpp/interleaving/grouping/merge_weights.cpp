@@ -14,12 +14,12 @@ namespace {
 
 using Place = matching::Node;
 
-constexpr double kRounding = 1 + 2e-14;  // more than rounding makes of a weight
-constexpr double kTies = 1 + 1e-11;      // more than ties make as well, which the worst order has
+constexpr double kRoundedUp = 1 + 2e-14;  // more than rounding makes of a weight
+constexpr double kTies = 1 + 1e-11;       // more than ties make as well, which the worst order has
 constexpr double kMostWeight = 0x1p57;
 constexpr std::size_t kMostOrders = 256;  // that two nodes have together, to be tried at every look
 constexpr int kPreparedOrders = 8;        // of a node alone
-constexpr std::size_t kAtOnce = 1024;
+constexpr std::size_t kWeightsAtOnce = 1024;
 
 // An order that two nodes can have together: of each slot the longest stage of the first, and the
 // column of those of the second.
@@ -170,11 +170,11 @@ void MergeWeights::bound(Place u, Place first, Place last, double* bounds) const
         const auto& places = of_size_[p].places;
         const auto begin = std::lower_bound(places.begin(), places.end(), first) - places.begin();
         const auto end = std::lower_bound(places.begin(), places.end(), last) - places.begin();
-        double times[kAtOnce + kLanes];
-        const double spare = terms_.rule.best ? kRounding : kTies;
+        double times[kWeightsAtOnce + kLanes];
+        const double spare = terms_.rule.best ? kRoundedUp : kTies;
         const double factor = terms_.factors[own + p - 1];
-        for (auto i = begin; i < end; i += kAtOnce) {
-            const auto stop = std::min<std::ptrdiff_t>(end, i + kAtOnce);
+        for (auto i = begin; i < end; i += kWeightsAtOnce) {
+            const auto stop = std::min<std::ptrdiff_t>(end, i + kWeightsAtOnce);
             bound_by_orders(u, p, i, stop, times);
             const auto set = [&](Place v, double time) {
                 const double weight =

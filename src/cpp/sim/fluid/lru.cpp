@@ -10,9 +10,9 @@ namespace hivecore::sim {
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kStep = 0.08;       // of an epoch or of the window
-constexpr double kLeastStep = 0.02;  // of an epoch; a window so short brings no hits
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLruStep = 0.08;       // of an epoch or of the window
+constexpr double kLeastLruStep = 0.02;  // of an epoch; a window so short brings no hits
 constexpr double kClose = 1e-9;
 constexpr double kTiny = 1e-300;
 constexpr int kIterations = 8;
@@ -179,9 +179,9 @@ void FluidLru::look(double begin, std::size_t row, double ahead) {
 // --- between events ----------------------------------------------------------------------------
 
 double FluidLru::plan(std::span<const double> rate, std::span<const double> miss, double) {
-    double step = kNever;
-    double moving = kNever;
-    double least = kNever;
+    double step = kInfinity;
+    double moving = kInfinity;
+    double least = kInfinity;
     double brought = 0.0;
     for (std::size_t j = 0; j < running_; ++j) {
         Reader& reader = readers_[j];
@@ -197,9 +197,9 @@ double FluidLru::plan(std::span<const double> rate, std::span<const double> miss
     }
     drifts_ = running_ > 0 && (full_ || !alone_);
     if (drifts_) {
-        step = std::min(step, kStep * moving);
+        step = std::min(step, kLruStep * moving);
         if (full_) {
-            step = std::min(step, std::max(kStep * (now_ - begin_), kLeastStep * least));
+            step = std::min(step, std::max(kLruStep * (now_ - begin_), kLeastLruStep * least));
         }
     } else if (brought > 0.0) {
         // A little beyond, so that the cache is seen to be full then.

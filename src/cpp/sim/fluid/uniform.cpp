@@ -9,7 +9,6 @@ namespace hivecore::sim {
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kNothing = 1e-9;     // of a dataset: rounding
 constexpr double kStep = 0.05;        // of a miss ratio per event, where it moves by itself
 constexpr double kLeastRatio = 0.05;  // below, changes count as if it were this
@@ -222,7 +221,7 @@ std::int64_t FluidUniform::victim() {
 
 // The seconds to the first end of an epoch that changes a miss ratio.
 double FluidUniform::until_epoch_ends() const {
-    double first = kNever;
+    double first = std::numeric_limits<double>::infinity();
     for (const Reader& reader : readers_) {
         const Cache& cache = live_[reader.in];
         const double settled =
@@ -237,7 +236,7 @@ double FluidUniform::until_epoch_ends() const {
 }
 
 double FluidUniform::until_full(double total) const {
-    double step = kNever;
+    double step = std::numeric_limits<double>::infinity();
     for (const Cache& cache : live_) {
         if (cache.fill > 0.0) {
             step = std::min(step, (cache.quota - cache.held) / cache.fill);
@@ -256,7 +255,7 @@ double FluidUniform::drift(double total) {
     const std::int64_t shrinking =
         evicting_.cache >= 0 && live_[evicting_.cache].readers > 0 ? evicting_.cache : -1;
     if (!shared_ && warming_ == 0.0 && shrinking < 0) {
-        return kNever;
+        return std::numeric_limits<double>::infinity();
     }
     if (!halved_) {
         for (Cache& cache : live_) {
@@ -267,7 +266,7 @@ double FluidUniform::drift(double total) {
             reader.missing_mid = reader.missing;
         }
     }
-    double step = kNever;
+    double step = std::numeric_limits<double>::infinity();
     double held = 0.0;
     double lost = 0.0;
     if (shrinking >= 0) {
