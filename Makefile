@@ -1,7 +1,8 @@
 # Every command of the project; CONTRIBUTING.md tells when to use which.
 #
 #   make demo        build, then simulate and plot a small cluster below demo/
-#   make test        build, then run all tests and the examples of the documentation
+#   make test        build, then run the tests and the examples of the documentation
+#   make test-traces the long replays of public traces, some minutes
 #   make test-slurm  the broker in front of a real Slurm, as root; installs Debian's packages of it
 #   make test-ray    gangs on a real Ray, in a network of its own
 #   make docs        the documentation into build/docs; fails for broken links and examples
@@ -23,7 +24,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test test-slurm test-ray docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
+.PHONY: demo test test-traces test-slurm test-ray docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -38,12 +39,16 @@ demo:
 	@echo 'step 3 of 3: simulating five tenants'
 	@$(BIN)/hivecore demo --out demo
 
-# So many processes; a debugger needs WORKERS=0.
-WORKERS ?= 2
+# So many processes; a debugger needs WORKERS=0. Tests of services wait much, so a process more than
+# processors is faster.
+WORKERS ?= 3
 PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test: build
-	$(PYTEST) $(ARGS)
+	$(PYTEST) -m 'not whole_trace' $(ARGS)
+
+test-traces: build
+	$(PYTEST) -m whole_trace tests/golden $(ARGS)
 
 SLURM = slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins
 test-slurm: build

@@ -112,7 +112,7 @@ def test_whole_replays_are_those_of_the_file(nodes, source, name, policy):
 
 
 @with_trace
-@pytest.mark.slow
+@pytest.mark.whole_trace
 def test_fgd_does_as_its_twin_throughout_a_whole_replay(nodes, pods):
     result = replay_devices(nodes, pods, "fgd", 0)
     last = len(result.rows) - 1
@@ -122,7 +122,7 @@ def test_fgd_does_as_its_twin_throughout_a_whole_replay(nodes, pods):
 
 
 @with_trace
-@pytest.mark.slow
+@pytest.mark.whole_trace
 @pytest.mark.parametrize("name", ALLOCATED)
 def test_fgd_allocates_what_was_recorded_and_more_than_all_others(nodes, name):
     pods = load_openb_pods(OPENB / f"openb_pod_list_{name}.csv")

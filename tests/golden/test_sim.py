@@ -38,7 +38,10 @@ def test_itp_tenants_own_nodes_by_their_average_use_and_largest_job(itp, oversub
 @needs(ITP[0])
 @pytest.mark.parametrize(
     ("oversubscribe", "later"),
-    [(1.3, [0, 2513, 0, 411, 0, 2924]), (2.0, [46, 2581, 0, 83, 0, 2710])],
+    [
+        pytest.param(1.3, [0, 2513, 0, 411, 0, 2924], marks=pytest.mark.whole_trace),
+        (2.0, [46, 2581, 0, 83, 0, 2710]),
+    ],
 )
 def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe, later):
     assert itp.jobs == 39_686
@@ -51,6 +54,7 @@ def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe, la
 
 
 @needs(PHILLY)
+@pytest.mark.whole_trace
 def test_philly_is_so_lightly_loaded_that_quota_does_no_harm():
     trace = load(PHILLY, "philly")
     assert (trace.jobs, len(trace.tenants)) == (82_247, 15)

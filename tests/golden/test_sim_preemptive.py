@@ -25,7 +25,7 @@ METRICS = dict(zip(("avg_jct_s", "p99_jct_s", "makespan_s"), ALL, strict=True))
 pytestmark = pytest.mark.skipif(
     not MURI.is_dir(), reason="the public traces are not here; HIVECORE_TRACES names their folder"
 )
-slow = pytest.mark.slow
+whole_trace = pytest.mark.whole_trace
 
 
 @cache
@@ -67,7 +67,7 @@ def assert_as_recorded(result, trace, name, metrics=ALL):
 
 
 @pytest.mark.parametrize("policy", ["SRTF", "SRSF", "Tiresias"])
-@pytest.mark.parametrize("number", [1, pytest.param(2, marks=slow), 3, 4])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=whole_trace), 3, 4])
 @pytest.mark.parametrize("form", ["", "_pr"])
 def test_preemptive_policies_give_the_recorded_figures(policy, number, form):
     trace = f"trace{number}{form}"
@@ -81,7 +81,7 @@ def test_fewer_kinds_of_jobs_give_the_recorded_figures(policy, number):
     assert_as_recorded(figures(trace, policy.lower()), trace, policy, ["mean_completion"])
 
 
-@slow
+@whole_trace
 def test_muri_gives_the_recorded_figures_on_trace3():
     short = figures("trace3", "muri-s", autopack=False)
     assert_as_recorded(short, "trace3", "Muri-S")
@@ -91,7 +91,7 @@ def test_muri_gives_the_recorded_figures_on_trace3():
     assert_as_recorded(unpacked, "trace3", "Muri-L", ["p99_completion", "makespan"])
 
 
-@slow
+@whole_trace
 @pytest.mark.parametrize(
     ("name", "largest", "metrics", "events"),
     [
@@ -107,21 +107,21 @@ def test_muri_gives_the_recorded_figures_when_all_jobs_come_at_once(name, larges
     assert result.events == events
 
 
-@pytest.mark.parametrize("trace", ["trace1", "trace3", "trace4"])
+@pytest.mark.parametrize("trace", ["trace1", "trace3", pytest.param("trace4", marks=whole_trace)])
 def test_muri_without_matching_gives_the_recorded_figures(trace):
     result = figures(trace, "muri-l", autopack=False, matching=False)
     metrics = ["mean_completion", "makespan"]
     assert_as_recorded(result, trace, "Muri-L w/o Blossom", metrics)
 
 
-@slow
+@whole_trace
 def test_muri_in_the_worst_order_gives_the_recorded_figures():
     result = figures("trace3", "muri-l", autopack=False, worst_order=True)
     metrics = ["mean_completion", "makespan"]
     assert_as_recorded(result, "trace3", "Muri-L w/ worst ordering", metrics)
 
 
-@slow
+@whole_trace
 @pytest.mark.parametrize(
     ("policy", "number"),
     [("Muri-S", 1), ("Muri-S", 2), ("Muri-S", 3), ("Muri-L", 2), ("Muri-L", 3)],
@@ -200,7 +200,7 @@ def test_the_best_groups_of_muri_s_own_candidates_give_what_an_integer_program_g
 
 @pytest.mark.parametrize(
     "trace",
-    ["cluster_trace", pytest.param("trace3", marks=slow), pytest.param("trace3_pr", marks=slow)],
+    ["cluster_trace", pytest.param("trace3", marks=whole_trace), pytest.param("trace3_pr", marks=whole_trace)],
 )
 @pytest.mark.parametrize(("form", "shorter"), [("s", 0.09), ("l", 0.08)])
 def test_the_best_groups_end_jobs_sooner(trace, form, shorter):
