@@ -66,9 +66,13 @@ class LocalSearch {
 
     // Members by type: so a group's value depends on its mixture alone.
     void sort(Node& node) const {
-        std::sort(node.members.begin(), node.members.begin() + node.size, [&](Job a, Job b) {
+        const auto is_before = [&](Job a, Job b) {
             return std::pair(profiles_.type[a], a) < std::pair(profiles_.type[b], b);
-        });
+        };
+        auto* const first = node.members.data();
+        for (auto* next = first; next != first + node.size; ++next) {
+            std::rotate(std::upper_bound(first, next, *next, is_before), next, next + 1);
+        }
     }
 
     int kind(const Node& node) {
