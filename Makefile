@@ -145,10 +145,12 @@ format: $(VENV)/dev
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out, and what does the same with memory over and over: whole
 # traces, and tests that go through all that can happen to find the one decision that is wrong.
-SAN_TESTS = $(filter-out tests/interop/% tests/traces/% \
-            $(addprefix tests/test_,cli.py cpp_users.py examples.py house.py) \
-            $(addprefix tests/sim/,demo/test_demo.py preemptive/test_job_plots.py test_opportunistic.py test_quotas.py test_report.py test_sweep.py) \
-            tests/quotas/decisions/test_reclaim_ends.py tests/scheduler/victims/test_evictions_end.py \
+SAN_TESTS = $(filter-out tests/interop/% tests/traces/% tests/gangs/% tests/scheduler/log/% tests/sim/demo/% \
+            $(addprefix tests/test_,cli.py cpp_users.py docs.py examples.py figures.py house.py words.py) \
+            $(addprefix tests/sim/,preemptive/test_job_plots.py test_failures.py test_opportunistic.py test_quotas.py test_report.py test_specs.py test_sweep.py test_workloads.py) \
+            tests/quotas/decisions/test_reclaim_ends.py \
+            $(addprefix tests/scheduler/,stages/test_claims.py victims/test_evictions_end.py victims/test_fragments.py) \
+            $(addprefix tests/scheduler/test_,errors.py explanation.py explanations_hold.py failures.py per_node.py) \
             $(addprefix tests/golden/test_,openb.py replicas.py sim.py sim_preemptive.py),\
             $(sort $(shell find tests -name 'test_*.py'))) \
             $(addprefix tests/interop/,hived/test_lives.py hived/test_defects.py scheduler_file/test_documents.py)
