@@ -200,7 +200,11 @@ def test_the_best_groups_of_muri_s_own_candidates_give_what_an_integer_program_g
 
 @pytest.mark.parametrize(
     "trace",
-    ["cluster_trace", pytest.param("trace3", marks=whole_trace), pytest.param("trace3_pr", marks=whole_trace)],
+    [
+        "cluster_trace",
+        pytest.param("trace3", marks=whole_trace),
+        pytest.param("trace3_pr", marks=whole_trace),
+    ],
 )
 @pytest.mark.parametrize(("form", "shorter"), [("s", 0.09), ("l", 0.08)])
 def test_the_best_groups_end_jobs_sooner(trace, form, shorter):
