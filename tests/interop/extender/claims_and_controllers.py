@@ -143,10 +143,16 @@ class ClaimCluster(KubeScheduler):
         (node,) = self.filter(pod)["NodeNames"]
         path, body = "/v1/extender/bind", json.dumps(self.bind_body(pod, node)).encode()
         task = self.runner.get_loop().create_task(self.service.answer(path, body, {}))
-        self.run(self._until(self.api.held.is_set))
+        self.begun = task
+        self.run(self.until(self.api.held.is_set))
         return lambda: self.run(asyncio.wait_for(task, 20))
 
-    async def _until(self, has_happened):
+    def cancel(self):
+        """The request that `begin` sent is cancelled, as when the server shuts down."""
+        self.begun.cancel()
+        self.run(asyncio.wait([self.begun]))
+
+    async def until(self, has_happened):
         async with asyncio.timeout(20):
             while not has_happened():
                 await asyncio.sleep(0.002)

@@ -428,6 +428,43 @@ def test_no_pod_is_bound_with_a_device_that_a_write_on_its_way_names(full):
     cluster.check()
 
 
+@pytest.mark.parametrize("status", [0, 422, 504])
+def test_the_result_of_a_binding_is_noted_though_its_request_was_cancelled(full, status):
+    cluster, _, gate = full
+    if status:
+        failing(cluster, ("PUT", f"{CLAIM}/status"), status)
+    cluster.cancel()
+    gate.set()
+    uid = cluster.api.claim("c")["metadata"]["uid"]
+    cluster.run(cluster.until(lambda: not cluster.service._bindings))
+    cluster.hear()
+    assert (cluster.node_of("p") == "n0") == (status == 0)
+    assert cluster.jobs.claims.in_doubt == (["x/c"] if status == 504 else [])
+    assert (uid in cluster.jobs.claims._sent.claims()) == (status == 504)
+    cluster.settle(2)
+    assert cluster.node_of("p") == "n0"
+
+
+def test_devices_of_a_write_that_another_process_has_sent_are_not_given_away(full):
+    """The process dies while its write is under way, and its pod is deleted."""
+    cluster, end, gate = full
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
+    cluster.api.later = True
+    gate.set()
+    end()
+    cluster.api.delete_pod("p")
+    cluster.restart(with_log=False)
+    cluster.add_pod("q", gpus="d")
+    cluster.hear()
+    assert not cluster.try_pod("q")
+    assert "may still get devices" in cluster.reasons["q"]
+    cluster.run(cluster.link.end_doubts())
+    assert cluster.try_pod("q")
+    cluster.api.deliver()
+    cluster.check()
+    assert (cluster.devices("c"), cluster.devices("d")) == ([], ["n0/d0"])
+
+
 def test_a_claim_with_another_write_in_doubt_is_written_once(full):
     """The pod is tried again before the write of its first try has arrived."""
     cluster, end, gate = full

@@ -13,14 +13,13 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from hivecore.interop.extender.claim_writes import ClaimWrite
-from hivecore.interop.extender.claims import MOST_CONSUMERS, has_same_devices
+from hivecore.interop.extender.claims import FINALIZER, MOST_CONSUMERS, has_same_devices
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId
 
 __all__ = ["ClaimInDoubtError", "ClaimTakenError", "ClaimWriter"]
 
-_FINALIZER = "resource.kubernetes.io/delete-protection"
 _OF_PODS = "allocation", "reservedFor"
 _TIMED_OUT = 408
 _TRIES = 2  # another writer may come between reading and writing
@@ -114,9 +113,9 @@ class ClaimWriter:
         async def change(claim: dict[str, Any]) -> dict[str, Any]:
             meta = claim["metadata"]
             finalizers = meta.get("finalizers", [])
-            if (claim.get("status") or {}).get("allocation") or _FINALIZER not in finalizers:
+            if (claim.get("status") or {}).get("allocation") or FINALIZER not in finalizers:
                 return claim  # the write has arrived, or the claim has changed since
-            kept = [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
+            kept = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
             return await self._put({**claim, "metadata": {**meta, "finalizers": kept}}, name)
 
         claim: dict[str, Any] | None = await self._changed(name, change, is_wanted)
@@ -136,9 +135,9 @@ class ClaimWriter:
 
     async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
         finalizers = claim["metadata"].setdefault("finalizers", [])
-        if _FINALIZER in finalizers:
+        if FINALIZER in finalizers:
             return claim
-        finalizers.append(_FINALIZER)
+        finalizers.append(FINALIZER)
         return await self._put(claim, name)
 
     async def _changed(

@@ -3,6 +3,9 @@
 A write is open until the API server has answered it. Where the answer does not say whether it was
 carried out, such as after a timeout, it is in doubt: it may arrive as long as the claim has the
 version that it changes. Until then nothing else may get the devices that it names.
+
+The process before this one may have died while a write was under way. Which devices it names is not
+known, so no claim gets devices until it can arrive no more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,6 +33,7 @@ class OpenWrites:
     def __init__(self) -> None:
         self._open: dict[str, dict[int, ClaimWrite]] = {}
         self._in_doubt: dict[str, tuple[int, list[ClaimWrite]]] = {}
+        self._before: dict[str, tuple[int, str]] = {}  # by uid version and name of the claim
 
     def begin(self, write: ClaimWrite) -> None:
         """Note a write that will be sent, unless the claim has its devices already."""
@@ -50,19 +54,32 @@ class OpenWrites:
             _, others = self._in_doubt.get(write.uid, (0, []))
             self._in_doubt[write.uid] = version, [*others, write]
 
+    def may_come(self, uid: str, claim: str, version: int) -> None:
+        """Note that a process before this one may have sent a write of a claim's version."""
+        self._before[uid] = version, claim
+
     def has_version(self, uid: str, version: int) -> None:
         """Note a claim's version: no write of an earlier one can arrive any more."""
+        if 0 < self._before.get(uid, (0,))[0] < version:
+            del self._before[uid]
         if 0 < self._in_doubt.get(uid, (0,))[0] < version:
             del self._in_doubt[uid]
 
     def is_gone(self, uid: str) -> None:
         """Note that a claim is deleted."""
         self._in_doubt.pop(uid, None)
+        self._before.pop(uid, None)
 
     @property
-    def in_doubt(self) -> list[ClaimWrite]:
-        """One write for each claim with writes in doubt."""
-        return [writes[0] for _, writes in self._in_doubt.values()]
+    def in_doubt(self) -> list[str]:
+        """The claims with writes in doubt, also of a process before this one."""
+        known = [writes[0].claim for _, writes in self._in_doubt.values()]
+        return list(dict.fromkeys([*known, *self.before]))
+
+    @property
+    def before(self) -> list[str]:
+        """The claims with writes that a process before this one may have sent."""
+        return [claim for _, claim in self._before.values()]
 
     def of(self, uid: str) -> Iterator[ClaimWrite]:
         """Return the writes of a claim that may still arrive."""

@@ -27,6 +27,7 @@ from hivecore.scheduler import PlacedPod, SchedulerEvent
 
 __all__ = [
     "CLAIM",
+    "FINALIZER",
     "KINDS",
     "MOST_CONSUMERS",
     "ClaimRef",
@@ -49,6 +50,7 @@ KINDS = {
     },
     CLAIM: "/apis/resource.k8s.io/v1/resourceclaims",
 }
+FINALIZER = "resource.kubernetes.io/delete-protection"
 MOST_CONSUMERS = 256
 _MOST_VERSIONS = 400_000
 _PART = "#"
@@ -77,6 +79,7 @@ class KnownClaim(Struct, frozen=True):
     :param owner: the uid of the pod that it was created for, or "".
     :param spec: its request, or a text that says why the request cannot be read.
     :param reserved: the uids of its consumers.
+    :param is_protected: whether it has the finalizer that it gets before its devices.
     """
 
     name: str
@@ -86,6 +89,7 @@ class KnownClaim(Struct, frozen=True):
     allocation: Mapping[str, Any] | None
     reserved: tuple[str, ...]
     is_leaving: bool
+    is_protected: bool
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> "KnownClaim":
@@ -110,6 +114,7 @@ class KnownClaim(Struct, frozen=True):
             allocation,
             tuple(consumer.get("uid", "") for consumer in status.get("reservedFor") or ()),
             bool(meta.get("deletionTimestamp")),
+            FINALIZER in (meta.get("finalizers") or ()),
         )
 
     def bookings(self, allocations: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -302,6 +307,10 @@ class Claims:
         """Forget all other objects of a kind; return the pods that this affects."""
         kept = {name.removeprefix(_ANY_SPACE) for name in names}
         if kind == CLAIM:
+            if self.is_written and not self.is_listed:
+                for name, claim in self.known.items():
+                    if claim.is_protected and claim.allocation is None:
+                        self._sent.may_come(claim.uid, name, self._versions.get((CLAIM, name), 1))
             self.is_listed = True
             gone = [name for name in self.known if name.removeprefix(_ANY_SPACE) not in kept]
             return [pod for name in gone for pod in self._see_claim(name, None)]
@@ -456,6 +465,11 @@ class Claims:
             yield ClaimWrite(claim.name, claim.uid, allocation, False)
 
     def _check_free(self, allocation: Mapping[str, Any], uid: str) -> None:
+        if before := self._sent.before:
+            text = (
+                f"the claim {show(before[0])} may still get devices from a process before this one"
+            )
+            raise ValueError(text)
         sent = [
             (other, _devices_of(write.allocation))
             for other in self._sent.claims()
@@ -489,7 +503,7 @@ class Claims:
     @property
     def in_doubt(self) -> list[str]:
         """Return the claims with writes whose answers do not say whether they may still arrive."""
-        return [write.claim for write in self._sent.in_doubt]
+        return self._sent.in_doubt
 
     def is_in_doubt(self, claim: str) -> bool:
         """Whether it has such a write."""

@@ -149,6 +149,7 @@ class ExtenderService(Service):
         """The names of the pods that were touched as they were unasked."""
         self.reached = inf
         """When it did so for the first time; inf: never."""
+        self._bindings = set[asyncio.Task[None]]()  # under way
 
     async def _answer(self, path: str, body: bytes, query: Mapping[str, str]) -> tuple[int, Any]:
         started = time.perf_counter()
@@ -213,14 +214,20 @@ class ExtenderService(Service):
         return not self.extender.informer.is_missing(reply.pod.identity)
 
     async def _bind(self, reply: Reply) -> None:
+        """Bind a pod. If the request is cancelled, this goes on, so that its result is noted."""
+        task = asyncio.ensure_future(self._send_and_note(reply))
+        self._bindings.add(task)
+        task.add_done_callback(self._bindings.discard)
+        await asyncio.shield(task)
+
+    async def _send_and_note(self, reply: Reply) -> None:
         error = None
         try:
             await self._send(reply)
         except Exception as mistake:
             error = mistake
             LOG.warning("binding failed: %s", error, extra={"fields": fields_of(reply)})
-        finally:
-            await self._sent(reply, error)
+        await self._sent(reply, error)
 
     async def _send(self, reply: Reply) -> None:
         assert self._binder is not None and reply.binding is not None
