@@ -42,6 +42,17 @@ def show(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
+def some(names: Iterable[str]) -> str:
+    """The names as a message lists them: of five or more the first three.
+
+    >>> some(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    listed = list(dict.fromkeys(names))
+    more = f" and {len(listed) - 3} more" if len(listed) > 4 else ""
+    return ", ".join(listed[: 3 if more else 4]) + more
+
+
 def as_int(value: Any, name: str, low: int, high: int) -> int:
     """The integer, or a TypeError or ValueError that names the argument."""
     try:

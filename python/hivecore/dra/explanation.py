@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hivecore._arguments import show
+from hivecore._arguments import show, some
 from hivecore._quantities import write_exactly
 from hivecore._record import Record
 from hivecore.dra.claim import DeviceConstraint, ResourceClaim
@@ -25,7 +25,6 @@ __all__ = ["ClaimExplanation", "World", "deciding_terms", "explanation_of", "wor
 
 _ANY_TAINT = Toleration(operator="Exists")
 _MOST_OWNERS = 32  # claims that are tried one by one
-_FEW = 3  # sets, taints or claims that a text names
 
 
 class ClaimExplanation(Record, frozen=True):
@@ -154,7 +153,7 @@ def _terms(world: World, pools: Sequence[Pool], facts: ClusterFacts) -> Iterator
         if taint.effect != "None"
     )
     if taints:
-        yield _Term(f"taints that requests do not tolerate: {_some(taints)}", _tolerating)
+        yield _Term(f"taints that requests do not tolerate: {some(taints)}", _tolerating)
     yield from _owners(world)
     for number, claim in enumerate(world.claims):
         for request in claim.requests:
@@ -164,7 +163,7 @@ def _terms(world: World, pools: Sequence[Pool], facts: ClusterFacts) -> Iterator
                 names = dict.fromkeys(
                     name for term in every if term.capacity for name in term.capacity.requests
                 )
-                what = f"the capacity {_some(names)} of {path}"
+                what = f"the capacity {some(names)} of {path}"
                 yield _Term(what, _changing(number, request.name, capacity=None))
             if any(term.selectors for term in every):
                 what = f"the selectors of {path}"
@@ -208,7 +207,7 @@ def _counters(pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
                 for left in [counters[name] - taken.get((of, name), 0)]
             }
             text = f"the counter {name} of pool {pool.driver}/{pool.name}, which has left "
-            yield _Term(text + _some(sets.values()), _uncounted(pool, name))
+            yield _Term(text + some(sets.values()), _uncounted(pool, name))
 
 
 def _uncounted(pool: Pool, name: str) -> Callable[[World], World]:
@@ -244,7 +243,7 @@ def _groups(pools: Sequence[Pool]) -> Iterator[_Term]:
     uses = [use for pool in pools for of in pool.devices for use in of.device.consumes_counters]
     names = dict.fromkeys(group for use in uses for group in use.compatibility_groups)
     if names:
-        yield _Term(f"the compatibility groups {_some(names)} of devices", _ungrouped)
+        yield _Term(f"the compatibility groups {some(names)} of devices", _ungrouped)
 
 
 def _ungrouped(world: World) -> World:
@@ -272,7 +271,7 @@ def _owners(world: World) -> Iterator[_Term]:
             left = {owner: of for owner, of in world.held.items() if owner not in gone}
             return world._replace(held=left)
 
-        yield _Term(f"the devices of {of_claims} {_some(map(show, group))}", without)
+        yield _Term(f"the devices of {of_claims} {some(map(show, group))}", without)
 
 
 def _tolerating(world: World) -> World:
@@ -308,9 +307,3 @@ def _with_terms(claim: ResourceClaim, name: str | None, **fields: Any) -> Resour
         for request in claim.requests
     )
     return claim.replace(requests=requests)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
-    return ", ".join(listed[:_FEW]) + more

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hivecore._arguments import some
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
 from hivecore.interop.kubernetes.claim_objects import (
     OF_CLAIMS,
@@ -96,9 +96,9 @@ def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
     for node, outcome in fits.items():
         if outcome != "allocated":
             reasons.setdefault(fits.reason(node), []).append(node)
-    print(f"{name}: fits {_some(fits.nodes)}" if fits.nodes else f"{name}: fits no node")
+    print(f"{name}: fits {some(fits.nodes)}" if fits.nodes else f"{name}: fits no node")
     for reason, nodes in reasons.items():
-        print(f"  not {_some(nodes)}: {reason}")
+        print(f"  not {some(nodes)}: {reason}")
         why = cluster.explain([claim], nodes[0])
         for text in why.pools:
             print(f"    {text}")
@@ -111,12 +111,6 @@ def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
         devices = [f"{given.request}: {'/'.join(given.device)}" for given in decision.devices]
         print(f"  on {decision.node} it would get {', '.join(devices) or 'nothing'}")
     return 0 if fits.nodes else 1
-
-
-def _some(nodes: Iterable[str]) -> str:
-    names = list(nodes)
-    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-    return ", ".join(names[: 3 if more else 4]) + more
 
 
 def _gate(text: str) -> tuple[str, bool]:

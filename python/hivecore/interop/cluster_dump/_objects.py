@@ -6,7 +6,7 @@ exact (`Fraction`).
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec import field as default
 
+from hivecore._arguments import some
 from hivecore._quantities import read_exactly
 from hivecore.interop.koordinator.quotas.amounts import MOST, in_units
 from hivecore.interop.kubernetes.documents import Objects, check_is_object, objects_of
@@ -23,7 +24,6 @@ __all__ = ["Dump", "Meta", "Object", "Schema"]
 
 _Spec = TypeVar("_Spec", bound=Struct)
 _WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
-_FEW = 3  # names in a remark
 
 
 class Schema(Struct, rename="camel", frozen=True):
@@ -117,7 +117,7 @@ class Dump:
     def remarks(self) -> tuple[str, ...]:
         """Return the remarks; equal remarks are joined into one sentence."""
         return tuple(
-            f"{kind} {_some(names)}: {text}" if names[0] else f"{kind}: {text}"
+            f"{kind} {some(names)}: {text}" if names[0] else f"{kind}: {text}"
             for (kind, text), names in self._remarks.items()
         )
 
@@ -129,12 +129,6 @@ class Dump:
         """Return amounts in whole units of quotas."""
         units = {name: min(in_units(name, amount), MOST) for name, amount in amounts.items()}
         return {self.named(name): amount for name, amount in units.items()}
-
-
-def _some(names: Iterable[str]) -> str:
-    given = list(dict.fromkeys(names))
-    more = f" and {len(given) - _FEW} more" if len(given) > _FEW + 1 else ""
-    return ", ".join(given[: _FEW if more else _FEW + 1]) + more
 
 
 def _present(value: Any) -> Any:
