@@ -114,6 +114,14 @@ def test_kai_queues_have_quotas_weights_and_limits():
     )
 
 
+def test_a_kai_queue_may_have_as_much_memory_as_quotas_count():
+    queues = [kai("org", quota=-1), kai("a", "org"), kai("b", "org")]
+    for queue, megabytes in zip(queues[1:], (2**22, 2**41), strict=True):
+        queue["spec"]["resources"]["memory"] = {"quota": megabytes, "limit": -1}
+    memory = numbers(read(*NODES, *queues), "memory")
+    assert memory["a"][1] == 2**22 * 10**6 and memory["b"][1] == 2**41 * 10**6
+
+
 def test_koordinator_quotas_are_as_its_reader_has_them():
     quota = thing("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "lab", {
         "max": {"cpu": 40, GPU: 16}, "min": {GPU: "8"}})  # fmt: skip

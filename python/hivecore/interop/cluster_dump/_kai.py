@@ -24,7 +24,7 @@ _NORMAL = 100  # the default priority of a queue
 
 
 #: -1: no limit
-_Amount = Annotated[float, Meta(ge=-1, le=2**40)]
+_Amount = Annotated[float, Meta(ge=-1, le=MOST)]
 
 
 class _Resource(Schema, frozen=True):
