@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hivecore.interop.slurm import compress_hostlist, expand_hostlist
 from hivecore.interop.slurm.live.features import has_features
-from hivecore.interop.slurm.live.queue import EXCLUDED
+from hivecore.interop.slurm.live.queue import EXCLUDED, EXCLUDED_OF_ALL
 
 
 @dataclass
@@ -101,8 +101,9 @@ class FakeSlurm:
     def __call__(self, command, text=""):
         if not self.answers:
             raise OSError("squeue: Unable to contact slurm controller (connect failure)")
-        if command == EXCLUDED:
-            rows = [(job.number, compress_hostlist(job.barred)) for job in self.jobs.values()]
+        if command in (EXCLUDED, EXCLUDED_OF_ALL):
+            jobs = [job for job in self.jobs.values() if command != EXCLUDED or not job.nodes]
+            rows = [(job.number, compress_hostlist(job.barred)) for job in jobs]
             return "".join(f"{number}|{nodes}\n" for number, nodes in rows)
         if command[0] == "squeue":
             return "".join(self._row(job) for job in reversed(self.jobs.values()))

@@ -585,6 +585,17 @@ def test_a_shadow_says_how_long_jobs_wait_in_both():
     assert not slurm.obeyed
 
 
+@pytest.mark.parametrize("noted", ["", "hivecore:exclude"])
+def test_a_shadow_keeps_to_the_nodes_that_a_job_excludes_which_runs_at_its_begin(noted):
+    slurm = FakeSlurm(nodes=2)
+    job = slurm.submit(1, 8, held=False, barred=("n1",), admin_comment=noted)
+    slurm.tick()
+    assert slurm.jobs[int(job)].nodes == ("n2",)
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    shadow.step(1.0)
+    assert [pod.node for pod in shadow.scheduler.status(job).pods] == ["n2"]
+
+
 def test_a_waiting_job_that_its_user_changes_is_amended():
     world = World(nodes=2)
     blocker, job = world.slurm.submit(2, 8), world.slurm.submit(2, 8)

@@ -83,6 +83,8 @@ class Places:
             return bool(nodes)
         if job.lists is not None:
             return word in job.lists
+        if word == "exclude" and not self._overwritten:
+            return True  # by default a broker overwrites the other list
         new = job.waits and not job.restarts and job.id not in self._placed
         return new or job.id in self._left
 

@@ -15,6 +15,7 @@ from hivecore.scheduler import Job, Role
 
 __all__ = [
     "EXCLUDED",
+    "EXCLUDED_OF_ALL",
     "NODES",
     "QUEUE",
     "TYPED_QUEUE",
@@ -71,8 +72,9 @@ TYPED_QUEUE = (
     ",".join(f"{name}:{_ENDS.get(name, '|')}" for name in _COLUMNS),
 )
 QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].replace("Comment:|,", ""))
-#: What `read_excluded` takes; `QUEUE` has no such column.
+#: What `read_excluded` takes, of jobs that wait and of all; `QUEUE` has no such column.
 EXCLUDED = ("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%x")
+EXCLUDED_OF_ALL = ("squeue", "-h", "-r", "-o", "%i|%x")
 NODES = ("sinfo", "-h", "-a", "-N", "-o", "%N|%T|%G|%c|%R|%b")
 
 _NOTHING = ("", "N/A", "(null)", "None")

@@ -13,7 +13,7 @@ from hivecore._record import Record
 from hivecore.interop.slurm.live.commands import run_command
 from hivecore.interop.slurm.live.places import Places
 from hivecore.interop.slurm.live.queue import (
-    EXCLUDED,
+    EXCLUDED_OF_ALL,
     NODES,
     QUEUE,
     SlurmJob,
@@ -120,7 +120,7 @@ class Shadow:
         self._places.renew(nodes)
         text = self._run(QUEUE)
         read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
-        excluded = read_excluded(self._run(EXCLUDED))
+        excluded = read_excluded(self._run(EXCLUDED_OF_ALL))
         placed = [self._places.with_place(job, excluded.get(job.id, ())) for job in read]
         jobs = {job.id: job for job in placed if job.job and not job.left}
         for job in sorted(jobs.values(), key=lambda job: (job.waits, job.number)):
