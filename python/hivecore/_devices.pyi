@@ -36,7 +36,7 @@ class Query:
 
 @final
 class Plan:
-    def __new__(cls, node: int, charges: Iterable[_Charge], idle: bool) -> Self: ...
+    def __init__(self, node: int, charges: Iterable[_Charge], idle: bool) -> None: ...
     @property
     def node(self) -> int: ...
     @property
@@ -125,6 +125,17 @@ class DeviceKernel(KernelObject):
         cluster: Any,
         decision: Any,
     ) -> list[Any] | tuple[str, int, Choice, int]: ...
+    def take_best(
+        self,
+        query: Query,
+        policy: int,
+        request: Any,
+        owners: tuple[Any, ...],
+        nodes: npt.ArrayLike | None,
+        cluster: Any,
+        decision: Any,
+    ) -> list[Any] | tuple[int, ...]: ...
+    def refund_named(self, names: dict[str, None], book: Any) -> None: ...
     def is_possible(self, query: Query, nodes: npt.ArrayLike | None = None) -> bool: ...
     def through(
         self,

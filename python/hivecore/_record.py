@@ -56,6 +56,7 @@ __all__ = [
     "force_setattr",
     "one_of",
     "positive",
+    "renamed",
     "sorted_names",
     "with_name",
     "within",
@@ -262,6 +263,11 @@ def with_name(record: _AnyRecord, changes: dict[str, Any]) -> _AnyRecord | None:
     name = changes.get("name")
     if type(name) is not str or not name or len(changes) > 1:
         return None
-    renamed: _AnyRecord = record.__copy__()  # type: ignore[attr-defined]
-    force_setattr(renamed, "name", name)
-    return renamed
+    return renamed(record, name)
+
+
+def renamed(record: _AnyRecord, name: str) -> _AnyRecord:
+    """The same for a name that is checked already."""
+    other: _AnyRecord = record.__copy__()  # type: ignore[attr-defined]
+    force_setattr(other, "name", name)
+    return other

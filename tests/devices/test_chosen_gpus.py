@@ -8,6 +8,7 @@ import pytest
 from profiles import seeds
 
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.devices.device_ledger import POLICIES
 
 INVENTORY = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
 
@@ -140,6 +141,98 @@ def test_pods_that_are_alike_get_what_each_would_get_in_turn(seed, policy):
                 devices.release(owner)
         if rng.random() < 0.3:  # what was chosen before does not hold any more
             devices.set_health(rng.choice(["n0", "n1"]), rng.random() < 0.6, type="gpu", minor=1)
+
+
+def answers_of(decisions):
+    return [
+        (
+            *(decision.request, decision.node, decision.minors),
+            *(decision.counts, decision.reason, decision.impossible),
+        )
+        for decision in decisions
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", seeds(12))
+def test_pods_that_are_alike_get_the_best_nodes_in_turn(seed, policy):
+    rng = random.Random(seed)
+    names = [f"n{i}" for i in range(4)]
+    devices = DeviceCluster(dict.fromkeys(names, INVENTORY), policy=policy, seed=seed)
+    for turn in range(16):
+        request, _ = random_wish(rng)
+        owners = [f"{turn}/{i}" for i in range(rng.randint(1, 5))]
+        nodes = rng.choice([None, None, rng.sample(names, rng.randint(0, 3))])
+        expected, one_by_one = [], devices.copy()
+        for owner in owners:
+            expected.append(one_by_one.schedule(request.replace(name=owner), nodes=nodes))
+            if expected[-1].outcome != "bind":
+                break
+            one_by_one.commit(expected[-1])
+        is_served, before = expected[-1].outcome == "bind", devices.to_bytes()
+        with devices.trial():
+            decisions = devices.allocate_many(request, owners, nodes=nodes)
+            devices.check()
+            assert answers_of(decisions) == answers_of(expected if is_served else expected[-1:])
+        if policy != "fgd":  # which goes by all pods that came
+            assert devices.to_bytes() == before
+        again = devices.allocate_many(request, owners, nodes=nodes)
+        devices.check()
+        if policy == "fgd":
+            continue
+        assert answers_of(again) == answers_of(decisions)
+        assert devices.to_bytes() == (one_by_one.to_bytes() if is_served else before)
+        for decision in again if is_served else ():
+            held = [
+                allocation
+                for other in devices.owners(decision.node)
+                if other not in owners[owners.index(decision.request.name) :]
+                for allocation in devices.allocations(other)
+            ]
+            decision.verify(INVENTORY, held)
+        gone = [owner for owner in owners if owner in devices and rng.random() < 0.7]
+        with devices.trial():
+            devices.release_many(gone)
+            devices.check()
+        assert all(owner in devices for owner in gone)
+        devices.release_many(gone)
+        devices.check()
+        if rng.random() < 0.3:  # what was chosen before does not hold any more
+            devices.set_health(rng.choice(names), rng.random() < 0.6, type="gpu", minor=1)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("owners", "options", "error", "message"),
+    [
+        (["a", "a"], {}, ValueError, "named twice"),
+        (["a", "old"], {}, ValueError, "has devices already"),
+        (["a", ""], {}, ValueError, "must not be empty"),
+        (["a", 1], {}, TypeError, "must be a string"),
+        (["a"], {"nodes": ["n9"]}, KeyError, "n9"),
+        (["a"], {"nodes": ["n0"], "places": [("n0", (0,))]}, ValueError, "not together"),
+        ("a", {}, TypeError, "owners"),
+    ],
+)
+def test_pods_for_the_best_nodes_are_refused_as_a_whole_where_an_argument_is_wrong(
+    owners, options, error, message, policy
+):
+    devices = DeviceCluster(dict.fromkeys(("n0", "n1"), INVENTORY), policy=policy)
+    devices.allocate(DeviceRequest("old", gpus=1), "n1")
+    before = [(owner, devices.allocations(owner)) for owner in devices.owners("n1")]
+    with pytest.raises(error, match=message):
+        devices.allocate_many(DeviceRequest("any", gpus=1), owners, **options)
+    assert [(owner, devices.allocations(owner)) for owner in devices.owners("n1")] == before
+    assert len(devices) == 1
+    devices.check()
+
+
+def test_no_pods_get_nothing_and_a_cluster_without_nodes_says_so():
+    request = DeviceRequest("any", gpus=1)
+    assert cluster().allocate_many(request, []) == ()
+    (decision,) = DeviceCluster().allocate_many(request, ["a", "b"])
+    assert (decision.outcome, decision.request.name) == ("wait", "a")
+    assert decision.reason == "there are no nodes"
 
 
 @pytest.mark.parametrize(

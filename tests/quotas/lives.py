@@ -301,6 +301,8 @@ class Life:
         assert self.tree.fits(request) == (answer.outcome == "bind")
         if answer.outcome == "bind":
             assert decision.borrows == answer.borrows
+            if isinstance(request, str):
+                self.admit_and_take_back(request, decision)
             self.tree.commit(decision)
             self.bound = decision
             for name, members in wish.items():
@@ -310,6 +312,16 @@ class Life:
                 self.tree.evict(name)
                 self.twin.evict(name)
             assert self.twin.decide(wish).outcome == "bind"
+
+    def admit_and_take_back(self, name, decision):
+        """To admit at once is to decide and commit, and can be undone."""
+        before, branch = self.tree.copy(), self.tree.copy()
+        branch.commit(decision)
+        assert self.tree.admit(name) == decision
+        same(self.tree, branch)
+        self.tree.take_back(name)
+        self.tree.check()
+        same(self.tree, before)
 
     @staticmethod
     def compare(decision, answer):

@@ -34,6 +34,7 @@ def tree_with_owners(**settings):
 
 NEW = QuotaRequest("new", "b2", {"gpu": 1})
 CHANGES = {
+    "admit": lambda tree: tree.admit("pending"),
     "commit": lambda tree: tree.commit(tree.schedule(NEW)),
     "commit_many": lambda tree: tree.commit_many([tree.schedule(NEW)]),
     "evict": lambda tree: (tree.evict("runs"), tree.evict("evicted", reclaimed=False)),
@@ -46,6 +47,7 @@ CHANGES = {
     "set_quota": lambda tree: tree.set_quota(Quota("c", parent="a", max={"gpu": 3})),
     "set_total": lambda tree: tree.set_total({"gpu": 7}, tree="other", carved=True),
     "set_weights": lambda tree: tree.set_weights({"a": {"gpu": 1}, "b": {"gpu": 5}}),
+    "take_back": lambda tree: tree.admit("pending").outcome == "bind" and tree.take_back("pending"),
     "submit": lambda tree: tree.submit(NEW.replace(amounts={"gpu": 1, "nic": 1})),
     "submit_many": lambda tree: tree.submit_many([NEW, NEW.replace(name="newer")]),
 }

@@ -167,6 +167,16 @@ class Owners:
         if reservation:
             self.settle(reservation)
 
+    def release_all(self, names: dict[str, None]) -> None:
+        """The end of these owners, or of none if one is not there."""
+        if not (self.through or self.reservations):
+            self.core.refund_named(names, self)
+            return
+        for name in names:
+            self.number(name)
+        for name in names:
+            self.release(name)
+
     def rename(self, name: str, new: str) -> None:
         """An owner that is no reservation has a name that is free."""
         owner = self.numbers[name]

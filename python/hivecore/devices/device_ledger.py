@@ -156,9 +156,9 @@ class DeviceLedger(Trials, Stateful):
 
     def has_all(self, names: Iterable[str]) -> bool:
         """Whether each of these has devices."""
-        wanted = set(as_tuple(names, "names"))
+        wanted = names if type(names) is list else as_tuple(names, "names")
         with self._lock:
-            return wanted <= self._owners.numbers.keys()
+            return self._owners.numbers.keys() >= set(wanted)
 
     def node_of(self, name: str) -> str:
         """The node that an owner is on."""
@@ -184,12 +184,9 @@ class DeviceLedger(Trials, Stateful):
 
     def release_many(self, names: Iterable[str]) -> None:
         """Take back all devices of several owners, see ``release``; or of none, if one has none."""
-        given = dict.fromkeys(as_tuple(names, "names"))
+        given = dict.fromkeys(names if type(names) is list else as_tuple(names, "names"))
         with self._lock:
-            for name in given:
-                self._owners.number(name)
-            for name in given:
-                self._owners.release(name)
+            self._owners.release_all(given)
 
     def rename(self, name: str, new: str) -> None:
         """An owner has another name from now on; its devices stay its own. Cost: O(1), of users of

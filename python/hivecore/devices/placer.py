@@ -15,6 +15,7 @@ from hivecore._arguments import (
     as_tuple,
 )
 from hivecore._trial import Transaction
+from hivecore.devices._in_turn import in_turn
 from hivecore.devices._owners import Charges, Held
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_decision import DeviceDecision
@@ -419,24 +420,45 @@ class DevicePlacer(DeviceLedger):
         self,
         request: DeviceRequest,
         owners: Iterable[str],
-        places: Iterable[tuple[str, Iterable[int]]],
+        places: Iterable[tuple[str, Iterable[int]]] | None = None,
+        *,
+        nodes: Iterable[str] | None = None,
     ) -> tuple[DeviceDecision, ...]:
-        """Decide for pods that are alike in turn, each on GPUs that are chosen already, and carry
-        it out at once, for all or for none.
+        """Decide for pods that are alike in turn, and carry it out at once, for all or for none.
 
         :param request: what each of them asks for; its name and that of no owner matters.
         :param owners: the name of each.
-        :param places: the node of each, and the only GPUs to use there, by minor.
-        :returns: the decisions, as of ``schedule(request, nodes=(node,), gpus=gpus)``; or one, to
-            wait: that of the first pod that gets nothing. Then nothing has changed.
+        :param places: the node of each, and the only GPUs to use there, by minor; ``None``: each
+            gets the best node.
+        :param nodes: names of the only nodes to use; ``None``: all. Not together with ``places``.
+        :returns: the decisions, as of ``schedule(request, nodes=(node,), gpus=gpus)`` or
+            ``schedule(request, nodes=nodes)``; or one, to wait: that of the first pod that gets
+            nothing. Then nothing has changed.
         :raises KeyError: there is no such node, or no such GPU.
-        :raises ValueError: an owner has devices already, is named twice or has no name, or there
-            are not as many places as owners.
+        :raises ValueError: an owner has devices already, is named twice or has no name, there
+            are not as many places as owners, or there are places and nodes.
         """
         as_instance(request, "request", DeviceRequest)
-        given, all_places = as_tuple(owners, "owners"), as_tuple(places, "places")
+        given = as_tuple(owners, "owners")
+        names = None if nodes is None else as_tuple(nodes, "nodes")
+        all_places = None if places is None else as_tuple(places, "places")
+        if names is not None and all_places is not None:
+            raise ValueError("nodes: not together with places")
         with self._lock:
             how, query = self._policy_number(None), self._nodes.query(request)
+            if all_places is None:
+                only = None if names is None else [self._nodes.number(name) for name in names]
+                if how in (_RANDOM, _FGD):
+                    return in_turn(self, request, given, names)
+                best = self._core.take_best(query, how, request, given, only, self, DeviceDecision)
+                if isinstance(best, list):
+                    return tuple(best)
+                try:
+                    waiting = request.replace(name=given[len(best)])
+                    return (self._refused(waiting, query, how, only),)
+                finally:
+                    for owner in reversed(best):
+                        self._core.refund(owner)
             taken = self._core.take(query, how, request, given, all_places, self, DeviceDecision)
             if isinstance(taken, tuple):
                 name, number, choice, code = taken

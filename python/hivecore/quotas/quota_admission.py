@@ -62,17 +62,54 @@ class QuotaAdmission(QuotaLedger):
         with self._lock:
             number = self._owners.get(request) if type(request) is str else self._plain(request)
             if members is None and number is not None:
-                alone = self._core.schedule_one(number, 0, True)
-                mine = self._known(number)
-                if alone is None:
-                    raise _full(mine)
-                outcome, more, before, borrows, code, part, victims = alone
-                if outcome == 0:
-                    return QuotaDecision(mine, ((mine, more, before),), "bind", (), borrows)
-                answer = outcome, code, borrows, part, victims
-                return self._decided(mine, [(number, more, before)], answer)
+                return self._alone(number)
             with self._asked(request, members) as (named, asks):
                 return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
+
+    def admit(self, name: str) -> QuotaDecision:
+        """Decide on a submitted owner as ``schedule(name)``, and carry it out at once if it binds.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8}, limit="max")
+        >>> for owner in ("train", "tune"):
+        ...     tree.submit(QuotaRequest(owner, "vision", {"gpu": 8}))
+        >>> tree.admit("train").outcome, tree.admit("tune").outcome
+        ('bind', 'wait')
+        >>> tree.members("train"), tree.members("tune")
+        (1, 0)
+        """
+        with self._lock:
+            number = self._number(name)
+            decision = self._alone(number)
+            if decision.outcome == "bind":
+                ((request, more, before),) = decision._asks
+                if not self._core.commit_one(number, more, before):
+                    raise _stale(request)
+            return decision
+
+    def take_back(self, name: str) -> None:
+        """Undo the last `admit`, that of this owner: it waits as before.
+
+        :raises ValueError: it does not run.
+        """
+        with self._lock:
+            number = self._number(name)
+            members = self._core.members(number)
+            if not members:
+                raise ValueError(f"name: {name!r} does not run")
+            self._core.take_back(number, members)
+
+    def _alone(self, number: int) -> QuotaDecision:
+        """The decision on one owner."""
+        alone = self._core.schedule_one(number, 0, True)
+        mine = self._known(number)
+        if alone is None:
+            raise _full(mine)
+        outcome, more, before, borrows, code, part, victims = alone
+        if outcome == 0:
+            return QuotaDecision(mine, ((mine, more, before),), "bind", (), borrows)
+        answer = outcome, code, borrows, part, victims
+        return self._decided(mine, [(number, more, before)], answer)
 
     def schedule_many(self, requests: Iterable[QuotaRequest | str]) -> tuple[QuotaDecision, ...]:
         """Decide on requests in order, each as if those before it that bind were committed.

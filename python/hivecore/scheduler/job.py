@@ -72,7 +72,7 @@ def _templates(value: Any, name: str) -> tuple[ResourceClaim, ...]:
     return tuple(given)
 
 
-class Role(_Pods, frozen=True, kw_only=True):
+class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
     """Equal pods of a job.
 
     :param name: unique in the job.
@@ -188,7 +188,7 @@ class Role(_Pods, frozen=True, kw_only=True):
         return range(self.min_pods, self.pods if self.max_pods is None else self.min_pods)
 
 
-class Where(Record, frozen=True, kw_only=True):
+class Where(Record, frozen=True, kw_only=True, cache_hash=True):
     """Where the pods of a job may run.
 
     :param leaf_type: cells: the leaf level of the chains to use, such as a model of GPUs; "": any.

@@ -137,9 +137,11 @@ class JobEvents(ClusterEvents):
             self._note("adopt", job=plain_record(job), pods=rows, **more)
 
     def _check_new(self, job: Job) -> None:
-        if reason := self._state.name_in_use(job):
+        state, name = self._state, job.name
+        is_like_a_unit = "/" in name or name in state.like_units
+        if is_like_a_unit and (reason := state.name_in_use(job)):
             raise ValueError(f"job={job.name!r}: {reason}")
-        if job.name in self._state.jobs or job.name in self._state.rejected:
+        if name in state.jobs or name in state.rejected:
             raise ValueError(f"job={job.name!r}: there is a job of this name")
 
     def amend(self, job: str, now: float, **changes: Any) -> None:

@@ -702,13 +702,13 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, c
 }
 
 const LastChoice& DeviceCluster::choose_of(Query& query, Policy policy, std::int32_t node,
-                                           const Visible& visible) {
+                                           const Visible* visible) {
     auto& chosen = query.chosen;
     const auto state = nodes_[node].state;
+    const bool sees_the_same = visible == nullptr ? !chosen.visible : chosen.visible == *visible;
     const bool is_known = state >= 0 && chosen.state == state &&
                           chosen.born == states_.born(state) && chosen.policy == policy &&
-                          chosen.cpu == most_cpu_ && chosen.memory == most_memory_ &&
-                          chosen.visible == visible;
+                          chosen.cpu == most_cpu_ && chosen.memory == most_memory_ && sees_the_same;
     if (is_known) {
         return chosen;
     }
@@ -720,7 +720,7 @@ const LastChoice& DeviceCluster::choose_of(Query& query, Policy policy, std::int
         chosen.verdict = {Code::kNoDevices, kGpu};
         return chosen;
     }
-    chosen.verdict = decide(query, policy, node, {}, states_.words(state), &visible, false,
+    chosen.verdict = decide(query, policy, node, {}, states_.words(state), visible, false,
                             &chosen.charges, &chosen.idle);
     if (policy != Policy::kRandom && policy != Policy::kFgd) {  // these go by more than the state
         chosen.state = state;
@@ -728,7 +728,7 @@ const LastChoice& DeviceCluster::choose_of(Query& query, Policy policy, std::int
         chosen.policy = policy;
         chosen.cpu = most_cpu_;
         chosen.memory = most_memory_;
-        chosen.visible = visible;
+        chosen.visible = visible == nullptr ? std::nullopt : std::optional(*visible);
     }
     return chosen;
 }

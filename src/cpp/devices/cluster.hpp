@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,7 +74,7 @@ struct LastChoice {
     std::uint32_t born = 0;
     Policy policy = Policy::kBinPack;
     std::int64_t cpu = 0, memory = 0;  // see Circumstances
-    Visible visible;
+    std::optional<Visible> visible;    // none: all
     Verdict verdict{Code::kFits, kGpu};
     std::vector<Charge> charges;
     bool idle = false;
@@ -189,9 +190,10 @@ class DeviceCluster {
     // Whether a node serves it so; what it gives then, unless that is not asked for.
     Verdict examine(Query& query, Policy policy, std::int32_t node, const Sight& sight,
                     std::vector<Charge>* charges, bool* idle);
-    // The same for some devices of a node; what holds for others in its state is kept.
+    // The same for some devices of a node (nullptr: all); what holds for others in its state is
+    // kept.
     const LastChoice& choose_of(Query& query, Policy policy, std::int32_t node,
-                                const Visible& visible);
+                                const Visible* visible);
     // Whether one of these nodes, or of the first so many where `nodes` is nullptr, would serve it
     // idle and healthy.
     bool is_possible(Query& query, const std::int64_t* nodes, std::int64_t count);

@@ -80,7 +80,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
             bool_t&, WorthRecord&
         ) except +
         const ChosenRecord& choose_of(
-            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices&
+            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*
         ) except +
         bool_t is_possible(QueryKernel&, const int64_t*, int64_t) except +
         string audit() except +
@@ -181,7 +181,8 @@ cdef class Plan:
     cdef vector[ChargeRecord] charged
     cdef SharedMinors shared  # by plans with the same charges; None: there are no others
 
-    def __cinit__(self, node, charges, idle):
+    # `as_plan` is faster without.
+    def __init__(self, node, charges, idle):
         self.node = <int32_t> within(node, 0, MOST_NODES - 1)
         self.charged = as_charges(charges)
         self.is_idle = as_flag(idle, "idle")
@@ -223,7 +224,7 @@ cdef class Plan:
 
 
 cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
-    cdef Plan plan = Plan.__new__(Plan, 0, (), False)
+    cdef Plan plan = Plan.__new__(Plan)
     plan.node = node
     plan.is_idle = idle
     plan.charged.swap(charges)
@@ -253,7 +254,27 @@ cdef bint are_ints(object values):
     return True
 
 
-cdef int book_all(book, dict names, const vector[int32_t]& owners, priority) except -1:
+cdef cppclass TakenRecord:
+    """What a new owner was given."""
+    int32_t owner
+    int32_t node
+    uint64_t choice
+    bool_t idle
+
+
+cdef dict as_new_owners(tuple owners, dict held):
+    """Their names, which are checked."""
+    cdef dict names = {}
+    for name in owners:
+        if type(name) is not str or not name:
+            name = as_name(name, "owners")
+        if name in names or name in held:
+            raise ValueError("owners: one has devices already, or is named twice")
+        names[name] = None
+    return names
+
+
+cdef int book_all(book, dict names, const vector[TakenRecord]& taken, priority) except -1:
     """See `hivecore.devices._owners.Owners.book`."""
     cdef size_t at = 0
     cdef dict numbers = book.numbers, by_number = book.names
@@ -261,12 +282,13 @@ cdef int book_all(book, dict names, const vector[int32_t]& owners, priority) exc
     if undo.is_on:
         forget, add = book._forget, undo.add
         for name in names:
-            add((forget, name, owners[at]))
+            add((forget, name, taken[at].owner))
             at += 1
         at = 0
     for name in names:
-        numbers[name] = owners[at]
-        by_number[owners[at]] = name
+        owner = taken[at].owner
+        numbers[name] = owner
+        by_number[owner] = name
         if priority:
             book.priorities[name] = priority
         at += 1
@@ -419,33 +441,25 @@ cdef class DeviceKernel(KernelObject):
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
-        cdef vector[ChargeRecord] charges
-        cdef vector[int32_t] numbers, taken
+        cdef vector[TakenRecord] taken
+        cdef vector[int32_t] numbers
         cdef const ChosenRecord* chosen
         cdef int code = 0
-        cdef bool_t alone
-        cdef uint64_t number_of
-        cdef Plan plan
-        cdef dict names = {}
+        cdef dict names = as_new_owners(owners, cluster._owners.numbers)
         cdef list choices = []
-        cdef list bound = []
         cdef Choice choice
         cdef Py_ssize_t at = 0
-        nodes, book = cluster._nodes, cluster._owners
-        cdef dict held = book.numbers, by_name = nodes.by_name, seen = {}
+        nodes = cluster._nodes
+        cdef dict by_name = nodes.by_name, seen = {}
         cdef list inventories = nodes.inventories
         inventory = None
         if len(owners) != len(places):
             raise ValueError("places: must be a node and GPUs for each owner")
-        for name, place in zip(owners, places):
-            if type(name) is not str or not name:
-                name = as_name(name, "owners")
+        for place in places:
             if type(place) is not tuple:
                 place = as_tuple(place, "places")
             if len(<tuple> place) != 2:
                 raise ValueError("places: must be a node and GPUs for each owner")
-            if name in names or name in held:
-                raise ValueError("owners: one has devices already, or is named twice")
             node, gpus = place
             number = by_name.get(node) if type(node) is str else None
             if number is None:
@@ -457,46 +471,144 @@ cdef class DeviceKernel(KernelObject):
                 choice = nodes.choice(number, gpus)
             numbers.push_back(self.as_node(number))
             choices.append(choice)
-            names[name] = None
         guard.lock(self.mutex)
         self.use(query)
         try:
-            for name in names:
+            for at in range(len(choices)):
                 choice = choices[at]
-                chosen = &self.kernel.choose_of(query.kernel[0], how, numbers[at], choice.masks)
-                code, alone, number_of = <int> chosen.verdict.code, chosen.idle, chosen.number
+                chosen = &self.kernel.choose_of(query.kernel[0], how, numbers[at], &choice.masks)
+                code = <int> chosen.verdict.code
                 if code != 0:
                     break
-                # A new object may start a collection, whose finalizers may ask the query, too.
-                charges = chosen.charges
-                taken.push_back(self.kernel.charge(numbers[at], charges))
-                if query.shared is None or query.shared_number != number_of:
-                    query.shared = SharedMinors.__new__(SharedMinors)
-                    query.shared_number = number_of
-                plan = as_plan(numbers[at], charges, alone)
-                plan.shared = query.shared
-                bound.append(
-                    decision(
-                        (request, name), nodes.names[numbers[at]], (), plan, cluster,
-                        inventories[numbers[at]], None, (), "", False, nodes.marks[numbers[at]],
-                    )
-                )
-                at += 1
+                self.charge_chosen(numbers[at], chosen, taken)
             else:
-                book_all(book, names, taken, request.priority)
-                return bound
+                return self.booked(query, request, names, taken, cluster, decision, False)
         except BaseException:
             self.refund_all(taken)
             raise
         self.refund_all(taken)
-        return name, numbers[at], choices[at], code
+        return owners[at], numbers[at], choices[at], code
 
-    cdef int refund_all(self, const vector[int32_t]& owners) except -1:
+    def take_best(
+        self, Query query not None, policy, request, tuple owners not None, nodes, cluster, decision
+    ):
+        """The same, each on the best of some nodes; not by "random", nor by "fgd".
+
+        :param nodes: their numbers; None: all.
+        :returns: a list of the decisions; or, if a pod gets nothing, a tuple of the numbers of the
+            pods before it, which are charged and not booked.
+        """
+        cdef Guard guard
+        cdef PolicyNumber how = as_policy(policy)
+        cdef dict names = as_new_owners(owners, cluster._owners.numbers)
+        cdef size_t pods = len(owners)
+        cdef vector[TakenRecord] taken
+        cdef const ChosenRecord* chosen
+        cdef cnp.ndarray numbers = None
+        cdef bool_t is_anywhere = nodes is None
+        cdef Values allowed
+        cdef int32_t node
+        cdef size_t i
+        if <int> how == RANDOM or <int> how == FGD:
+            raise ValueError("policy: goes by more than states")
+        if nodes is not None:
+            numbers = as_int64_array(nodes, "nodes", 0)
+        guard.lock(self.mutex)
+        self.use(query)
+        if numbers is not None:
+            check_range(numbers, 0, self.kernel.nodes() - 1, "nodes", 0)
+            allowed = as_values(numbers)
+        guard.keep()
+        try:
+            with nogil:
+                while taken.size() < pods:
+                    if is_anywhere:
+                        node = self.kernel.best(query.kernel[0], how)
+                    else:
+                        node = self.kernel.best_of(query.kernel[0], how, allowed)
+                    if node < 0:
+                        break
+                    chosen = &self.kernel.choose_of(query.kernel[0], how, node, NULL)
+                    self.charge_chosen(node, chosen, taken)
+            if taken.size() == pods:
+                return self.booked(query, request, names, taken, cluster, decision, True)
+            return tuple([taken[i].owner for i in range(taken.size())])
+        except BaseException:
+            self.refund_all(taken)
+            raise
+
+    cdef int charge_chosen(
+        self, int32_t node, const ChosenRecord* chosen, vector[TakenRecord]& taken
+    ) except -1 nogil:
+        """Charge a new owner what was chosen for it."""
+        cdef TakenRecord given
+        given.node, given.idle, given.choice = node, chosen.idle, chosen.number
+        taken.reserve(taken.size() + 1)
+        given.owner = self.kernel.charge(node, chosen.charges)
+        taken.push_back(given)
+        return 0
+
+    cdef list booked(
+        self, Query query, request, dict names, const vector[TakenRecord]& taken, cluster, decision,
+        bint of_all
+    ):
+        """Book owners that were charged, and make their decisions; an error books none of them."""
+        cdef list bound = []
+        cdef Plan plan
+        cdef vector[ChargeRecord] charges
+        cdef size_t at = 0
+        nodes = cluster._nodes
+        cdef list node_names = nodes.names, marks = nodes.marks, inventories = nodes.inventories
+        for name in names:
+            # A new object may start a collection, whose finalizers may ask the query, too.
+            charges = self.kernel.charges_of(taken[at].owner)
+            if query.shared is None or query.shared_number != taken[at].choice:
+                query.shared = SharedMinors.__new__(SharedMinors)
+                query.shared_number = taken[at].choice
+            plan = as_plan(taken[at].node, charges, taken[at].idle)
+            plan.shared = query.shared
+            bound.append(
+                decision(
+                    (request, name), node_names[plan.node], (), plan, cluster,
+                    inventories[plan.node], None, (), "", of_all, marks[plan.node],
+                )
+            )
+            at += 1
+        book_all(cluster._owners, names, taken, request.priority)
+        return bound
+
+    cdef int refund_all(self, const vector[TakenRecord]& taken) except -1:
         """The last first."""
         cdef size_t last
-        for last in range(owners.size(), 0, -1):
-            self.kernel.refund(owners[last - 1])
+        for last in range(taken.size(), 0, -1):
+            self.kernel.refund(taken[last - 1].owner)
         return 0
+
+    def refund_named(self, dict names not None, book):
+        """Take back what owners have that use no reservations, and forget them; all or none.
+
+        :param book: the `hivecore.devices._owners.Owners`.
+        """
+        cdef Guard guard
+        cdef vector[int32_t] owners
+        cdef size_t at = 0
+        cdef dict numbers = book.numbers, by_number = book.names, priorities = book.priorities
+        cdef int32_t owner
+        undo = book.undo
+        cdef bint is_on = undo.is_on
+        guard.lock(self.mutex)
+        for name in names:
+            number = numbers.get(name)
+            owners.push_back(self.as_owner(book.number(name) if number is None else number))
+        for name in names:
+            owner = owners[at]
+            if is_on:
+                undo.add((book.book, name, owner, priorities.get(name, 0)))
+            del numbers[name], by_number[owner]
+            if priorities:
+                priorities.pop(name, None)
+            self.kernel.refund(owner)
+            at += 1
 
     def charge(self, node, charges):
         """Number of a new owner, whether or not there is so much."""

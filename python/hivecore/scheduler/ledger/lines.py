@@ -211,7 +211,7 @@ def report_if_parked(state: State, live: Live) -> None:
     refusal = state.waiting.refusal(kind)
     if refusal is not None:
         state.report(live, refusal)
-    _try_beside_promises(state, kind)
+        _try_beside_promises(state, kind)
 
 
 def _try_beside_promises(state: State, kind: Kind) -> None:

@@ -154,6 +154,10 @@ class Composed(Trials):
             ]
             for action in _ACTIONS
         }
+        #: whether quotas and devices alone decide on starts
+        self.is_plain = self._devices is not None and all(
+            stage in (self._quotas, self._devices) for stage in self._deciding
+        )
         #: is notified of changes; None: during trials
         self.listener: Listener | None = None
 

@@ -99,7 +99,7 @@ class DeviceStage(Stage):
                 taken.append(None)
                 continue
             node, gpus = places[i] if places is not None else ("", ())
-            if places is not None and gpus:
+            if gpus or (places is None and on is None and not offer.able):
                 end = i + 1
                 while end < len(pods) and requests[end] is request:
                     end += 1
@@ -107,7 +107,10 @@ class DeviceStage(Stage):
                     owners = unit.all_device_owners()
                 else:
                     owners = [f"{unit.job}/{role}/{number}" for role, number in pods[i:end]]
-                decisions = part.allocate_many(request, owners, places[i:end])
+                if places is None:
+                    decisions = part.allocate_many(request, owners, nodes=where)
+                else:
+                    decisions = part.allocate_many(request, owners, places[i:end])
                 decision = decisions[-1]
                 if decision.outcome == "wait":
                     i += owners.index(decision.request.name)
@@ -131,6 +134,20 @@ class DeviceStage(Stage):
             taken += decisions
         offer.taken = taken
         return None
+
+    def place(self, unit: Unit) -> Refused | tuple[PlacedPod, ...]:
+        """Allocate the devices of a plain unit on the best nodes, see `Kind.is_plain`."""
+        request, owners = unit.kind.devices[0], unit.all_device_owners()
+        assert request is not None
+        decisions = self.part.allocate_many(request, owners, nodes=self.usable or None)
+        if (refusal := decisions[-1].refusal) is not None:
+            return Refused(refusal, (_ANY,))
+        return tuple(
+            [
+                PlacedPod(role, number, decision.node, decision.minors, decision)
+                for (role, number), decision in zip(unit.pods, decisions, strict=True)
+            ]
+        )
 
     def retract(self, offer: Offer) -> None:
         """Release the devices of the pods."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal, Self
 
+from hivecore._record import renamed
 from hivecore._thousandths import THOUSAND, Amount, as_number, exact, of_thousandths
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaRequest, QuotaTree
@@ -135,7 +136,7 @@ class QuotaStage(Stage):
 
     def submit(self, unit: Unit) -> None:
         """Add the unit's request to the tree."""
-        self.part.submit(unit.kind.quota_request.replace(name=unit.name))
+        self.part.submit(renamed(unit.kind.quota_request, unit.name))
 
     def withdraw(self, unit: Unit) -> None:
         """Remove the unit's request from the tree."""
@@ -202,6 +203,19 @@ class QuotaStage(Stage):
             offer.decisions[self.name] = decision
             return None
         return self._refused(offer.unit.kind, decision)
+
+    def admit(self, unit: Unit) -> Refused | QuotaDecision:
+        """Charge a unit's quota at once; or return a refusal."""
+        decision = self.part.admit(unit.request)
+        return decision if decision.outcome == "bind" else self._refused(unit.kind, decision)
+
+    def take_back(self, unit: Unit) -> None:
+        """Undo `admit`, as another stage refuses. No other unit was admitted since."""
+        self.part.take_back(unit.request)
+
+    def note_start(self, unit: Unit) -> None:
+        """Record that a unit starts that `admit` has charged."""
+        self._stir(unit)
 
     # --- capacities and counters of claimed devices, which are known once claims are allocated
 

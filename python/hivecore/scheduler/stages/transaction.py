@@ -11,7 +11,7 @@ changes, so that waiting jobs are tried again.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
@@ -20,10 +20,11 @@ from hivecore.quotas.explanation import LimitChange, raise_limits
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.stages._groups import Group
 from hivecore.scheduler.stages._lacks import Lacks
+from hivecore.scheduler.stages._plain_starts import PlainStarts, Started
 from hivecore.scheduler.stages._regrouping import Regrouping
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.claims import ClaimStage
-from hivecore.scheduler.stages.composed import NO_NODE, Composed
+from hivecore.scheduler.stages.composed import NO_NODE
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.limits import Limits
 from hivecore.scheduler.stages.quotas import QuotaStage
@@ -46,14 +47,7 @@ __all__ = ["Stages", "Started"]
 _NODES = ("scheduler", "nodes")
 
 
-class Started(NamedTuple):
-    """A unit has started."""
-
-    #: committed decisions by stage; those on devices are with the pods
-    decisions: tuple[tuple[str, Any], ...]
-
-
-class Stages(Composed):
+class Stages(PlainStarts):
     """The stages that decide on units; see `Composed` for the arguments."""
 
     # --- waiting
@@ -115,17 +109,6 @@ class Stages(Composed):
 
     # --- units
 
-    def _each(self, action: str, of: Unit | Offer | Rebooking, *arguments: Any) -> None:
-        """Call a method of all stages; if it raises, a note names the stage."""
-        stage = ""
-        try:
-            for name, act in self._acting[action]:
-                stage = name
-                act(of, *arguments)
-        except BaseException as error:
-            error.add_note(f"{stage}: {action} of {of.name!r}")
-            raise
-
     def submit(self, unit: Unit) -> None:
         """Record that a unit waits."""
         self._each("submit", unit)
@@ -144,6 +127,8 @@ class Stages(Composed):
         :param nodes: the allowed nodes; empty: those that its job allows.
         :param beside: the other running pods of its job.
         """
+        if self.is_plain and not (nodes or unit.has_quota) and unit.kind.is_plain:
+            return self._start_plain(unit)
         offer = self.propose(unit, nodes, beside)
         if isinstance(offer, Refused):
             return offer
@@ -160,14 +145,6 @@ class Stages(Composed):
         """
         self._each("adopt", unit)
         self.begin(unit)
-
-    def begin(self, unit: Unit) -> None:
-        """Record that a unit runs on its resources."""
-        if self._acting["begin"]:
-            self._each("begin", unit)
-        if self.listener is not None and self.listener.by_key:
-            keys = (key for stage in self.all for key in stage.begun(unit.kind))
-            self.listener.touch((BEGUN, *keys))
 
     def propose(
         self, unit: Unit, nodes: tuple[str, ...] = (), beside: Iterable[PlacedPod] = ()
@@ -208,14 +185,7 @@ class Stages(Composed):
                 refusal = stage.propose(offer)
             except BaseException as error:
                 self._retract(offer, at)
-                reason = ""
-                if isinstance(error, (KeyError, ValueError)):
-                    # An old unit may request what no longer exists.
-                    reason = self.impossible(unit.kind, growing=False)
-                if not reason:
-                    error.add_note(f"{stage.name}: decision on {unit.name!r}")
-                    raise
-                return refused(stage.name, "impossible", reason, ("scheduler", "made"))
+                return self._refused_by_error(error, stage.name, unit)
             if refusal is None:
                 at += 1
                 continue

@@ -84,6 +84,7 @@ class Kind:
         "has_claims",
         "is_alone",
         "is_lent",
+        "is_plain",
         "is_spread",
         "job",
         "like",
@@ -103,6 +104,8 @@ class Kind:
     quota_request: QuotaRequest
     #: whether pods join the running job later, or it has extra pods
     grows: bool
+    #: whether all pods request the same devices, and may be on any nodes
+    is_plain: bool
     #: the pods with which a job starts
     first_pods: "tuple[Pod, ...]"
 
@@ -197,6 +200,11 @@ class Kind:
     def _build_first_pods(self) -> "tuple[Pod, ...]":
         return tuple(Pod(role.name, i) for role, _ in self.sizes for i in role.first_numbers)
 
+    def _build_is_plain(self) -> bool:
+        requests = {id(request) for request in self.devices}
+        is_bound = self.is_spread or self.has_claims or self.is_lent or self.job.where.nodes
+        return not is_bound and len(requests) == 1 and self.devices[0] is not None
+
     def _build_grows(self) -> bool:
         return any(role.joining_numbers or role.extra_numbers for role in self.job.roles)
 
@@ -207,6 +215,7 @@ _BUILT: dict[str, Callable[[Kind], Any]] = {
     "devices": Kind._build_devices,
     "first_pods": Kind._build_first_pods,
     "grows": Kind._build_grows,
+    "is_plain": Kind._build_is_plain,
     "quota_request": Kind._build_quota_request,
 }
 

@@ -1,0 +1,101 @@
+"""Where quotas and devices alone decide, most units start with fewer calls, and the same result."""
+
+import pytest
+from profiles import seeds
+from scheduler.test_mixed_histories import MixedHistory
+
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Role, Scheduler
+from hivecore.scheduler.job import Where
+from hivecore.scheduler.stages import units
+from hivecore.scheduler.stages.transaction import Stages
+
+COMPOSITIONS = ("devices", "quotas and devices")
+NICS = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "rdma"))
+
+
+def scheduler_of(parts):
+    machine = NodeDevices.uniform(gpus=8, nics=8, sockets=2, switches=4)
+    devices = DeviceCluster({f"n{i}": machine for i in range(3)})
+    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    return Scheduler(devices=devices, **({"quotas": quotas} if "quotas" in parts else {}))
+
+
+@pytest.mark.parametrize("parts", COMPOSITIONS)
+@pytest.mark.parametrize(
+    ("roles", "where", "is_plain"),
+    [
+        ([Role("w", 1, gpus=8)], {}, True),
+        ([Role("w", 4, devices=NICS)], {}, True),
+        ([Role("w", 1, gpus=2), Role("v", 1, gpus=4)], {}, False),
+        ([Role("w", 1, gpus=0)], {}, False),
+        ([Role("w", 2, gpus=1)], {"nodes": ["n1", "n2"]}, False),
+        ([Role("w", 2, gpus=1, per_node=1)], {}, False),
+    ],
+)
+def test_only_pods_that_are_alike_and_may_be_anywhere_start_with_fewer_calls(
+    parts, roles, where, is_plain, monkeypatch
+):
+    scheduler, called = scheduler_of(parts), []
+    for name in ("propose", "_start_plain"):
+        right = getattr(Stages, name)
+
+        def noted(*arguments, name=name, right=right):
+            called.append(name)
+            return right(*arguments)
+
+        monkeypatch.setattr(Stages, name, noted)
+    scheduler.submit(Job("train", "t", roles, where=Where(**where)), 0.0)
+    (start,) = scheduler.decide(0.0)
+    assert called == ["_start_plain" if is_plain else "propose"]
+    assert scheduler.status("train").pods == start.pods
+    scheduler.check()
+    scheduler.finish("train", 1.0)
+    assert len(scheduler.devices) == 0
+    scheduler.check()
+
+
+@pytest.mark.parametrize("parts", COMPOSITIONS)
+def test_histories_are_the_same_whether_or_not_units_start_with_fewer_calls(
+    parts, tmp_path, monkeypatch
+):
+    plain, right = [], Stages._start_plain
+
+    def noted(*arguments):
+        plain.append(arguments)
+        return right(*arguments)
+
+    monkeypatch.setattr(Stages, "_start_plain", noted)
+    for seed in seeds(8):
+        logs, states = [], []
+        for is_plain in (True, False):
+            path, before = tmp_path / f"{seed}-{is_plain}", len(plain)
+            with monkeypatch.context() as patched:
+                if not is_plain:
+                    patched.setitem(units._BUILT, "is_plain", lambda kind: False)
+                history = MixedHistory(parts, seed, path)
+                history.live(40)
+                history.scheduler.close()
+            assert is_plain or len(plain) == before
+            logs.append(path.read_bytes())
+            states.append(history.scheduler.to_bytes())
+        assert states[0] == states[1], f"seed {seed}"
+        assert logs[0] == logs[1], f"seed {seed}"
+    assert plain
+
+
+@pytest.mark.parametrize("parts", COMPOSITIONS)
+def test_a_kind_whose_quota_is_gone_is_refused_as_impossible(parts):
+    scheduler = scheduler_of(parts)
+    scheduler.submit(Job("train", "t", 8), 0.0)
+    if "quotas" in parts:
+        scheduler.quotas.release("train")
+        with pytest.raises(KeyError, match="train") as raised:
+            scheduler.decide(0.0)
+        assert raised.value.__notes__ == ["quotas: decision on 'train'"]
+        return
+    scheduler.devices.allocate(DeviceRequest("train/pod/0", gpus=1), "n0")
+    with pytest.raises(ValueError, match="has devices already") as raised:
+        scheduler.decide(0.0)
+    assert raised.value.__notes__ == ["devices: decision on 'train'"]
