@@ -22,8 +22,8 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
     wanted = [(request.pods, "")]
     if role:
         wanted.append((role.pods, f" of role {role.name!r}"))
-    for (count, whose), of in zip(wanted, slots or [[], []], strict=False):
-        if lacks := _lacks(layer, count, whose, of):
+    for (count, of_role), of in zip(wanted, slots or [[], []], strict=False):
+        if lacks := _lacks(layer, count, of_role, of):
             return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
@@ -39,16 +39,16 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
     return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 
-def _lacks(layer: str, count: int, whose: str, slots: _Slots) -> Refusal | None:
+def _lacks(layer: str, count: int, of_role: str, slots: _Slots) -> Refusal | None:
     """The refusal if no domain has enough slots.
 
-    :param whose: "", or the role of the pods.
+    :param of_role: "", or the role of the pods.
     """
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0])) or [("", 0)]
     most = best[0][1]
     if most >= count:
         return None
-    pods = f"1 pod{whose} needs" if count == 1 else f"{count} pods{whose} need"
+    pods = f"1 pod{of_role} needs" if count == 1 else f"{count} pods{of_role} need"
     if layer == "" or not slots:
         have = f"the network has {most} {'slot' if most == 1 else 'slots'}"
         wanted = "a slot" if count == 1 else "as many slots"

@@ -471,6 +471,7 @@ cdef class DeviceKernel(KernelObject):
                 choice = nodes.choice(number, gpus)
             numbers.push_back(self.as_node(number))
             choices.append(choice)
+        taken.reserve(len(choices))
         guard.lock(self.mutex)
         self.use(query)
         try:
@@ -511,6 +512,7 @@ cdef class DeviceKernel(KernelObject):
         cdef size_t i
         if <int> how == RANDOM or <int> how == FGD:
             raise ValueError("policy: goes by more than states")
+        taken.reserve(pods)
         if nodes is not None:
             numbers = as_int64_array(nodes, "nodes", 0)
         guard.lock(self.mutex)
@@ -540,10 +542,9 @@ cdef class DeviceKernel(KernelObject):
     cdef int charge_chosen(
         self, int32_t node, const ChosenRecord* chosen, vector[TakenRecord]& taken
     ) except -1 nogil:
-        """Charge a new owner what was chosen for it."""
+        """Charge a new owner what was chosen for it; there is space for it in the list."""
         cdef TakenRecord given
         given.node, given.idle, given.choice = node, chosen.idle, chosen.number
-        taken.reserve(taken.size() + 1)
         given.owner = self.kernel.charge(node, chosen.charges)
         taken.push_back(given)
         return 0
