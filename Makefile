@@ -32,6 +32,8 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Most modules of what is installed are never imported.
 export PIP_COMPILE := 0
+# Tests start Python hundreds of times: what it has compiled it keeps, in images too that forbid it.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What the library needs is fetched while the compiler works.
 demo:

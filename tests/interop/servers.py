@@ -47,10 +47,11 @@ def served(make_service, max_body=20_000, **options):
 
 def until(holds, seconds=60):
     """Wait for something that comes about by itself."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.002
     while not holds():
         assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.05)  # what asks a server keeps it from its work
 
 
 class Command:

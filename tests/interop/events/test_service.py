@@ -57,7 +57,7 @@ class Caller:
         return SchedulerService(self.scheduler, clock=lambda: self.time, **arguments)
 
     def run(self, coroutine):
-        return self.runner.run(coroutine)
+        return self.runner.get_loop().run_until_complete(coroutine)
 
     def ask(self, path, body=b"", **query):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

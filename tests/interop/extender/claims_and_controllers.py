@@ -54,7 +54,7 @@ class ClaimCluster(KubeScheduler):
         return await ApiServer.of_kubeconfig(self.path)
 
     def run(self, work):
-        return self.runner.run(work)
+        return self.runner.get_loop().run_until_complete(work)
 
     def close(self):
         self.run(self.server.close())

@@ -243,7 +243,9 @@ class World:
 
     def ask(self, path, body=b""):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        status, text = self.runner.run(self.service.answer(path, data, {}))
+        # Without the signals of `run`, which take longer than the service.
+        answer = self.service.answer(path, data, {})
+        status, text = self.runner.get_loop().run_until_complete(answer)
         return status, json.loads(text)
 
     def states(self):

@@ -15,6 +15,7 @@ import json
 import threading
 from collections import deque
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 
 from aiohttp import web
 
@@ -117,7 +118,9 @@ class FakeApiServer:
         self.down = False
         self.page = page
         self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._watches = set()
+        self._loop, self._news = None, {kind: set() for kind in KINDS}  # of each watch
         self._serial = 0
 
     # --- the cluster, by hand
@@ -255,6 +258,12 @@ class FakeApiServer:
         with self._lock:
             return list(self.objects[kind].values())
 
+    def wait(self, version, seconds):
+        """Wait until something has changed since this version, or so long; the version now."""
+        with self._lock:
+            self._changed.wait_for(lambda: self.version != version, seconds)
+            return self.version
+
     def _put(self, kind, found):
         with self._lock:
             meta = found["metadata"]
@@ -278,6 +287,14 @@ class FakeApiServer:
             self.objects[kind][key] = found
         found = {"kind": KINDS[kind], "apiVersion": VERSIONS.get(kind, "v1"), **found}
         self.events[kind].append((self.version, {"type": type_, "object": found}))
+        self._changed.notify_all()
+        self._tell(kind)
+
+    def _tell(self, kind):
+        """Wake those that watch."""
+        if self._news[kind]:
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(lambda: [each.set() for each in self._news[kind]])
 
     # --- failures
 
@@ -287,6 +304,7 @@ class FakeApiServer:
             for kind in KINDS:
                 self.events[kind].clear()
                 self.compacted[kind] = self.version
+                self._tell(kind)
 
     def drop_watches(self):
         """Break every connection that is open."""
@@ -432,6 +450,10 @@ class FakeApiServer:
                 "items": items[start : start + size],
             }
 
+    def _since(self, kind, version):
+        newest = takewhile(lambda one: one[0] > version, reversed(self.events[kind]))
+        return [event for _, event in newest][::-1]
+
     async def _watch(self, request, kind):
         version = int(request.query["resourceVersion"])
         if version < self.compacted[kind]:
@@ -439,8 +461,11 @@ class FakeApiServer:
         response = web.StreamResponse()
         await response.prepare(request)
         self._watches.add(request.transport)
+        news = asyncio.Event()
+        self._news[kind].add(news)
         try:
             while not self.down:
+                news.clear()
                 with self._lock:
                     if version < self.compacted[kind]:
                         gone = {"kind": "Status", "code": 410, "message": "too old"}
@@ -448,7 +473,7 @@ class FakeApiServer:
                             json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n"
                         )
                         return response
-                    found = [one for number, one in self.events[kind] if number > version]
+                    found = self._since(kind, version)
                     version = self.version
                 if found and self.late:
                     await asyncio.sleep(self.late)
@@ -458,7 +483,8 @@ class FakeApiServer:
                 for event in found:
                     await response.write(json.dumps(event).encode() + b"\n")
                 if not found:
-                    await asyncio.sleep(0.002)
+                    with suppress(TimeoutError):  # nothing tells it that the server is down
+                        await asyncio.wait_for(news.wait(), 0.1)
                     continue
                 bookmark = {"kind": KINDS[kind], "metadata": {"resourceVersion": str(version)}}
                 await response.write(
@@ -468,6 +494,7 @@ class FakeApiServer:
             pass
         finally:
             self._watches.discard(request.transport)
+            self._news[kind].discard(news)
         return response
 
     def _create(self, kind, namespace, body):

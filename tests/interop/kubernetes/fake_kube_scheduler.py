@@ -60,9 +60,10 @@ class FakeKubeScheduler:
 
     def _run(self):
         while not self._end.is_set():
+            version = self.api.version
             tried = [self._try(pod) for pod in self._due()]
-            if not tried:
-                time.sleep(0.001)
+            if not tried:  # a pod may have rested long enough
+                self.api.wait(version, 0.01)
 
     # --- the queue
 
@@ -135,22 +136,28 @@ class FakeKubeScheduler:
 
     # --- the resource
 
-    def _holders(self, node):
+    def _holders(self):
+        """Node -> the pods that hold the resource there, by uid."""
         ended = ("Succeeded", "Failed")
         pods = [p for p in self.api.all("pods") if p["status"]["phase"] not in ended]
         pods = {pod["metadata"]["uid"]: pod for pod in pods}
-        held = {u: p for u, p in pods.items() if p["spec"].get("nodeName") == node}
-        held |= {u: p for u, (n, p) in list(self._assumed.items()) if n == node and u in pods}
+        held = {}
+        for uid, pod in pods.items():
+            if node := pod["spec"].get("nodeName"):
+                held.setdefault(node, {})[uid] = pod
+        for uid, (node, pod) in list(self._assumed.items()):
+            if uid in pods:
+                held.setdefault(node, {})[uid] = pod
         return held
 
     def _fitting(self, pod, without_below=None):
-        found = []
+        found, holders = [], self._holders()
         for node in self.api.all("nodes"):
             if node["status"]["conditions"][0]["status"] != "True":
                 continue
             name = node["metadata"]["name"]
             free = int(node["status"]["allocatable"].get(LEAF_CELL, 0))
-            for other in self._holders(name).values():
+            for other in holders.get(name, {}).values():
                 if without_below is None or other["spec"]["priority"] >= without_below:
                     free -= asked_of(other)
             if free >= asked_of(pod):
@@ -160,16 +167,17 @@ class FakeKubeScheduler:
     def _preempt(self, pod):
         priority = pod["spec"]["priority"]
         nodes = set(self._fitting(pod, priority)) - set(self._fitting(pod))
-        victims = {}
+        victims, holders = {}, self._holders()
         for name in sorted(nodes):
-            uids = [u for u, p in self._holders(name).items() if p["spec"]["priority"] < priority]
+            held = holders.get(name, {})
+            uids = [u for u, p in held.items() if p["spec"]["priority"] < priority]
             victims[name] = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         if not victims:
             return
         # Pods that wait for victims of theirs to go preempt no more.
         uid = pod["metadata"]["uid"]
         before = self._nominated.get(uid)
-        if before and self._leaving & set(self._holders(before)):
+        if before and self._leaving & set(holders.get(before, ())):
             return
         body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         answer = self._ask("preempt", body)["NodeNameToMetaVictims"]
