@@ -24,7 +24,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test test-traces test-slurm test-ray docs fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
+.PHONY: demo test test-traces test-slurm test-ray docs install-docs install-peers fuzz build modules check san bench bench-smoke bench-readme bench-stale bench-save bench-compare bench-against figures wheel test-all test-free-threaded format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -71,10 +71,11 @@ fuzz: build
 	HIVECORE_EXAMPLES=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/matching/test_,fuzz.py peers.py)
 
 # `make docs MKDOCS=serve` shows the pages and follows edits.
-docs: build $(VENV)/docs
+docs: build install-docs
 	$(BIN)/python -m pytest -q docs README.md tests/test_examples.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(MKDOCS),build)
 
+install-docs: $(VENV)/docs
 $(VENV)/docs: pyproject.toml | $(VENV)/tools
 	$(BIN)/python -m pip install -qq --group docs
 	@touch $@
@@ -214,6 +215,7 @@ test-all test-free-threaded: $(VENV)/packaging
 # --- numbers -----------------------------------------------------------------------------------
 
 # Not every peer can be installed everywhere; a benchmark goes without those that are missing.
+install-peers: $(VENV)/peers
 $(VENV)/peers: pyproject.toml | $(VENV)/tools
 	-$(BIN)/python -m pip install -qq --group bench
 	@touch $@

@@ -688,6 +688,7 @@ class Caller:
         self.world = World(*slices, features=KubernetesFeatures.of("1.36"), evaluator=matches)
         self.jobs, self.running, self.may_evict = {}, {}, may_evict
         self.most_pods = most_pods  # on a node
+        self.answers = {}
 
     def claims(self, name):
         (role,) = self.jobs[name].roles
@@ -728,11 +729,28 @@ class Caller:
                 [pod.node for pods in self.running.values() for pod in pods] + [*nodes]
             )
             if max(counts.values()) <= self.most_pods and all(
-                self.world.allocate(*own, node=node).outcome == "allocated"
-                for node, own in on.items()
+                self.fits_on(node, own) for node, own in on.items()
             ):
                 return True
         return False
+
+    def fits_on(self, node, claims):
+        """Whether a node has devices for claims beside those that its pods hold.
+
+        The twin, and a kernel beside it, answer a question once: the devices are of one node each.
+        """
+        held = sorted(
+            json.dumps([name, pod.index, named(allocation)])
+            for name, pods in self.running.items()
+            for pod in pods
+            if pod.node == node
+            for _, allocation in pod.claims
+        )
+        question = json.dumps([node, claims, held])
+        if question not in self.answers:
+            answer = self.world.allocate(*claims, node=node)
+            self.answers[question] = answer.outcome == "allocated"
+        return self.answers[question]
 
     def fits_without(self, name, others):
         pods = {other: self.stop(other) for other in others}
