@@ -17,6 +17,15 @@ from hivecore.errors import StaleDecisionError
 SPEC = ClusterSpec({"c": Chain(["gpu", "node"], fanouts=[8], roots=80)}, {"A": {"c": {"node": 80}}})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_objects():
+    """What is there before the tests is not looked through each time that one collects."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Cycle:
     def __init__(self, finalizer):
         self.finalizer, self.cycle = finalizer, self
