@@ -26,12 +26,12 @@ def counted(number: int, thing: str, *, unless_none: bool = False) -> str:
 
     :param unless_none: "" for 0.
 
-    >>> counted(2, "quota"), counted(1, "job"), counted(0, "owner", unless_none=True)
-    ('2 quotas', '1 job', '')
+    >>> counted(2000, "quota"), counted(1, "job"), counted(0, "owner", unless_none=True)
+    ('2,000 quotas', '1 job', '')
     """
     if unless_none and not number:
         return ""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 class Branching:

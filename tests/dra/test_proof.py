@@ -174,7 +174,7 @@ def repeat(claim, number):
         (swap(1, 0, consumedCapacity={"memory": "2"}), "it consumes"),
         (swap(1, 0, consumedCapacity={}), "it consumes"),
         (swap(1, 0, shareID=""), "shareID is ''"),
-        (drop(0, 0), "1 devices instead of 2"),
+        (drop(0, 0), "1 device instead of 2"),
         (drop(0, 2), r"devices for \[\]"),
         (repeat(0, 0), "a device is given twice"),
         (repeat(2, 0), "a device is given twice"),

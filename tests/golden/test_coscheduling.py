@@ -200,7 +200,7 @@ def test_a_group_has_a_direction():
     gangs, said = with_pods(GangSpec("a", 1), GangSpec("b", 1, groups=["a", "b"]))
     assert said == [("try", "a0"), ("try", "b0")]
     assert plain(gangs.assume_pod("b0", 1)) == [("hold", "b0")]
-    assert gangs.pod("b0").reason == "gang 'a' has places for 0 of 1 pods"
+    assert gangs.pod("b0").reason == "gang 'a' has places for 0 of 1 pod"
     assert plain(gangs.assume_pod("a0", 1)) == [("release", "a0"), ("release", "b0")]
     # the other way round, a does not wait
     gangs, _ = with_pods(GangSpec("a", 1), GangSpec("b", 1, groups=["a", "b"]))

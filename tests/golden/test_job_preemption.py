@@ -189,7 +189,7 @@ def test_waiting_pods_count_and_keep_their_places():
     result = Nodes({"n1": 1}, [("x", "n1", 1, "low")]).ask(pending(1, waiting=2))
     assert (result.placement, result.reason) == (
         (("u2", "n1"),),
-        "1 pods have places, 2 of 3 wait",
+        "1 pod has a place, 2 of 3 wait",
     )
 
 

@@ -84,9 +84,9 @@ def test_notes_list_owners_and_what_was_changed_or_left_out():
     assert tenants_report(replayed(jobs)).findings[:5] == [
         "Nodes of 8 GPUs: 2, of which x owns 1, y owns 1.",
         "2 jobs of the trace dropped: zero GPUs.",
-        "1 jobs rounded up to a cell size, in all policies alike.",
-        "1 jobs (8 GPU-hours) left out: their tenants own no node.",
-        "1 jobs (32 GPU-hours) left out: larger than all that their tenants own.",
+        "1 job rounded up to a cell size, in all policies alike.",
+        "1 job (8 GPU-hours) left out: their tenants own no node.",
+        "1 job (32 GPU-hours) left out: larger than all that their tenants own.",
     ]
 
 

@@ -80,7 +80,7 @@ def test_what_cannot_be_simulated_is_refused():
         simulate(Scheduler(quotas=quotas(b=8)), jobs, [0, 0], [1, 1])
     busy = Scheduler()
     busy.submit(jobs[0], 0.0)
-    with pytest.raises(ValueError, match="scheduler: it has 1 jobs already"):
+    with pytest.raises(ValueError, match="scheduler: it has 1 job already"):
         simulate(busy, jobs, [0, 0], [1, 1])
     with pytest.raises(ValueError, match="duration: must be positive and finite"):
         simulate(Scheduler(), jobs, [0, 0], [1, 0])

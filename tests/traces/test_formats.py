@@ -559,4 +559,4 @@ def test_the_command_says_which_jobs_of_a_trace_are_left_out(format, options, wr
     kind = {"storage": "storage", "muri": "jobs"}[format]
     assert main(["replay", kind, path, *options]) == 0
     missing = {"storage": "epochs", "muri": "iterations"}[format]
-    assert f"1 jobs of the trace dropped: missing {missing}." in capsys.readouterr().out
+    assert f"1 job of the trace dropped: missing {missing}." in capsys.readouterr().out

@@ -88,7 +88,7 @@ def test_roles_start_with_all_that_they_need():
     first, *_ = case.start.pods
     third, two = PlacedPod("worker", 0, ""), PlacedPod("worker", 2, "")
     verify_start(Start("j", (first, third, two)), case.job, case.before)
-    assert case.forged(first, third) == "gang: role 'worker' of 'j' starts with 1 pods of 2"
+    assert case.forged(first, third) == "gang: role 'worker' of 'j' starts with 1 pod of 2"
     assert case.forged(third, two) == "gang: role 'leader' of 'j' starts with 0 pods of 1"
     assert case.forged(first, third, third) == "gang: pod 'j/worker/0' starts twice"
     assert case.forged(first, third, PlacedPod("worker", 3, "")).startswith("gang: there is no pod")

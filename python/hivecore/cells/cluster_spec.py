@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hivecore._arguments import as_instance, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._record import Record, force_setattr
+from hivecore._stateful import counted
 from hivecore.errors import InfeasibleAssignmentError
 
 __all__ = ["Chain", "ClusterSpec"]
@@ -76,13 +77,16 @@ class Chain(Record, frozen=True):
         if self.nodes is not None:
             nodes = as_tuple(self.nodes, "nodes")
             if len(nodes) != count:
-                raise ValueError(f"nodes has {len(nodes)} names, the chain has {count} nodes")
+                raise ValueError(f"nodes has {counted(len(nodes), 'name')}, the chain has {count}")
             nodes = tuple(as_name(name, f"nodes[{i}]") for i, name in enumerate(nodes))
             force_setattr(self, "nodes", nodes)
         if self.leaf_indices is not None:
             rows = as_tuple(self.leaf_indices, "leaf_indices")
             if len(rows) != count:
-                raise ValueError(f"leaf_indices has {len(rows)} rows, the chain has {count} nodes")
+                raise ValueError(
+                    f"leaf_indices has {counted(len(rows), 'row')}, the chain has "
+                    f"{counted(count, 'node')}"
+                )
             indices = []
             for i, values in enumerate(rows):
                 row = tuple(

@@ -9,6 +9,7 @@ import msgspec
 
 from hivecore._arguments import as_tuple
 from hivecore._cells import are_same_names, are_strings, is_list_of_names
+from hivecore._stateful import counted
 from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 
 __all__ = ["NodeSet"]
@@ -116,7 +117,7 @@ class NodeSet:
         return hash(self._set())
 
     def __repr__(self) -> str:
-        return f"NodeSet of {len(self)} nodes"
+        return f"NodeSet of {counted(len(self), 'node')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NodeSet, (self._names(),)

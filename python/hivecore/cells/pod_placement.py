@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from hivecore._arguments import as_instance, as_int, as_text, as_tuple
+from hivecore._stateful import counted
 from hivecore.cells.affinity_group import AffinityGroup
 
 __all__ = ["PodPlacement", "as_placement"]
@@ -25,7 +26,9 @@ def as_placement(placement: Any, group: AffinityGroup) -> tuple[PodPlacement, ..
     """The checked placement of a group, without leaf numbers; an error names what is wrong."""
     pods = as_tuple(placement, "placement")
     if len(pods) != len(group.sizes):
-        raise ValueError(f"placement has {len(pods)} pods, the group has {len(group.sizes)}")
+        raise ValueError(
+            f"placement has {counted(len(pods), 'pod')}, the group has {len(group.sizes)}"
+        )
     checked = []
     seen: dict[tuple[str, str], set[int]] = {}
     for i, (pod, size) in enumerate(zip(pods, group.sizes, strict=True)):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Self
 
 from hivecore._devices import Plan
 from hivecore._record import Record, force_setattr
+from hivecore._stateful import counted
 from hivecore.decisions import Outcome, Refusal
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -99,7 +100,7 @@ class DeviceDecision(Record, frozen=True, eq=False, gc=True):
         if not self.counts:
             return "there are no nodes"
         return "; ".join(
-            f"{nodes} node{'s' * (nodes > 1)}: {REASONS[code]}" for code, nodes in self.counts
+            f"{counted(nodes, 'node')}: {REASONS[code]}" for code, nodes in self.counts
         )
 
     @property

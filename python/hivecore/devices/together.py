@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
+from hivecore._stateful import counted
 from hivecore.devices._numbers import Numbers
 from hivecore.devices.device import Device, VirtualFunction
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -91,8 +92,8 @@ def why_impossible(
         if total < numbers[kind]:
             what = ", ".join(f"{'all' if n.every else n.count} {n.type}" for n in kind.needs)
             return (
-                f"{numbers[kind]} pods with {what} each: idle and healthy, the nodes have room for "
-                f"{total}"
+                f"{counted(numbers[kind], 'pod')} with {what} each: idle and healthy, the nodes "
+                f"have room for {total}"
             )
     if len(kinds) > 1 and not _fit(kinds, tuple(numbers.values()), machines, rooms, budget):
         return f"{len(pods)} pods of {len(kinds)} kinds do not fit together on idle, healthy nodes"

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from hivecore._record import Record
+from hivecore._stateful import counted
 from hivecore.dra._book import Entry
 from hivecore.dra._node_class import Change, NodeClass, NodeView
 from hivecore.dra._question import Question, Taking
@@ -332,7 +333,7 @@ class ClaimFits(Mapping[str, ClaimOutcome]):
         return sum(len(nodes) for _, nodes in self._by_class)
 
     def __repr__(self) -> str:
-        return f"ClaimFits({len(self.nodes)} of {len(self)} nodes)"
+        return f"ClaimFits({len(self.nodes)} of {counted(len(self), 'node')})"
 
 
 def _with_device(message: str, devices: tuple[PoolDevice, ...], position: int) -> str:

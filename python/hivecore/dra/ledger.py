@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from hivecore._arguments import as_choice, as_instance, as_int, show
 from hivecore._quantities import read_exactly
-from hivecore._stateful import PlainState
+from hivecore._stateful import PlainState, counted, shown
 from hivecore._trial import LoggedTrials, UndoLog
 from hivecore.dra._book import Book, Entry
 from hivecore.dra._claim_kind import ClaimKind
@@ -87,7 +87,9 @@ class DraLedger(LoggedTrials, PlainState):
     def __repr__(self) -> str:
         with self._lock:
             nodes, slices, claims = len(self.nodes), len(self._slices), len(self._book.owners)
-        return f"DraCluster({nodes} nodes, {slices} slices, {claims} claims)"
+        return shown(
+            self, counted(nodes, "node"), counted(slices, "slice"), counted(claims, "claim")
+        )
 
     # --- what is in the cluster
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import to_builtins
 
 from hivecore._quantities import read_exactly
+from hivecore._stateful import counted
 from hivecore.dra.cel import Evaluator
 from hivecore.dra.claim import DeviceClass, DeviceConstraint, ResourceClaim
 from hivecore.dra.device import Capacity, CounterConsumption, Device, DeviceId
@@ -73,7 +74,10 @@ def verify_allocations(
     Cost: O(size of the cluster), and for each request of all devices, an evaluation of its
     selectors for each device of the node.
     """
-    _hold(len(claims) == len(allocations), f"{len(allocations)} allocations, {len(claims)} claims")
+    _hold(
+        len(claims) == len(allocations),
+        f"{counted(len(allocations), 'allocation')}, {counted(len(claims), 'claim')}",
+    )
     proof = _Proof(facts, node)
     uses = [proof.uses_of(*each) for each in zip(claims, allocations, strict=True)]
     own = [[use for use in of if not use.terms.admin_access] for of in uses]
@@ -315,7 +319,10 @@ class _Proof:
         terms = uses[0].terms
         if terms.allocation_mode == "ExactCount":
             wanted = terms.count or 1
-            _hold(len(given) == wanted, f"{where}: {len(given)} devices instead of {wanted}")
+            _hold(
+                len(given) == wanted,
+                f"{where}: {counted(len(given), 'device')} instead of {wanted}",
+            )
             return
         _hold(terms.allocation_mode == "All", f"{where}: mode {terms.allocation_mode!r}")
         _hold(not self.flaws, f"{where}: pools {self.flaws} are not complete")

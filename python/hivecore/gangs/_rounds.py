@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from operator import attrgetter
 
+from hivecore._stateful import counted as in_words
 from hivecore.gangs._books import Books
 from hivecore.gangs._records import GangBook, GroupBook, PodBook, counted
 from hivecore.gangs._states import IDLE
@@ -351,7 +352,7 @@ class Rounds(Books):
             if not gang.collected:
                 _, pods = counted(gang.spec, gang.live, gang.placed, gang.bound)
                 if pods < gang.spec.min_members:
-                    return f"gang {name!r} has {pods} of {gang.spec.min_members} pods"
+                    return f"gang {name!r} has {pods} of {in_words(gang.spec.min_members, 'pod')}"
                 return f"gang {name!r} has too few pods of a role"
         return f"{group.uncollected} gangs of the group have too few pods"
 
@@ -367,5 +368,5 @@ def _short_of(gang: GangBook) -> str:
         return f"gang {name!r} is not defined"
     places, _ = counted(spec, gang.live, gang.placed, gang.bound)
     if places < spec.min_members:
-        return f"gang {name!r} has places for {places} of {spec.min_members} pods"
+        return f"gang {name!r} has places for {places} of {in_words(spec.min_members, 'pod')}"
     return f"gang {name!r} has places for too few pods of a role"

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple, by_name
 from hivecore._record import Name, Record, within
+from hivecore._stateful import counted
 from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
 
@@ -248,7 +249,9 @@ class _Search:
             for node in answer
         }
         if sum(counts.values()) != wanted:
-            raise ValueError(f"place(...): {sum(counts.values())} of {wanted} pods are placed")
+            raise ValueError(
+                f"place(...): {sum(counts.values())} of {counted(wanted, 'pod')} are placed"
+            )
         return {node: count for node, count in counts.items() if count}
 
     # --- the search
@@ -309,7 +312,8 @@ class _Search:
         gone = _pods_of(victims)
         exceeded = [i for i, (names, left) in enumerate(self.budgets) if len(names & gone) > left]
         number = len(self.pending)
-        reason = f"{number} pods have places, {self.waiting} of {number + self.waiting} wait"
+        has = "pod has a place" if number == 1 else "pods have places"
+        reason = f"{number} {has}, {self.waiting} of {number + self.waiting} wait"
         return JobPreemption(
             "preempt" if victims else "bind",
             tuple(zip(self.pending, spread, strict=True)),
@@ -328,8 +332,8 @@ class _Search:
             )
         room = sum(self.slots(node, gone) for node in self.nodes)
         return _wait(
-            f"{min(room, len(self.pending))} of {len(self.pending)} pods would have places after "
-            "all jobs that may be preempted have left"
+            f"{min(room, len(self.pending))} of {counted(len(self.pending), 'pod')} would have "
+            "places after all jobs that may be preempted have left"
         )
 
 

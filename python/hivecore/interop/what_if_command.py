@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hivecore._arguments import utf8_text
+from hivecore._stateful import counted
 from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.koordinator.quotas.amounts import read_resources, write_amount
 from hivecore.interop.kubernetes.fields import Field
@@ -119,7 +120,9 @@ def _answer(scheduler: Scheduler, job: Job) -> int:
     print(f"It would start now{where}{condition}")
     for name in victims:
         left = jobs[name]
-        print(f"  {name}: queue {left.quota}, priority {left.priority}, {left.gpus} GPUs")
+        print(
+            f"  {name}: queue {left.quota}, priority {left.priority}, {counted(left.gpus, 'GPU')}"
+        )
     return 0
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._quotas import QuotaKernel
+from hivecore._stateful import counted as in_words
 from hivecore._thousandths import THOUSAND, counted, of_thousandths
 from hivecore.quotas._amounts import MOST, Amount, Amounts
 from hivecore.quotas.quota import Quota
@@ -229,7 +230,7 @@ class Names:
         if below := self.children(name):
             raise ValueError(f"quota {name!r} has others below it, such as {below[0]!r}")
         if owners := self.core.owners_in(number):
-            raise ValueError(f"quota {name!r} has {owners} owners")
+            raise ValueError(f"quota {name!r} has {in_words(owners, 'owner')}")
         self.core.remove(number)
         quota = self.quotas.pop(name)
         del self.numbers[name]

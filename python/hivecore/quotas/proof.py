@@ -4,6 +4,7 @@ Limits, runtimes and the total are those that the tree reports. The request of a
 that the tree knows; that of an owner which was not submitted is in the decision.
 """
 
+from hivecore._stateful import counted
 from hivecore.decisions import Outcome
 from hivecore.errors import CertificateError
 from hivecore.quotas._amounts import Amount
@@ -55,9 +56,11 @@ def _check_owners(asks: Asks, tree: QuotaLedger) -> None:
             raise CertificateError(f"{request.name!r} was submitted with other values")
         runs = tree.members(request.name) if known else 0
         if runs != before:
-            raise CertificateError(f"{request.name!r} has {runs} members, not {before}")
+            raise CertificateError(f"{request.name!r} has {counted(runs, 'member')}, not {before}")
         if not (1 if runs else request.min_count) <= members <= request.count - runs:
-            raise CertificateError(f"{request.name!r} cannot have {members} members more")
+            raise CertificateError(
+                f"{request.name!r} cannot have {counted(members, 'member')} more"
+            )
     if len({request.name for request, _, _ in asks}) != len(asks):
         raise CertificateError("an owner occurs twice")
 
@@ -65,7 +68,7 @@ def _check_owners(asks: Asks, tree: QuotaLedger) -> None:
 def _check_victims(outcome: Outcome, victims: tuple[str, ...], tree: QuotaLedger) -> None:
     """Victims run and are preemptible; only a decision to preempt has any."""
     if (outcome == "preempt") != bool(victims):
-        raise CertificateError(f"{outcome!r} has {len(victims)} victims")
+        raise CertificateError(f"{outcome!r} has {counted(len(victims), 'victim')}")
     if len(set(victims)) != len(victims):
         raise CertificateError("a victim occurs twice")
     for name in victims:

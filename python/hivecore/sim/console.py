@@ -21,6 +21,7 @@ from threading import Event, Thread
 from time import perf_counter
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.sim.report import Report
 
 __all__ = [
@@ -213,7 +214,7 @@ def _progress_lines(total: int) -> Iterator[Callable[[str], Callable[[int], None
     def say() -> None:
         while not ended.wait(_SECONDS_BETWEEN_LINES):
             seconds = perf_counter() - begin
-            line = f"simulated {submitted:,} of {total:,} jobs{latest}, {seconds:.0f} s"
+            line = f"simulated {submitted:,} of {counted(total, 'job')}{latest}, {seconds:.0f} s"
             print(line, file=sys.stderr, flush=True)
 
     thread = Thread(target=say, daemon=True)

@@ -11,6 +11,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.sim import columns
 from hivecore.sim.figures import percentile
 from hivecore.sim.replay import TOLERANCE, Replay
@@ -153,17 +154,17 @@ def findings(replay: Replay) -> list[str]:
 def _finding(replay: Replay, policy: str) -> str:
     *tenants, everyone = summarize(replay, policy)
     if not everyone.later:
-        compared = f"{everyone.jobs:,} jobs compared"
+        compared = f"{counted(everyone.jobs, 'job')} compared"
         return f"{policy} starts no job later than its private cluster does ({compared})."
     harmed = [
-        f"{each.later:,} of {each.jobs:,} jobs of {each.tenant} "
+        f"{each.later:,} of {counted(each.jobs, 'job')} of {each.tenant} "
         f"(mean {each.mean_excess / 60:,.0f} min, max {each.max_excess / 60:,.0f} min)"
         for each in sorted(tenants, key=lambda each: -each.later)
         if each.later
     ]
     sentence = (
-        f"{policy} starts {everyone.later:,} of {everyone.jobs:,} jobs later than their private "
-        f"clusters do: {', '.join(harmed)}."
+        f"{policy} starts {everyone.later:,} of {counted(everyone.jobs, 'job')} later than their "
+        f"private clusters do: {', '.join(harmed)}."
     )
     if replay.runs[policy].borrowing:
         sentence += (

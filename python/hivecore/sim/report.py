@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from hivecore._stateful import counted
 from hivecore.sim.columns import Column
 from hivecore.sim.pictures import save_figure
 
@@ -26,7 +27,10 @@ def require(library: str) -> None:
 
 def dropped(reasons: Mapping[str, int]) -> list[str]:
     """Return how many jobs of a trace are left out, and why, as sentences."""
-    return [f"{jobs:,} jobs of the trace dropped: {reason}." for reason, jobs in reasons.items()]
+    return [
+        f"{counted(jobs, 'job')} of the trace dropped: {reason}."
+        for reason, jobs in reasons.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

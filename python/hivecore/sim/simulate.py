@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.errors import InvariantError
 from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
 from hivecore.sim.progress import Incident, JobFails, Progress
@@ -92,7 +93,7 @@ def simulate(
     if not len(jobs) == len(submit) == len(duration):
         raise ValueError(f"jobs={len(jobs)}, submit={len(submit)}, duration={len(duration)} differ")
     if len(scheduler):
-        raise ValueError(f"scheduler: it has {len(scheduler)} jobs already")
+        raise ValueError(f"scheduler: it has {counted(len(scheduler), 'job')} already")
     if any(later < sooner for sooner, later in pairwise(submit)):
         raise ValueError("submit: the times fall")
     if not all(0 < seconds < inf for seconds in duration):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.errors import CertificateError
 from hivecore.topology.network_ledger import NetworkLedger
 from hivecore.topology.node_pods import NodePods
@@ -32,7 +33,7 @@ def check_placement(
     pods = {part.node: part.pods for part in placement}
     others = {part.node: part.others for part in placement}
     if len(pods) != len(placement) or sum(pods.values()) != request.pods:
-        raise CertificateError(f"{sum(pods.values())} pods are placed, not {request.pods}")
+        raise CertificateError(f"{sum(pods.values())} are placed, not {request.pods}")
     wanted = request.role.pods if request.role else 0
     if sum(others.values()) != wanted:
         raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
@@ -49,7 +50,9 @@ def check_placement(
         if min(count, others[node]) < 0 or count + others[node] == 0:
             raise CertificateError(f"node {node!r} has {count} and {others[node]} pods")
         if any(amount > free.get(resource, 0) for resource, amount in taken.items()):
-            raise CertificateError(f"node {node!r} has no room for {count + others[node]} pods")
+            raise CertificateError(
+                f"node {node!r} has no room for {counted(count + others[node], 'pod')}"
+            )
     layers = ["", *network.layers, "node"]
     held = layers.index(layer)
     if held < layers.index(request.must):
@@ -59,10 +62,14 @@ def check_placement(
     for inner, multiple in request.multiple:
         for count in _sums(network, pods, inner):
             if layers.index(inner) >= held and count % multiple:
-                raise CertificateError(f"{count} pods in a {inner}, no multiple of {multiple}")
+                raise CertificateError(
+                    f"{counted(count, 'pod')} in a {inner}, no multiple of {multiple}"
+                )
     for inner, limit in request.per_domain:
         if (largest := max(_sums(network, pods, inner))) > limit:
-            raise CertificateError(f"{largest} pods in a {inner}, at most {limit} may be there")
+            raise CertificateError(
+                f"{counted(largest, 'pod')} in a {inner}, at most {limit} may be there"
+            )
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
         raise CertificateError(f"{layer!r} is narrower than {request.prefer!r}")

@@ -1,5 +1,6 @@
 """The reasons why a gang cannot be placed."""
 
+from hivecore._stateful import counted
 from hivecore.decisions import Refusal
 from hivecore.topology.topology_request import TopologyRequest
 
@@ -29,7 +30,7 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
         return _refusal("work", layer, "the search was cut short")
     if role:
         where = f"no {layer} has" if layer else "the network has not"
-        both = f"{request.pods} pods and {role.pods} of role {role.name!r}"
+        both = f"{counted(request.pods, 'pod')} and {role.pods} of role {role.name!r}"
         return _refusal("role", layer, f"{where} room for {both} together")
     steps = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
     most = ", ".join(f"{count} in each {name}" for name, count in request.per_domain)
@@ -48,9 +49,9 @@ def _lacks(layer: str, count: int, of_role: str, slots: _Slots) -> Refusal | Non
     most = best[0][1]
     if most >= count:
         return None
-    pods = f"1 pod{of_role} needs" if count == 1 else f"{count} pods{of_role} need"
+    pods = f"{counted(count, 'pod')}{of_role} {'needs' if count == 1 else 'need'}"
     if layer == "" or not slots:
-        have = f"the network has {most} {'slot' if most == 1 else 'slots'}"
+        have = f"the network has {counted(most, 'slot')}"
         wanted = "a slot" if count == 1 else "as many slots"
         return _refusal("slots", layer, f"{pods} {wanted}: {have}")
     have = ", ".join(f"{name} has {amount}" for name, amount in best[:_NAMED])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._record import Record, force_setattr
+from hivecore._stateful import counted
 
 __all__ = ["MILLI", "GpuNodes", "GpuPods"]
 
@@ -97,7 +98,7 @@ class GpuPods(Record, frozen=True, eq=False):
                 raise ValueError(f"{column} must be finite, or nan")
         _check_names(self.name)
         if len(self.models) != len(self):
-            raise ValueError(f"models must have one entry for each of {len(self)} pods")
+            raise ValueError(f"models must have one entry for each of {counted(len(self), 'pod')}")
         faulty = (self.gpu_milli > MILLI) | ((self.gpu_milli == 0) != (self.gpus == 0))
         if faulty.any():
             row = int(faulty.argmax())

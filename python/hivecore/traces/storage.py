@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.traces._part import dropped_jobs, jobs_that_ran
 from hivecore.traces._table import (
     DURATION,
@@ -84,7 +85,9 @@ class StorageTrace:
             raise ValueError("the trace has no job")
         for name in _HEADER:
             if np.shape(getattr(self, name)) != (len(self.job_id),):
-                raise ValueError(f"{name} must have one entry for each of {len(self.job_id)} jobs")
+                raise ValueError(
+                    f"{name} must have one entry for each of {counted(len(self.job_id), 'job')}"
+                )
         for name in ("dataset_gb", "total_gb", "rate_mbps", "gpus"):
             column = getattr(self, name)
             faulty = ~(np.isfinite(column) & (column > 0))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from hivecore._stateful import counted
 from hivecore.cells import Chain, ClusterSpec
 from hivecore.scheduler import Job, Promote, Start
 from hivecore.verify._state import Group, amounts_of, group_of, hold, pod_name
@@ -20,7 +21,7 @@ def group_of_start(action: Start | Promote, job: Job, *, mine: bool) -> Group:
         raise ValueError("action: says nothing of cells, it was read from a file")
     for pod in action.pods:
         gpus, requested = len({*pod.gpus}), amounts_of(job, [pod], None)["gpu"]
-        what = f"{pod_name(job, pod)!r} has {gpus} GPUs, and asks for {requested}"
+        what = f"{pod_name(job, pod)!r} has {counted(gpus, 'GPU')}, and asks for {requested}"
         hold(gpus == requested, "devices", what)
     placed = sorted((pod.node, sorted(pod.gpus)) for pod in action.pods if pod.gpus)
     said = sorted((share.node, sorted(share.leaf_indices)) for share in decision.placement)

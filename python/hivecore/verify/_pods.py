@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from hivecore._stateful import counted
 from hivecore.scheduler import Job, PlacedPod, Promote, Start
 from hivecore.verify._state import Has, Lone, State, amounts_of, hold, pod_name
 
@@ -36,7 +37,7 @@ def check_gang(action: Start | Promote, job: Job, state: State, *, moves: bool =
     for role in job.roles if not runs or not runs.pods else ():
         count = sum(pod.role == role.name for pod in action.pods)
         least = len(role.first_numbers)
-        what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {least}"
+        what = f"role {role.name!r} of {job.name!r} starts with {counted(count, 'pod')} of {least}"
         hold(count >= least, "gang", what)
     has_begun = moves or isinstance(action, Promote) or bool(runs and runs.pods)
     for other in () if has_begun else job.after:
@@ -80,7 +81,8 @@ def check_per_node(job: Job, state: State) -> None:
     for role in job.roles:
         for (of_role, node), pods in counts.items():
             right = role.per_node is None or of_role != role.name or pods <= role.per_node
-            what = f"{pods} pods of role {of_role!r} of {name!r} on {node!r}, not {role.per_node}"
+            number = counted(pods, "pod")
+            what = f"{number} of role {of_role!r} of {name!r} on {node!r}, not {role.per_node}"
             hold(right, "nodes", what)
 
 
@@ -96,7 +98,11 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
     for layer, most in job.where.per_domain:
         for domain in network.domains(layer):
             count = sum(pod.node in domain for of in entries for pod in of.pods)
-            hold(count <= most, "topology", f"{count} pods in a {layer!r}, at most {most} may be")
+            hold(
+                count <= most,
+                "topology",
+                f"{counted(count, 'pod')} in a {layer!r}, at most {most} may be",
+            )
     pods = Counter(pod.node for pod in action.pods if pod.node)
     layers = ["", *network.layers, "node"]
     holding = [
@@ -106,7 +112,7 @@ def check_topology(action: Start | Promote, job: Job, state: State) -> None:
         if layers.index(layer) >= layers.index(holding[-1]):
             for domain in network.domains(layer):
                 count = sum(pods[node] for node in domain)
-                what = f"{count} pods in a {layer!r}, no multiple of {multiple}"
+                what = f"{counted(count, 'pod')} in a {layer!r}, no multiple of {multiple}"
                 hold(count % multiple == 0, "topology", what)
 
 
@@ -127,7 +133,7 @@ def check_balance(action: Start, job: Job, state: State) -> None:
         most += [count + room] if count else []
     fullest = max(sum(counts[node] for node in of) for of in network.domains(where.balance))
     fewer = sum(min(count, fullest - 1) for count in most)
-    what = f"{fullest} pods in a {where.balance!r}, and fewer would do"
+    what = f"{counted(fullest, 'pod')} in a {where.balance!r}, and fewer would do"
     hold(fewer < len(action.pods), "topology", what)
 
 

@@ -724,7 +724,7 @@ def test_wrong_records_are_refused_and_change_nothing():
         (changed(record, affinityGroupBindInfo=[3]), "affinityGroupBindInfo[0]"),
         (changed(record, affinityGroupBindInfo=[{"podPlacements": 1}]), "podPlacements"),
         (changed(record, affinityGroupBindInfo=[{"podPlacements": [1]}]), "podPlacements[0]"),
-        (changed(record, affinityGroupBindInfo=[{"podPlacements": pods[:1]}]), "1 pods"),
+        (changed(record, affinityGroupBindInfo=[{"podPlacements": pods[:1]}]), "1 pod with"),
         (changed(record, affinityGroupBindInfo=table + table), "4 pods"),
         (
             changed(

@@ -149,7 +149,7 @@ def test_workloads_of_a_cluster_have_it_and_other_rules_are_named():
     assert [job.roles[0].per_node for job in dump.waiting] == [1, None, None]
     assert [text for text in dump.remarks if text.startswith("Job")] == [
         "Job ns-a/zones: an anti-affinity is about zone, not about nodes; that is not read",
-        "Job ns-a/even: a spread constraint allows 1 more pods on a node than on the emptiest; "
+        "Job ns-a/even: a spread constraint allows 1 more pod on a node than on the emptiest; "
         "that is not read",
     ]
     scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()

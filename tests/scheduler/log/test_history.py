@@ -291,7 +291,7 @@ def test_the_other_scheduler_has_to_be_empty_and_not_in_the_future(tmp_path):
     path = log_of(tmp_path)
     busy = lab(8)
     busy.submit(Job("x", "lab", 1), 0.0)
-    with pytest.raises(ValueError, match="scheduler: has 1 jobs"):
+    with pytest.raises(ValueError, match="scheduler: has 1 job"):
         diff_log(path, busy)
     late = lab(8)
     late.advance(3.0)

@@ -308,7 +308,7 @@ def test_figures_count_from_submission():
 
 def test_what_cannot_be_scheduled_is_named():
     jobs = jobs_of((0, 16, 1))
-    with pytest.raises(ValueError, match="a job of 16 GPUs does not fit on 1 nodes"):
+    with pytest.raises(ValueError, match="a job of 16 GPUs does not fit on 1 node"):
         schedule(jobs, "srtf", nodes=1)
     with pytest.raises(ValueError, match="policy must be one of fifo, srtf, srsf"):
         schedule(jobs, "sjf")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from hivecore._arguments import as_int, as_tuple
+from hivecore._stateful import counted
 from hivecore.cells.affinity_group import EVICTIONS, AffinityGroup
 from hivecore.cells.books.cluster_names import ClusterNames, Suggested
 from hivecore.cells.books.group_books import GroupBooks
@@ -206,7 +207,8 @@ def _ask(
     chosen = as_tuple(chosen, "the policy's choice")
     if len(chosen) != len(group.sizes):
         raise ValueError(
-            f"the policy's choice has {len(chosen)} virtual nodes for {len(group.sizes)} pods"
+            f"the policy's choice has {counted(len(chosen), 'virtual node')} for "
+            f"{counted(len(group.sizes), 'pod')}"
         )
     last = len(view.nodes) - 1
     return tuple([as_int(number, "the policy's choice", 0, last) for number in chosen])

@@ -16,6 +16,7 @@ of old releases say gpuIsolation and physicalGpuIndices.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from hivecore._stateful import counted
 from hivecore.cells import PodPlacement
 from hivecore.interop.hived.placed_groups import PlacedGroup, Seat, Slots
 from hivecore.interop.hived.pods import PodRequest
@@ -64,15 +65,15 @@ class BindInfo(NamedTuple):
                 slot = self._slot(pod, f"{at}[{j}]")
                 if len(slot.leaf_indices) not in slots:
                     raise RequestError(
-                        f"{at}[{j}] has {len(slot.leaf_indices)} leaf cells, the members of the "
-                        f"spec have {sorted(slots)}"
+                        f"{at}[{j}] has {counted(len(slot.leaf_indices), 'leaf cell')}, the "
+                        f"members of the spec have {sorted(slots)}"
                     )
                 slots[len(slot.leaf_indices)].append(slot)
         for number, pods in request.roles:
             if len(slots[number]) != pods:
                 raise RequestError(
-                    f"{place}: {len(slots[number])} pods with {number} leaf cells, the spec has "
-                    f"{pods}"
+                    f"{place}: {counted(len(slots[number]), 'pod')} with "
+                    f"{counted(number, 'leaf cell')}, the spec has {pods}"
                 )
         return PlacedGroup(request, request.as_group(), slots)
 

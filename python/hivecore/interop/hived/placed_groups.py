@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from hivecore._stateful import counted
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, PodPlacement
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.interop.hived.pods import PodRequest
@@ -164,8 +165,8 @@ class PlacedGroups:
         if slots is None or index is None:
             raise RequestError(
                 f"spec: affinityGroup: group {group.name!r} was declared with "
-                f"{len(slots.pods) if slots else 0} pods of {request.leaf_number} leaf cells, this "
-                "is one more"
+                f"{counted(len(slots.pods) if slots else 0, 'pod')} of "
+                f"{counted(request.leaf_number, 'leaf cell')}, this is one more"
             )
         return Seat(group, slots, index) if group.preempting is None else None
 

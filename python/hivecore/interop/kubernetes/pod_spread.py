@@ -58,7 +58,8 @@ class PodSpread(NamedTuple):
     def left_out(self, pods: int) -> tuple[str, ...]:
         """The rules that say something else of so many pods."""
         skews = [
-            f"a spread constraint allows {skew} more pods on a node than on the emptiest"
+            f"a spread constraint allows {skew} more {'pod' if skew == 1 else 'pods'} on a node "
+            "than on the emptiest"
             for skew, least in self.skews
             if least < pods
         ]

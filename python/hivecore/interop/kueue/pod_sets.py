@@ -185,7 +185,9 @@ def _multiple(wishes: _Asked, topology: KueueTopology, count: int, widest: str) 
             raise place.error(f"{show(place.text())} is not below the level before it")
         number = size.integer_text(1, _MOST)
         if whole % number:
-            raise size.error(f"{whole} pods are no multiple of {number}")
+            raise size.error(
+                f"{whole} {'pod is' if whole == 1 else 'pods are'} no multiple of {number}"
+            )
         multiple[layer] = whole = number
         level = layers.index(layer)
     return multiple

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.cells.affinity_group import Evictions
 from hivecore.interop.hived import ConfigError, HivedConfig
@@ -143,7 +144,9 @@ def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
         number, left = divmod(len(nodes), per_root)
         if left or not number:
             at = place, "nodes"
-            reader.add(at, f"has {len(nodes)} nodes, and a {levels[-1]} has {per_root} of them")
+            reader.add(
+                at, f"has {counted(len(nodes), 'node')}, and a {levels[-1]} has {per_root} of them"
+            )
             return None
     return reader.build(place, lambda: Chain(levels, fanouts, number or 1, node_level, nodes))
 
@@ -202,9 +205,15 @@ def _check_nodes(
     other = [node for node, count in gpus.items() if node in nodes and nodes[node].gpus != count]
     if other:
         has, here = nodes[other[0]].gpus, gpus[other[0]]
-        more = f", and {len(other) - 1} more nodes differ" if len(other) > 1 else ""
+        more = (
+            f", and {len(other) - 1} more {'node differs' if len(other) == 2 else 'nodes differ'}"
+            if len(other) > 1
+            else ""
+        )
         first = show(other[0])
-        reader.add(place, f"the node {first} has {here} GPUs here, its model has {has}{more}")
+        reader.add(
+            place, f"the node {first} has {counted(here, 'GPU')} here, its model has {has}{more}"
+        )
     left = [node for node in nodes if node not in gpus]
     if left and complete:
         reader.add(place, f"the node {_first(left)} of cluster.nodes is in no chain")

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from hivecore._arguments import as_name, as_text
+from hivecore._stateful import counted
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm._gres import count_of, gpus_of, split_gres
 from hivecore.scheduler import Job, Role
@@ -119,7 +120,9 @@ def _role(options: Mapping[str, str]) -> Role:
     if each and nodes > 1 and not most:
         raise ValueError("text: says GPUs per task, but not how many --ntasks-per-node")
     if each and "ntasks" in options and most and tasks != nodes * most:
-        raise ValueError(f"--ntasks={tasks}: is not {most} tasks on each of {nodes} nodes")
+        raise ValueError(
+            f"--ntasks={tasks}: is not {counted(most, 'task')} on each of {counted(nodes, 'node')}"
+        )
     on_node = on_node or each * (most or tasks)
     return Role("node", nodes, gpus=on_node, per_node=1 if nodes > 1 else None)
 

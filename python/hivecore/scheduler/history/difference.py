@@ -4,6 +4,7 @@ from itertools import accumulate
 from math import inf
 
 from hivecore._record import Record
+from hivecore._stateful import counted
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder
 from hivecore.scheduler.history.rerun import LoggedRun, rerun
@@ -153,7 +154,7 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
     if not isinstance(given, Scheduler):
         raise TypeError(f"scheduler must be a Scheduler, not {type(given).__name__}")
     if len(scheduler):
-        raise ValueError(f"scheduler: has {len(scheduler)} jobs, and must have none")
+        raise ValueError(f"scheduler: has {counted(len(scheduler), 'job')}, and must have none")
     log = LoggedRun(path, until)
     begin, end = log.recorder.begin, log.end
     if scheduler.now > begin:

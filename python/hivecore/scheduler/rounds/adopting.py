@@ -124,7 +124,7 @@ def _holders(state: State, unit: Unit, is_in_use: bool) -> Iterator[str]:
         if is_in_use and not has:
             has = [f"{name!r} is there" for name, _ in near[:_MOST_NAMED]]
             more = len(near) - len(has)
-            has += [f"{more} more pods are there"] if more else []
+            has += [f"{more} more {'pod is' if more == 1 else 'pods are'} there"] if more else []
         if has:
             yield f"; {pod.role}/{pod.index} on {pod.node!r}: {', '.join(has)}"
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from hivecore._arguments import as_bool, as_name
+from hivecore._stateful import counted
 from hivecore.interleaving import interleave
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role, Where
@@ -420,7 +421,8 @@ class SharingStage(Stage):
     def _faults_of(self, group: Group, units: list[Unit]) -> Iterator[str]:
         is_open = not group.is_leaving and len(units) < self.terms.max_group
         if not 1 <= len(units) <= self.terms.max_group or is_open != (group.place >= 0):
-            yield f"group {group.number} has {len(units)} jobs, and is in row {group.place}"
+            jobs = counted(len(units), "job")
+            yield f"group {group.number} has {jobs}, and is in row {group.place}"
         for unit in units:
             job = unit.kind.job
             if self._alike(job) != group.alike or job.stages != group.jobs[unit.name]:

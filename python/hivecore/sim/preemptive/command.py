@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.sim.console import (
     Stopwatch,
     add,
@@ -66,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> None:
         jobs = Jobs.of(trace)
     if (largest := max(jobs.gpus)) > nodes * GPUS_PER_NODE:
         raise ValueError(
-            f"{path}: a job of {largest} GPUs does not fit on {nodes} nodes of "
+            f"{path}: a job of {largest} GPUs does not fit on {counted(nodes, 'node')} of "
             f"{GPUS_PER_NODE} GPUs (--nodes)"
         )
     failures = RandomFailures(

@@ -5,6 +5,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from math import inf
 
+from hivecore._stateful import counted
 from hivecore.sim.preemptive.failures import Failure, JobFailure
 from hivecore.sim.preemptive.placement import Placed
 from hivecore.sim.progress import NodeChanges
@@ -57,9 +58,9 @@ class Incidents:
         self._now = failure.time
         if isinstance(failure, JobFailure):
             if not 0 <= failure.job < self._jobs:
-                raise ValueError(f"there are {self._jobs} jobs: {failure}")
+                raise ValueError(f"only {counted(self._jobs, 'job')} can fail: {failure}")
         elif not 0 <= failure.node < len(self._idle):
-            raise ValueError(f"there are {len(self._idle)} nodes: {failure}")
+            raise ValueError(f"only {counted(len(self._idle), 'node')} can fail: {failure}")
         elif not failure.time <= failure.back < inf:
             raise ValueError(f"a node must come back, and not before it is lost: {failure}")
 

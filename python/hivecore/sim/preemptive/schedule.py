@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from hivecore._stateful import counted
 from hivecore.sim.preemptive.configuration import configure, configure_queue, events_of
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.fifo import Fifo
@@ -69,7 +70,9 @@ def schedule(
     """
     largest = max(jobs.gpus, default=0)
     if largest > GPUS_PER_NODE * nodes:
-        raise ValueError(f"a job of {largest} GPUs does not fit on {nodes} nodes of 8 GPUs")
+        raise ValueError(
+            f"a job of {largest} GPUs does not fit on {counted(nodes, 'node')} of 8 GPUs"
+        )
     if not report_interval > 0:
         raise ValueError(f"report_interval must be positive, not {report_interval}")
     ones = [1.0] * len(jobs)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.sim import columns
 from hivecore.sim import pictures as draw
 from hivecore.sim.figures import mean, percentile, useful_seconds
@@ -148,13 +149,17 @@ def specs_report(trace: TraceJobs, runs: Mapping[str, SpecRun]) -> Report:
     refusals = {name: Counter(run.outcome.refused.values()) for name, run in runs.items()}
     compared = int(_compared_jobs(runs).sum())
     findings = dropped(trace.dropped)
-    findings.append(f"{compared:,} of {len(trace):,} jobs run to their end under all specs.")
+    findings.append(
+        f"{compared:,} of {counted(len(trace), 'job')} run to their end under all specs."
+    )
     for name, reasons in refusals.items():
         listed = [f"{reason} ({jobs:,})" for reason, jobs in reasons.most_common(_REASONS)]
         if rest := sum(jobs for _, jobs in reasons.most_common()[_REASONS:]):
             listed.append(f"other reasons ({rest:,})")
         if listed:
-            findings.append(f"{name} refuses {reasons.total():,} jobs: {'; '.join(listed)}.")
+            findings.append(
+                f"{name} refuses {counted(reasons.total(), 'job')}: {'; '.join(listed)}."
+            )
     return Report(
         "Specs side by side; times in minutes",
         [columns.label("spec"), columns.count("GPUs"), *columns.of(SpecFigures)],

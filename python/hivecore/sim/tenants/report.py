@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hivecore._stateful import counted
 from hivecore.sim import columns
 from hivecore.sim.figures import mean
 from hivecore.sim.metrics import findings, summarize
@@ -76,14 +77,17 @@ def _notes(work: Workload) -> list[str]:
     sentences = [f"Nodes of {GPUS_PER_NODE} GPUs: {sum(work.nodes):,}, of which {owned}."]
     sentences += dropped(work.trace.dropped)
     if work.rounded:
-        sentences.append(f"{work.rounded:,} jobs rounded up to a cell size, in all policies alike.")
+        sentences.append(
+            f"{counted(work.rounded, 'job')} rounded up to a cell size, in all policies alike."
+        )
     for left_out, why in (
         (work.unowned, "their tenants own no node"),
         (work.oversized, "larger than all that their tenants own"),
     ):
         if left_out.jobs:
             sentences.append(
-                f"{left_out.jobs:,} jobs ({left_out.gpu_hours:,.0f} GPU-hours) left out: {why}."
+                f"{counted(left_out.jobs, 'job')} ({left_out.gpu_hours:,.0f} GPU-hours) left out: "
+                f"{why}."
             )
     return sentences
 

@@ -126,7 +126,7 @@ def _check(arguments: argparse.Namespace) -> int:
     delay = _DELAY.search(settings.get("SchedulerParameters", ""))
     failed = 0
     for fulfilled, needed, what in (
-        (bool(nodes), True, f"{len(nodes)} nodes have GPUs"),
+        (bool(nodes), True, f"{len(nodes)} {'node has' if len(nodes) == 1 else 'nodes have'} GPUs"),
         (settings.get("SelectType") == "select/cons_tres", True, "SelectType=select/cons_tres"),
         ("lua" in plugins, False, "JobSubmitPlugins=lua holds jobs; else each needs sbatch -H"),
         (typed, arguments.typed, "the GPUs of each node have types i0, i1 ...: they can be chosen"),

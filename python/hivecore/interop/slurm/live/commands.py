@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Collection, Sequence
 
 from hivecore._arguments import as_choice
+from hivecore._stateful import counted
 from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.live.queue import SlurmJob
 from hivecore.scheduler import Action, Preempt, Promote, Start, Stop
@@ -51,8 +52,8 @@ def commands(
 def _placement(start: Start, job: SlurmJob, how: str, typed: bool, nodes: Collection[str]) -> str:
     chosen = list(dict.fromkeys(pod.node for pod in start.pods))
     if len(chosen) != len(start.pods) or len(chosen) != job.count:
-        what = f"{len(start.pods)} pods on {len(chosen)} nodes"
-        raise ValueError(f"action: {what}, but job {job.id} asks for {job.count} nodes")
+        what = f"{counted(len(start.pods), 'pod')} on {counted(len(chosen), 'node')}"
+        raise ValueError(f"action: {what}, but job {job.id} asks for {counted(job.count, 'node')}")
     line = f"update jobid={job.id}"
     if how == "require":
         line += f" reqnodelist={compress_hostlist(chosen)}"

@@ -8,6 +8,7 @@ submit plugin notes, or else what is likely: a job that was never placed waits w
 
 from collections.abc import Collection, Iterable
 
+from hivecore._stateful import counted
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm.live.features import has_features
 from hivecore.interop.slurm.live.queue import SlurmJob, SlurmNode
@@ -70,7 +71,7 @@ class Places:
             words += [f"with {job.features}"] if job.features else []
             words += [f"with GPUs of type {kind}" for kind in job.types if not self._typed]
             words += ["that it does not exclude"] if excluded else []
-            words += [f"with {job.each} GPUs"] if job.whole else []
+            words += [f"with {counted(job.each, 'GPU')}"] if job.whole else []
             return job.replace(job=None, problem=f"there is no node {' '.join(words)}")
         changes: dict[str, object] = {} if where is _ANYWHERE else {"where": where}
         if job.whole:
