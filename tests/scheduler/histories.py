@@ -68,6 +68,29 @@ def overlooked(scheduler, now):
     ]
 
 
+def moved_for_nothing(actions, before):
+    """Jobs that move and are evicted in one round, though they could have stayed until then."""
+    moves = [action for action in actions if isinstance(action, Move) and not action.shares_with]
+    evicted = {action.job for action in actions if isinstance(action, Preempt)}
+    for move in moves:
+        nodes = {pod.node for pod in move.before}
+        others = actions[actions.index(move) + 1 :] + moves
+        used = {
+            pod.node
+            for other in others
+            if isinstance(other, Start | Move) and other is not move
+            for pod in other.pods
+        }
+        claimed = any(pod.claims for pod in move.before)
+        stays = before._state.immediate and nodes.isdisjoint(used) and not claimed
+        drained = nodes & before._state.draining.keys()
+        grows = any(role.extra_numbers for role in before.job(move.job).roles)
+        if move.job in evicted and (stays or (drained and not grows)):
+            yield move.job
+    names = [move.job for move in moves]
+    yield from {name for name in names if names.count(name) > 1}
+
+
 @contextmanager
 def refused_names():
     """Allow that the name of a job is refused, as pods of another job may have it."""
@@ -139,6 +162,7 @@ class History:
         assert Scheduler.from_bytes(saved).decide(self.now) == actions
         if not any(isinstance(action, Move) for action in actions):
             verify_actions(actions, self.jobs, before)
+        assert not [*moved_for_nothing(actions, before)]
         starts: set[str] = set()
         for action in actions:
             if isinstance(action, Start):

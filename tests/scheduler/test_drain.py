@@ -280,3 +280,78 @@ def test_a_job_starts_when_the_pod_that_it_waits_for_left_with_a_move():
     assert on(scheduler, "elastic") == on(scheduler, "next") == ["n1"]
     assert scheduler.decide(1.0) == []
     scheduler.check()
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_a_job_that_is_evicted_in_the_same_round_does_not_move_before(immediate):
+    scheduler = make_scheduler(nodes=2, immediate=immediate)
+    run(scheduler, Job("weak", "t", 2, where=Where(nodes=["n0", "n1"]), guaranteed=False))
+    (node,) = on(scheduler, "weak")
+    scheduler.drain(node, 1.0)
+    scheduler.submit(job := Job("new", "t", 2), 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert summary(actions) == [("Stop", "weak"), ("Start", "new")]
+    assert (actions[0].node, actions[0].pods[0].node) == (node, node)
+    verify_actions(actions, {"new": job}, before)
+    assert scheduler.state("weak") == "pending"
+    scheduler.check()
+
+
+def test_nor_do_its_extra_pods_start():
+    scheduler = make_scheduler(nodes=3, immediate=True)
+    roles = [Role("w", 2, gpus=2, min_pods=1, max_pods=2)]
+    run(scheduler, Job("weak", "t", roles, guaranteed=False))
+    scheduler.drain(on(scheduler, "weak")[0], 1.0)
+    scheduler.submit(job := Job("new", "t", [Role("w", 2, gpus=2)]), 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert summary(actions) == [("Stop", "weak"), ("Start", "new")]
+    assert len(actions[0].pods) == 2
+    verify_actions(actions, {"new": job}, before)
+    scheduler.check()
+
+
+@pytest.mark.parametrize(
+    ("immediate", "expected"),
+    [
+        (True, [("Preempt", "weak"), ("Start", "new")]),
+        (False, [("Move", "weak"), ("Preempt", "weak")]),  # it leaves its first nodes at once
+    ],
+)
+def test_a_job_whose_failed_pod_finds_no_place_is_evicted_from_where_it_runs(immediate, expected):
+    scheduler = make_scheduler(nodes=4, racks=2, immediate=immediate)
+    role, rack = Role("w", 2, gpus=2), Where(must="rack")
+    weak = Job("weak", "t", [role], where=rack, guaranteed=False, on_failure="pod-then-job")
+    run(scheduler, weak)
+    node = on(scheduler, "weak")[1]
+    scheduler.fail("weak", 1.0, "w/1")
+    scheduler.set_node(node, False, 1.0)
+    scheduler.submit(new := Job("new", "t", [role], where=rack), 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert summary(actions) == expected
+    verify_actions(actions, {"new": new}, before)
+    scheduler.check()
+
+
+def test_a_job_moves_first_if_another_has_started_where_it_was():
+    scheduler = make_scheduler(nodes=4, racks=2, immediate=True)
+    role, rack = Role("w", 2, gpus=2), Where(must="rack")
+    weak = Job("weak", "t", [role], where=rack, guaranteed=False, on_failure="pod-then-job")
+    run(scheduler, weak)
+    first, node = on(scheduler, "weak")
+    scheduler.fail("weak", 1.0, "w/1")
+    scheduler.set_node(node, False, 1.0)
+    jobs = [Job("other", "t", 1, where=only(first)), Job("new", "t", [role], where=rack)]
+    for job in jobs:
+        scheduler.submit(job, 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert summary(actions) == [
+        ("Move", "weak"),
+        ("Start", "other"),
+        ("Preempt", "weak"),
+        ("Start", "new"),
+    ]
+    verify_actions(actions, {job.name: job for job in jobs}, before)

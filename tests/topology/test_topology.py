@@ -281,8 +281,8 @@ def lie(**changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"placement": (NodePods("n0", 2),)}, "2 pods are placed, not 3"),
-        ({"placement": (NodePods("n0", 1), NodePods("n0", 2))}, "pods are placed"),
+        ({"placement": (NodePods("n0", 2),)}, "2 pods placed, not 3"),
+        ({"placement": (NodePods("n0", 1), NodePods("n0", 2))}, "pods placed"),
         ({"placement": (NodePods("n0", 1), NodePods("n1", 2))}, "node 'n1' has no room for 2 pods"),
         ({"placement": (NodePods("n0", 2), NodePods("n2", 1))}, "no domain of layer 'rack'"),
         ({"request": TopologyRequest("g", 3, must="node")}, "'rack' is wider than 'node'"),

@@ -33,10 +33,10 @@ def check_placement(
     pods = {part.node: part.pods for part in placement}
     others = {part.node: part.others for part in placement}
     if len(pods) != len(placement) or sum(pods.values()) != request.pods:
-        raise CertificateError(f"{sum(pods.values())} are placed, not {request.pods}")
+        raise CertificateError(f"{counted(sum(pods.values()), 'pod')} placed, not {request.pods}")
     wanted = request.role.pods if request.role else 0
     if sum(others.values()) != wanted:
-        raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
+        raise CertificateError(f"{counted(sum(others.values()), 'other')} placed, not {wanted}")
     limits = {} if most is None else dict(zip(network.nodes, np.transpose(most), strict=True))
     for node, count in pods.items():
         if allowed is not None and node not in allowed:

@@ -30,7 +30,7 @@ def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Re
         return _refusal("work", layer, "the search was cut short")
     if role:
         where = f"no {layer} has" if layer else "the network has not"
-        both = f"{counted(request.pods, 'pod')} and {role.pods} of role {role.name!r}"
+        both = f"{request.pods} pods and {role.pods} of role {role.name!r}"
         return _refusal("role", layer, f"{where} room for {both} together")
     steps = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
     most = ", ".join(f"{count} in each {name}" for name, count in request.per_domain)

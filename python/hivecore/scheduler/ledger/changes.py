@@ -50,11 +50,11 @@ def stop_on(state: State, node: str) -> None:
 
 
 def stop_job_on(
-    state: State, live: Live, node: str, move: Callable[[State, Live], bool] | None = None
+    state: State, live: Live, node: str, move: Callable[[State, Live, str], bool] | None = None
 ) -> None:
     """Stop a job's pods on a node; or the whole job, if it does not run on without them.
 
-    :param move: tries to move the whole job instead; returns whether it did.
+    :param move: tries to move the whole job off the node instead; returns whether it did.
     """
     units = _on(live.placed, node)
     if not units:
@@ -62,7 +62,7 @@ def stop_job_on(
     first = live.units[0]
     failed = [pod for pod in first.placed if pod.node == node]
     is_all = live.for_job or live.lent in units or (failed and not may_lose(state, live, failed))
-    if is_all and move is not None and move(state, live):
+    if is_all and move is not None and move(state, live, node):
         return
     units = live.all_placed if is_all else units
     placed = [pod for unit in units for pod in unit.placed]

@@ -10,7 +10,7 @@ from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
-from hivecore.scheduler.actions import Action, Start, Wait
+from hivecore.scheduler.actions import Action, Move, Start, Wait
 from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.budgets import Budgets
@@ -121,8 +121,10 @@ class State(Trials):
         self.begun: dict[str, tuple[Start, ...]] = {}
         #: by job, the starts in this round of pods that join the job while it runs
         self.joined: dict[str, tuple[Start, ...]] = {}
-        #: starts of this round that were undone
-        self.unsaid: list[Start] = []
+        #: by job, its move in this round, and the drained node that it leaves; "": none
+        self.moved: dict[str, tuple[Move, str]] = {}
+        #: actions of this round that were undone, with what is returned instead of each
+        self.unsaid: list[tuple[Action, Action | None]] = []
         #: jobs that the outbox rejects
         self.rejected: set[str] = set()
         self.now = 0.0
@@ -338,7 +340,8 @@ class State(Trials):
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
         fields = self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation
-        in_round = self.begun.copy(), self.joined.copy(), [*self.unsaid], self.rejected.copy()
+        begun = self.begun.copy(), self.joined.copy(), self.moved.copy()
+        in_round = *begun, [*self.unsaid], self.rejected.copy()
         parts, queues = self.stages.mark(), []
         for queue in (self.queues, self.lending):
             if queue is not None:
@@ -361,7 +364,7 @@ class State(Trials):
         self.stages.rewind(parts)
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
-        self.begun, self.joined, self.unsaid, self.rejected = in_round
+        self.begun, self.joined, self.moved, self.unsaid, self.rejected = in_round
         self.relief = None
 
     @property
@@ -499,7 +502,7 @@ class State(Trials):
         branch.relief = branch.losses = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
         branch.begun, branch.joined = dict(self.begun), dict(self.joined)
-        branch.unsaid = list(self.unsaid)
+        branch.moved, branch.unsaid = dict(self.moved), list(self.unsaid)
         branch.precedence = self.precedence.branch(branch.log)
         branch.budgets = self.budgets.branch(branch.log)
         branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}

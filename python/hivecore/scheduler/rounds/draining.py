@@ -35,9 +35,9 @@ def _precedence(entry: tuple[Live, str]) -> tuple[bool, bool, int, int]:
     return bool(live.extra_of), live.is_weak, -live.job.priority, live.number
 
 
-def _moved(state: State, live: Live) -> bool:
+def _moved(state: State, live: Live, node: str) -> bool:
     """Move a whole job at once if it fits elsewhere; false if not."""
     name = live.job.name
     shares = len(state.stages.members(name)) > 1
     may_move = live.state == "running" and not live.extra_of and not shares
-    return may_move and move_whole(state, live)
+    return may_move and move_whole(state, live, node=node)

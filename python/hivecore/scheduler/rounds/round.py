@@ -9,6 +9,7 @@ from hivecore.scheduler.moves.defragment import defragment
 from hivecore.scheduler.orders.running import run_in_order
 from hivecore.scheduler.rounds.backfill import has_overdue, retry_overdue
 from hivecore.scheduler.rounds.draining import drain_nodes
+from hivecore.scheduler.rounds.moved import has_moved
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
 from hivecore.scheduler.rounds.waking import wake
@@ -49,7 +50,8 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         _move_jobs(state)
     if state.defragmentation is not None:
         state.relief = None
-        state.outbox += defragment(state, state.defragmentation)
+        for move in defragment(state, state.defragmentation):
+            has_moved(state, move)
         state.defragmentation = None
     if state.relief is not None:
         state.relief.is_stale = True
@@ -77,13 +79,26 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
     state.outbox += state.stages.allot(state.now)
     actions, state.outbox = state.outbox, []
     if state.unsaid:
-        unsaid = {id(start) for start in state.unsaid}
-        actions = [action for action in actions if id(action) not in unsaid]
+        actions = _said(state, actions)
         state.unsaid = []
+    state.moved.clear()
     state.begun.clear()
     state.joined.clear()
     state.rejected.clear()
     return actions
+
+
+def _said(state: State, actions: list[Action]) -> list[Action]:
+    """The actions without those that were undone."""
+    instead = {id(undone): other for undone, other in state.unsaid}
+    said = []
+    for action in actions:
+        last: Action | None = action
+        while last is not None and id(last) in instead:
+            last = instead[id(last)]
+        if last is not None:
+            said.append(last)
+    return said
 
 
 def _move_jobs(state: State) -> None:

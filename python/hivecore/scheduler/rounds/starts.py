@@ -12,6 +12,7 @@ from hivecore.scheduler.ledger.lost import forget_lost, lose
 from hivecore.scheduler.ledger.precedence import of_quota
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import land, leave, placed_pods, start_in_place
+from hivecore.scheduler.rounds.moved import has_moved, leaves_instead, stays_instead
 from hivecore.scheduler.search.victims import Victims, needed_by
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
@@ -82,10 +83,11 @@ def may_move_whole(live: Live, unit: Unit) -> bool:
     return allows and not any(live.job.is_spare(*pod) for pod in unit.pods)
 
 
-def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
+def move_whole(state: State, live: Live, lost: Unit | None = None, *, node: str = "") -> bool:
     """Move a job to nodes with room for all of its pods; false if there are none.
 
     :param lost: failed pods that were taken off their queue; ``None``: none were.
+    :param node: the drained node that it leaves; "": it moves for failed pods.
     """
     stages, twin = state.stages.without_quotas(), live.copy()
     with stages.trial():
@@ -112,7 +114,7 @@ def move_whole(state: State, live: Live, lost: Unit | None = None) -> bool:
         state.begun[live.job.name] = ()
     state.joined.pop(live.job.name, None)
     state.restart(live, state.now)
-    state.outbox.append(Move(live.job.name, placed_pods(live), before))
+    has_moved(state, Move(live.job.name, placed_pods(live), before), node)
     expect_extras(state, live)
     return True
 
@@ -133,7 +135,7 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
 
     :returns: their names, without those whose start in this round is undone.
     """
-    stopping, undone = [], _undone(state, victims, live)
+    stopping, undone = [], _undone(state, victims, live) | _drained(state, victims)
     if undo_joined(state, [name for name in victims if name not in undone]):
         victims = {name: why for name, why in victims.items() if name in state.jobs}
     if victims:
@@ -148,15 +150,25 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
         victim.note(state.log)
         victim.is_reclaimed = why == "reclaim"
         if name not in undone:
+            if name in state.moved and state.immediate:
+                stays_instead(state, name)
             if victim.extra_of not in victims:  # extra pods leave with their job
                 state.budgets.note(victim.job.quota, state.now)
                 state.outbox.append(leaving_action(victim, live.job.name, why))
             stopping.append(name)
     for name in undone:
-        state.unsaid += state.begun.pop(name)
+        if name in state.moved:
+            leaves_instead(state, name)
+        else:
+            unsay(state, state.begun.pop(name))
         if name in state.running:  # extra pods may have ended with their job
             stop(state, state.jobs[name])
     return stopping
+
+
+def unsay(state: State, starts: Iterable[Start]) -> None:
+    """Do not return starts of this round."""
+    state.unsaid += [(start, None) for start in starts]
 
 
 def undo_joined(state: State, victims: Iterable[str]) -> bool:
@@ -164,7 +176,7 @@ def undo_joined(state: State, victims: Iterable[str]) -> bool:
     joined = [name for name in victims if name in state.joined]
     for name in joined:
         live, starts = state.jobs[name], state.joined.pop(name)
-        state.unsaid += starts
+        unsay(state, starts)
         if begun := state.begun.get(name):
             state.begun[name] = tuple([start for start in begun if start not in starts])
         pods = {pod for start in starts for pod in start.pods}
@@ -197,6 +209,20 @@ def _undone(state: State, victims: Victims, live: Live) -> dict[str, None]:
         ):
             undone |= names
     return dict(sorted(undone.items(), key=lambda item: not state.jobs[item[0]].extra_of))
+
+
+def _drained(state: State, victims: Victims) -> dict[str, None]:
+    """The victims that left a drained node in this round, with their extra pods, which come first.
+
+    These stop at once, as they would if they fitted nowhere else.
+    """
+    drained: dict[str, None] = {}
+    for name in victims if state.moved else ():
+        if name in state.moved and state.moved[name][1]:
+            extras = [extra for extra, of in state.jobs[name].extras.items() if of.runs]
+            if all(state.begun.get(extra) for extra in extras):
+                drained |= dict.fromkeys((*extras, name))
+    return drained
 
 
 def _is_above(other: Live, live: Live) -> bool:
