@@ -107,7 +107,7 @@ def test_the_end_of_an_owner_of_two_roles_is_proposed():
 @pytest.mark.parametrize(
     ("placement", "says"),
     [
-        ((NodePods("n0", 2, 0), NodePods("n1", 1, 0)), "0 others are placed, not 1"),
+        ((NodePods("n0", 2, 0), NodePods("n1", 1, 0)), "0 others placed, not 1"),
         ((NodePods("n0", 1, 0), NodePods("n1", 2, 1)), "node 'n1' has no room for 3 pods"),
         ((NodePods("n0", 2, 0), NodePods("n2", 1, 1)), "node 'n2' has no room for 2 pods"),
         ((NodePods("n0", 2, 1), NodePods("n1", 1, 0), NodePods("n2", 0, 0)), "has 0 and 0 pods"),
