@@ -145,8 +145,8 @@ class Move(Record, frozen=True):
     :param shares_with: jobs that share its new GPUs.
     :param offsets: see `Start`.
 
-    All moves of a round, or of a step of a plan, happen together. A job may be preempted in the round
-    in which it moves, if another job starts where it was or victims take time to stop.
+    All moves of a round, or of a step of a plan, happen together. A job may be preempted in the
+    round in which it moves, if another job starts where it was or victims take time to stop.
     """
 
     job: Name
