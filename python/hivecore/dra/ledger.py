@@ -86,10 +86,8 @@ class DraLedger(LoggedTrials, PlainState):
 
     def __repr__(self) -> str:
         with self._lock:
-            nodes, slices, claims = len(self.nodes), len(self._slices), len(self._book.owners)
-        return shown(
-            self, counted(nodes, "node"), counted(slices, "slice"), counted(claims, "claim")
-        )
+            nodes, slices = counted(len(self.nodes), "node"), counted(len(self._slices), "slice")
+            return shown(self, nodes, slices, counted(len(self._book.owners), "claim"))
 
     # --- what is in the cluster
 

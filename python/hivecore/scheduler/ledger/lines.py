@@ -1,6 +1,7 @@
 """The queues of units: one for each tenant, and one for idle cells."""
 
 from hivecore._record import force_setattr
+from hivecore.decisions import Refusal
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.ledger.live import Live
@@ -194,7 +195,9 @@ def offer_idle_cells(state: State, live: Live) -> None:
         live.note(state.log)
         unit = live.may_be_lent(state.kinds)
         push(state, unit)
-        _try_beside_promises(state, unit.kind)
+        refusal = state.waiting.refusal(unit.kind)
+        if refusal is not None:
+            _try_beside_promises(state, unit.kind, refusal)
 
 
 def lend_no_more(state: State, live: Live) -> None:
@@ -211,13 +214,14 @@ def report_if_parked(state: State, live: Live) -> None:
     refusal = state.waiting.refusal(kind)
     if refusal is not None:
         state.report(live, refusal)
-        _try_beside_promises(state, kind)
+        _try_beside_promises(state, kind, refusal)
 
 
-def _try_beside_promises(state: State, kind: Kind) -> None:
-    """Retry a kind with a new job, which may end before the promised start that others delay."""
-    refusal = state.waiting.refusal(kind)
-    if refusal is not None and refusal.code == "backfill":
+def _try_beside_promises(state: State, kind: Kind, refusal: Refusal) -> None:
+    """Retry a parked kind with a new job, which may end before the promised start that others
+    delay.
+    """
+    if refusal.code == "backfill":
         state.waiting.touch((came(kind),))
 
 
