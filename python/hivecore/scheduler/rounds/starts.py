@@ -160,13 +160,13 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
         if name in state.moved:
             leaves_instead(state, name)
         else:
-            unsay(state, state.begun.pop(name))
+            _unsay(state, state.begun.pop(name))
         if name in state.running:  # extra pods may have ended with their job
             stop(state, state.jobs[name])
     return stopping
 
 
-def unsay(state: State, starts: Iterable[Start]) -> None:
+def _unsay(state: State, starts: Iterable[Start]) -> None:
     """Do not return starts of this round."""
     state.unsaid += [(start, None) for start in starts]
 
@@ -176,7 +176,7 @@ def undo_joined(state: State, victims: Iterable[str]) -> bool:
     joined = [name for name in victims if name in state.joined]
     for name in joined:
         live, starts = state.jobs[name], state.joined.pop(name)
-        unsay(state, starts)
+        _unsay(state, starts)
         if begun := state.begun.get(name):
             state.begun[name] = tuple([start for start in begun if start not in starts])
         pods = {pod for start in starts for pod in start.pods}
