@@ -396,12 +396,12 @@ def test_pods_that_have_failed_evict_jobs_as_their_job_does(parts):
 @pytest.mark.parametrize("parts", SMALL)
 def test_pods_that_have_failed_and_wait_are_explained(parts):
     weak = [Job(f"weak{i}", "b", 4, guaranteed=False) for i in range(2)]
-    scheduler = lose_a_node_beside(weak, parts)
+    scheduler = lose_a_node_beside(weak, parts, preemption=False)
     waits = [action for action in scheduler.decide(1.0) if isinstance(action, Wait)]
     explanation = scheduler.explain("train")
     assert explanation.state == "running" and explanation.reason == waits[0].reason != ""
     assert parts != "cells" or explanation.reason == (
-        "waits for 'weak1' to end, as pods that have failed evict jobs only if these stop at once"
+        "waits for 'weak1' to end, as preemption is off"
     )
     assert "its failed pods would start if weak0 ended" in explanation.text
     scheduler.finish("weak0", 2.0)

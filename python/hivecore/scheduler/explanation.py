@@ -142,6 +142,10 @@ def explain(state: State, live: Live) -> JobExplanation:
 
 def _of_failed_pods(state: State, live: Live) -> JobExplanation:
     """Explain why failed pods of a running job wait, the first that are refused."""
+    if live.held is not None:
+        names = ", ".join(map(repr, live.victims))
+        refusal = Refusal("scheduler", "stops", f"its failed pods wait for {names} to stop")
+        return JobExplanation(live.job.name, live.state, (refusal,), 0, ())
     for unit in live.lost if not live.for_job else ():
         search = _Search(state, live.job, unit)
         with state.stages.trial():

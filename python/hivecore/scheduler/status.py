@@ -15,8 +15,8 @@ class JobStatus(Record, frozen=True):
     :param pods: the pods that hold resources. A victim that has stopped holds them until the other
         job starts. For a reserved job: where it will start.
     :param since: the time of its start in seconds; ``None``: it does not run.
-    :param victims: for a reserved job, the jobs that have to stop, and the pods that have to leave
-        other jobs, as "job/role/index".
+    :param victims: for a reserved job, or failed pods of a running one, the jobs that have to stop,
+        and the pods that have to leave other jobs, as "job/role/index".
     :param for_job: the job that it has to stop for; "": none.
     :param has_stopped: whether it has stopped for that job.
     :param shares: the jobs on the same GPUs with itself, the holder first; empty: it does not

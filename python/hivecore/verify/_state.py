@@ -135,13 +135,14 @@ class State:
         self.winners = {name: before.status(name).for_job for name in self.has}
         self.stopping |= {name for name, winner in self.winners.items() if winner}
         for winner, status in of.items():
-            if status.state != "reserved":
+            if not status.victims:
                 continue
-            self.has.pop(winner)
+            if status.state == "reserved":
+                self.has.pop(winner)
             # A job may start with its reserved places once all of its victims have stopped.
             victims = {name: before.status(name) for name in status.victims}
             if all(victim.has_stopped for victim in victims.values()):
-                if status.pods:
+                if status.state == "reserved" and status.pods:
                     self.admitted_before.add(winner)
                 self.hold_no_more(winner)
                 for name, victim in victims.items():
@@ -170,13 +171,29 @@ class State:
         return claim.partition("//")[0].rsplit("/", 3)[0]
 
     def hold_no_more(self, name: str) -> None:
-        """Drop everything that is reserved for a job."""
+        """Drop everything that is reserved for a job, or for its failed pods."""
+        if self.before.state(name) != "reserved":
+            self._hold_no_more_for_failed(name)
+            return
         self.groups = [group for group in self.groups if self.job_of(group.owner) != name]
         if self.network is not None:
             for owner in self.network.owners:
                 if self.job_of(owner) == name:
                     self.network.release(owner)
         self.free_devices(name)
+
+    def _hold_no_more_for_failed(self, name: str) -> None:
+        """Drop everything that is reserved for failed pods of a job, which have no claims."""
+        own = f"{name}/lost"
+
+        def is_held(owner: str) -> bool:
+            unit = owner.partition("//")[0]
+            return unit == own or (unit.startswith(f"{own}/") and self.job_of(owner) == name)
+
+        self.groups = [group for group in self.groups if not is_held(group.owner)]
+        for owner in filter(is_held, () if self.network is None else self.network.owners):
+            assert self.network is not None
+            self.network.release(owner)
 
     def give_up(self, victim: str) -> None:
         """Drop what is reserved for the job for which an extra pod has to stop, as it ends now."""

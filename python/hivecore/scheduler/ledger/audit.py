@@ -41,7 +41,9 @@ def _check_units(ledger: State) -> None:
     for live in ledger.jobs.values():
         name = live.job.name
         first = live.units[0]
-        state = "pending" if first.name in queued else "reserved" if live.victims else "running"
+        state = "pending" if first.name in queued else "running"
+        if live.victims and live.held is None:
+            state = "reserved"
         if live.extra_of:
             parent = ledger.jobs.get(live.extra_of)
             known = parent is not None and parent.extras.get(name) is live and parent.runs
@@ -52,7 +54,10 @@ def _check_units(ledger: State) -> None:
             state = "lent" if lent.placed else state
             _require(first.has_quota == bool(lent.placed), f"job {name!r}: its quota")
         _require(live.state == state, f"job {name!r} is {live.state}, and its pods are {state}")
-        _require(state == "reserved" or not live.victims, f"job {name!r}: victims")
+        has_victims = state == "reserved" or live.held is not None
+        _require(has_victims or not live.victims, f"job {name!r}: victims")
+        is_known = ledger.replacing.get(name) is live
+        _require((live.held is not None) == is_known, f"job {name!r}: failed pods with victims")
         _require(state != "running" or bool(first.placed), f"job {name!r} runs nowhere")
         _require(not live.for_job or live.runs, f"job {name!r} has to stop, and waits")
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
@@ -64,13 +69,16 @@ def _check_units(ledger: State) -> None:
         if live.job.data is not None:
             reading[name] = live.runs and not live.has_stopped
         for unit in live.all_units:
+            is_held = live.held is not None and live.held.name == unit.name
+            if live.held is not None and is_held:
+                unit = live.held
             is_queued = unit.name in queued
             _require(not (unit.placed and is_queued), f"unit {unit.name!r} runs, and is in a queue")
             _require(is_queued == waiting.has(unit.kind, unit.name), f"{unit.name!r}: its kind")
             seen.add(unit.name)
             holder = stages.members(unit.name)[0]
             units.append(unit)
-            if unit.placed and live.runs:
+            if unit.placed and live.runs and not is_held:
                 running.append(unit)
             if unit.placed and holder == unit.name:
                 holders.add(unit.name)
@@ -79,7 +87,7 @@ def _check_units(ledger: State) -> None:
                 # the devices audit shares of GPUs; a whole GPU has one owner
                 is_whole = pod.role not in in_parts
                 for at in ((pod.node, gpu) for gpu in pod.gpus):
-                    if state == "reserved":
+                    if state == "reserved" or is_held:
                         right = not is_whole or held.setdefault(at, live) is live
                         _require(right, f"GPU {at} is held for two jobs")
                         continue

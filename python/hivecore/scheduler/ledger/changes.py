@@ -4,14 +4,14 @@ from collections.abc import Callable, Container, Iterable
 
 from hivecore.scheduler.actions import Stop
 from hivecore.scheduler.ledger.ends import (
-    abandon,
     give_back,
+    give_up,
     has_stopped,
     hold_no_more,
     reject_if_impossible,
     stop,
 )
-from hivecore.scheduler.ledger.lines import requeue, wait_again
+from hivecore.scheduler.ledger.lines import requeue
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import lose, may_lose
 from hivecore.scheduler.ledger.state import State
@@ -23,7 +23,7 @@ __all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_job_on", "stop_o
 def renew(state: State) -> None:
     """The parts have changed: try all waiting jobs again, or reject them."""
     state.stages.forget()
-    if state.reserved:
+    if state.reserved or state.replacing:
         hold_on_good_nodes(state, state.stages.unhealthy())
     state.kinds.forget_impossible()
     for live in list(state.jobs.values()):
@@ -37,10 +37,11 @@ def stop_on(state: State, node: str) -> None:
     """Stop all units on a node."""
     affected = [live for live in state.jobs.values() if _on(live.placed, node)]
     gone = {live.job.name for live in affected}
-    for live in list(state.reserved.values()):
-        if live.victims and (live in affected or gone.intersection(live.victims)):
-            abandon(state, live)
-            wait_again(state, live)
+    for live in state.all_reserved():
+        held = [live.held] if live.held is not None else []
+        is_on = live in affected or bool(_on(held, node))
+        if live.victims and (is_on or gone.intersection(live.victims)):
+            give_up(state, live)
     affected.sort(
         key=lambda live: not live.extra_of
     )  # extra pods last, so that they do not take numbers of lost pods
@@ -84,14 +85,15 @@ def stop_job_on(
 
 def hold_on_good_nodes(state: State, bad: Container[str]) -> None:
     """Release reserved places on bad nodes."""
-    for live in state.reserved.values():
-        if any(pod.node in bad for pod in live.units[0].placed):
+    for live in state.all_reserved():
+        unit = live.reserved
+        if unit is not None and any(pod.node in bad for pod in unit.placed):
             hold_no_more(state, live)
 
 
 def hold_nothing(state: State) -> None:
     """Release all reserved places, as they may have become invalid."""
-    for live in state.reserved.values():
+    for live in state.all_reserved():
         hold_no_more(state, live)
 
 

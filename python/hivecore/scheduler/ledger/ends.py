@@ -22,12 +22,14 @@ __all__ = [
     "expect_no_more",
     "forget",
     "give_back",
+    "give_up",
     "has_stopped",
     "hold_no_more",
     "keep_first",
     "leave",
     "leaving",
     "reject_if_impossible",
+    "retry_lost",
     "set_admitted",
     "stop",
 ]
@@ -141,8 +143,7 @@ def end_extras(state: State, live: Live) -> None:
         end(state, extra)
         if state.jobs.get(extra.job.name) is extra:  # its resources are held for another job
             winner = state.jobs[extra.for_job]
-            abandon(state, winner)
-            wait_again(state, winner)
+            give_up(state, winner)
 
 
 def _expect_no_extras(state: State, live: Live) -> None:
@@ -157,6 +158,8 @@ def _expect_no_extras(state: State, live: Live) -> None:
 
 def expect_no_more(state: State, live: Live) -> None:
     """Let no more pods join a job, and end its waiting extra pods."""
+    if live.held is not None:
+        give_up(state, live)
     if live.extras:
         _expect_no_extras(state, live)
     if len(live.units) == 1:
@@ -248,10 +251,32 @@ def abandon(state: State, live: Live) -> None:
             leave(state, victim)
 
 
+def give_up(state: State, live: Live) -> None:
+    """Let a job, or its failed pods, wait again and not for victims. These still have to stop."""
+    abandon(state, live)
+    if live.held is None:
+        wait_again(state, live)
+        return
+    unit = live.unit_of_held
+    state.set_held(live, None)
+    requeue(state, unit)
+    retry_lost(state, live)
+
+
+def retry_lost(state: State, live: Live) -> None:
+    """Offer failed pods of a job again, as they may evict others now."""
+    for unit in live.lost:
+        if unit.name in state.queued:
+            take_off(state, unit)
+            requeue(state, unit)
+
+
 def hold_no_more(state: State, live: Live) -> None:
-    """Release what is held for a reserved job. It is placed once its victims have stopped."""
-    unit = live.units[0]
-    if unit.placed:
+    """Release what is held for a job or its failed pods. These are placed once its victims have
+    stopped.
+    """
+    unit = live.reserved
+    if unit is not None and unit.placed:
         units = leaving(state, live)
         for holder in (unit, *units):
             holder.note(state.log)

@@ -15,8 +15,8 @@ __all__ = ["Live"]
 _RUNS = ("running", "lent")
 #: The attributes that change.
 _FIELDS = (
-    *("attained", "for_job", "has_stopped", "is_ending", "is_reclaimed", "lent"),
-    *("since", "state", "reported", "units", "victims"),
+    *("attained", "for_job", "has_stopped", "held", "held_since", "is_ending", "is_reclaimed"),
+    *("lent", "since", "state", "reported", "units", "victims"),
 )
 _values = attrgetter(*_FIELDS)
 
@@ -46,8 +46,13 @@ class Live:
         self.lent: Unit | None = None
         #: the last reason to wait that was reported
         self.reported: Refusal | None = None
-        #: its victims, while it is reserved
+        #: its victims, while it is reserved, or some of its failed pods are
         self.victims: tuple[str, ...] = ()
+        #: a copy of the unit of these failed pods, placed where they will start; the unit itself is
+        #: in no queue
+        self.held: Unit | None = None
+        #: since when these pods wait for victims
+        self.held_since = 0.0
         #: while it is a victim: the job that it stops for, and whether it has stopped
         self.for_job = ""
         self.has_stopped = False
@@ -85,6 +90,24 @@ class Live:
         return [unit for unit in self.units[1:] if unit.is_lost]
 
     @property
+    def reserved(self) -> Unit | None:
+        """The unit for which its victims stop; ``None``: there are none."""
+        if self.held is not None:
+            return self.held
+        return self.units[0] if self.state == "reserved" else None
+
+    @property
+    def reserved_since(self) -> float:
+        """Since when it waits for victims."""
+        return self.since if self.held is None else self.held_since
+
+    @property
+    def unit_of_held(self) -> Unit:
+        """The unit of the failed pods that wait for victims."""
+        assert self.held is not None
+        return next(unit for unit in self.units if unit.name == self.held.name)
+
+    @property
     def is_weak(self) -> bool:
         """Whether it runs without a guarantee."""
         return self.state == "lent" or not self.job.guaranteed
@@ -101,6 +124,7 @@ class Live:
         copy.restore(_values(self))
         copy.units = [unit.copy() for unit in self.units]
         copy.lent = self.lent and self.lent.copy()
+        copy.held = self.held and self.held.copy()
         return copy
 
     def note(self, log: UndoLog) -> None:

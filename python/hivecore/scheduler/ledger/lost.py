@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 
 from hivecore.scheduler.actions import PlacedPod, TakeOver
-from hivecore.scheduler.ledger.ends import forget
+from hivecore.scheduler.ledger.ends import forget, give_up
 from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import requeue, take_off
 from hivecore.scheduler.ledger.live import Live
@@ -137,6 +137,8 @@ def forget_lost(state: State, live: Live, gone: Unit | None = None) -> None:
 
     :param gone: those that are in no queue. The others still wait, unless all pods are placed.
     """
+    if live.held is not None and gone is None:
+        give_up(state, live)
     first = live.units[0]
     first.note(state.log)
     live.note(state.log)

@@ -216,6 +216,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
         "stops": [live.for_job, live.has_stopped, live.is_ending, *reclaimed],
         "units": [_plain_unit(unit) for unit in live.units],
         "lent": None if live.lent is None else _plain_unit(live.lent),
+        **({} if live.held is None else {"held": [live.held_since, *_plain_unit(live.held)]}),
     }
 
 
@@ -264,6 +265,9 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
     if data["lent"] is not None:
         live.lent = unit_of(data["lent"], True)
         live.units[0].has_quota = bool(live.lent.placed)
+    if "held" in data:
+        since, *held = data["held"]
+        live.held, live.held_since = unit_of(held, False), float(since)
     live.state, live.since = str(data["state"]), float(data["since"])
     live.attained = float(data.get("attained", 0.0))
     live.reported = data["told"] and record_of_plain(Refusal, data["told"], "told")

@@ -106,6 +106,8 @@ class State(Trials):
         self.apart: dict[str, Unit] = {}
         #: jobs whose victims are stopping
         self.reserved: dict[str, Live] = {}
+        #: running jobs whose failed pods start when victims have stopped
+        self.replacing: dict[str, Live] = {}
         #: how much running jobs would free; None: not computed
         self.relief: Relief | None = None
         #: what is lost if running jobs end; None: not computed
@@ -308,6 +310,7 @@ class State(Trials):
         """Whether there is nothing to decide."""
         return not (
             self.reserved
+            or self.replacing
             or self.regroup_for
             or self.draining
             or self.defragmentation is not None
@@ -415,8 +418,23 @@ class State(Trials):
         ]
 
     def is_ready(self, live: Live) -> bool:
-        """Whether a job is reserved, and all of its victims have stopped."""
-        return live.state == RESERVED and all(self.jobs[name].has_stopped for name in live.victims)
+        """Whether a job or its failed pods are reserved, and all victims have stopped."""
+        is_reserved = live.reserved is not None
+        return is_reserved and all(self.jobs[name].has_stopped for name in live.victims)
+
+    def set_held(self, live: Live, held: Unit | None) -> None:
+        """Set what is held for failed pods of a job."""
+        live.note(self.log)
+        live.held = held
+        self.log.keep(self.replacing, live.job.name)
+        if held is None:
+            del self.replacing[live.job.name]
+        else:
+            self.replacing[live.job.name] = live
+
+    def all_reserved(self) -> list[Live]:
+        """The jobs that have victims, for themselves or for failed pods."""
+        return [*self.reserved.values(), *self.replacing.values()]
 
     def may_run_on_idle_cells(self, live: Live) -> bool:
         """Whether a job waits for idle cells, too."""
@@ -478,8 +496,10 @@ class State(Trials):
                 getattr(self, _LISTS[live.state])[name] = live
             if live.state == RESERVED:
                 continue
+            if live.held is not None:
+                self.replacing[name] = live
             for unit in live.all_units:
-                if not unit.placed:
+                if not unit.placed and (live.held is None or unit.name != live.held.name):
                     self.queued[unit.name] = unit
             first = live.units[0]
             if not first.placed and first.kind.is_alone and not self.waits_alone(live):
@@ -499,6 +519,7 @@ class State(Trials):
         branch.jobs = {name: live.copy() for name, live in self.jobs.items()}
         branch.like_units = {owner: set(names) for owner, names in self.like_units.items()}
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
+        branch.replacing = {}
         branch.relief = branch.losses = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
         branch.begun, branch.joined = dict(self.begun), dict(self.joined)

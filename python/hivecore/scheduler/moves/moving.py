@@ -17,6 +17,7 @@ from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = [
     "carry_out",
+    "hold_in_place",
     "land",
     "leave",
     "may_move",
@@ -99,6 +100,23 @@ def propose_in_place(stages: Stages, jobs: Mapping[str, Live], unit: Unit) -> Of
     others = _running_pods(live)
     allowed = stages.nodes_beside(live.job, others)
     return _NO_NODE if allowed is None else stages.propose(unit, allowed, others)
+
+
+def hold_in_place(
+    stages: Stages, jobs: Mapping[str, Live], unit: Unit, leaving: Sequence[Unit]
+) -> None:
+    """Hold what the first pods of a job, or failed pods, need to start without their victims.
+
+    :param leaving: the units of the victims.
+    """
+    if not unit.is_lost:
+        stages.hold(unit, leaving)
+        return
+    live = jobs[unit.job]
+    others = _running_pods(live)
+    allowed = stages.nodes_beside(live.job, others)
+    if allowed is not None:
+        stages.hold(unit, leaving, allowed, others)
 
 
 def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:

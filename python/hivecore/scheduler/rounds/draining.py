@@ -1,6 +1,7 @@
 """Drains nodes: their jobs move to other nodes, or stop and wait again."""
 
 from hivecore.scheduler.ledger.changes import stop_job_on
+from hivecore.scheduler.ledger.ends import give_up
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.starts import move_whole
@@ -40,4 +41,6 @@ def _moved(state: State, live: Live, node: str) -> bool:
     name = live.job.name
     shares = len(state.stages.members(name)) > 1
     may_move = live.state == "running" and not live.extra_of and not shares
+    if may_move and live.held is not None:
+        give_up(state, live)
     return may_move and move_whole(state, live, node=node)

@@ -8,7 +8,7 @@ from hivecore.scheduler.ledger.lines import lend_no_more, wait
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.lost import regain
 from hivecore.scheduler.ledger.state import State
-from hivecore.scheduler.moves.moving import start_beside, start_in_place
+from hivecore.scheduler.moves.moving import hold_in_place, start_beside, start_in_place
 from hivecore.scheduler.rounds.backfill import (
     has_to_keep_promises,
     pass_by,
@@ -109,17 +109,22 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         if stopping:  # a start for which victims left cannot be undone
             state.begun[live.job.name] = ()
         return
-    state.turn(live, "reserve")
-    live.victims, live.since = tuple(stopping), state.now
     state.waiting.leave(unit.kind, unit.name)
-    lend_no_more(state, live)
+    if unit.is_lost:
+        held = unit.trial()
+        state.set_held(live, held)
+        live.victims, live.held_since = tuple(stopping), state.now
+    else:
+        state.turn(live, "reserve")
+        held, live.victims, live.since = unit, tuple(stopping), state.now
+        lend_no_more(state, live)
     for name in stopping:
         mark_stopping(state, state.jobs[name], live.job.name)
         expect_no_more(state, state.jobs[name])
     units = leaving(state, live)
     for leaver in units:
         leaver.note(state.log)
-    state.stages.hold(unit, units)
+    hold_in_place(state.stages, state.jobs, held, units)
 
 
 def _has_started(state: State, live: Live, unit: Unit, started: Started) -> None:

@@ -1,24 +1,31 @@
 """Starts reserved jobs once all of their victims have stopped."""
 
-from hivecore.scheduler.ledger.ends import abandon, hold_no_more, leave
+from hivecore.scheduler.ledger.ends import give_up, hold_no_more, leave, retry_lost
 from hivecore.scheduler.ledger.lines import wait_again
 from hivecore.scheduler.ledger.live import Live
+from hivecore.scheduler.ledger.lost import regain
 from hivecore.scheduler.ledger.state import State
+from hivecore.scheduler.moves.moving import start_in_place
 from hivecore.scheduler.rounds.starts import has_started
 from hivecore.scheduler.stages.transaction import Stages, Started
-from hivecore.scheduler.stages.units import Refused
+from hivecore.scheduler.stages.units import Refused, Unit
 
 __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Start jobs whose victims have all stopped; jobs that fail to start wait again."""
-    ready = [live for live in state.reserved.values() if state.is_ready(live)]
+    """Start jobs and failed pods whose victims have all stopped; those that fail to start wait
+    again.
+    """
+    ready = [live for live in state.all_reserved() if state.is_ready(live)]
     for live in sorted(ready, key=_arrival):
-        if live.state != "reserved":
+        if live.reserved is None:
             continue  # it gave up when another victim ended
         for victim in live.victims:
             leave(state, state.jobs[victim])
+        if live.held is not None:
+            _replace(state, live, live.held)
+            continue
         unit = live.units[0]
         live.note(state.log)
         unit.note(state.log)
@@ -34,17 +41,41 @@ def start_reserved(state: State) -> None:
             wait_again(state, live)
 
 
+def _replace(state: State, live: Live, held: Unit) -> None:
+    """Start failed pods of a job on what is held for them; or let them wait again."""
+    unit = live.unit_of_held
+    for changing in (unit, held):
+        changing.note(state.log)
+    live.note(state.log)
+    live.victims = ()
+    result: Started | Refused | None = None
+    if state.order is None and held.placed:
+        result = state.stages.fulfil(held)
+    elif state.order is None:
+        result = start_in_place(state.stages, state.jobs, unit)
+    if not isinstance(result, Started):
+        give_up(state, live)
+        return
+    if held.placed:
+        unit.placed, unit.is_placed = held.placed, held.is_placed
+    state.set_held(live, None)
+    state.waiting.add(unit.kind, unit.name)
+    has_started(state, live, unit, result)
+    del state.joined[live.job.name]  # a start for which victims left cannot be undone
+    regain(state, live, unit)
+    retry_lost(state, live)
+
+
 def give_up_late(state: State) -> None:
     """Let jobs wait again whose victims take too long. The victims still have to stop."""
     late = [
         live
-        for live in state.reserved.values()
-        if state.now - live.since >= state.patience and not state.is_ready(live)
+        for live in state.all_reserved()
+        if state.now - live.reserved_since >= state.patience and not state.is_ready(live)
     ]
     for live in sorted(late, key=_arrival):
-        if live.state == "reserved":
-            abandon(state, live)
-            wait_again(state, live)
+        if live.reserved is not None:
+            give_up(state, live)
 
 
 def _arrival(live: Live) -> int:

@@ -3,6 +3,7 @@
 from math import inf
 
 from hivecore.scheduler.actions import Action
+from hivecore.scheduler.ledger.ends import give_up
 from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.defragment import defragment
@@ -36,7 +37,10 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
     state.stages.begin_round()
     if state.apart:
         rejoin(state)
-    if state.reserved:
+    if state.order is not None:
+        for live in [*state.replacing.values()]:
+            give_up(state, live)
+    if state.reserved or state.replacing:
         start_reserved(state)
         give_up_late(state)
     if state.now >= state.wake_at:
@@ -44,7 +48,7 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         state.log.set(state, "may_promise", True)
     if state.draining:
         drain_nodes(state)
-        if state.reserved:
+        if state.reserved or state.replacing:
             start_reserved(state)  # victims may have ended with a move
     if state.regroup_for:
         _move_jobs(state)

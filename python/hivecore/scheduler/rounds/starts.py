@@ -79,7 +79,7 @@ def expect_joining(state: State, live: Live) -> None:
 
 def may_move_whole(live: Live, unit: Unit) -> bool:
     """Whether a job moves if its failed pods find no place. Failed spares move no job."""
-    allows = unit.is_lost and live.job.on_failure == "pod-then-job"
+    allows = unit.is_lost and live.held is None and live.job.on_failure == "pod-then-job"
     return allows and not any(live.job.is_spare(*pod) for pod in unit.pods)
 
 

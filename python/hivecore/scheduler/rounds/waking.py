@@ -83,17 +83,17 @@ def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -
 
 
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:
-    """Whether a unit may evict jobs: the first pods of a job, or, if victims stop at once, those of
-    them that have failed.
+    """Whether a unit may evict jobs: the first pods of a job, or those of them that have failed,
+    unless others of these wait for victims already.
     """
-    is_first = unit is live.units[0] or (unit.is_lost and state.immediate)
+    is_first = unit is live.units[0] or (unit.is_lost and live.held is None)
     return state.preemption and live.job.guaranteed and is_first
 
 
 def as_held(state: State, live: Live, unit: Unit, refused: Refused) -> Refused:
     """The refusal of a unit, which names jobs to evict, with the reason why they are not evicted:
-    there is no preemption, its pods have failed and victims take time to stop, a job with a
-    promised start comes first, or limits protect them. Other refusals do not change.
+    there is no preemption, other failed pods of its job wait for victims, a job with a promised
+    start comes first, or limits protect them. Other refusals do not change.
     """
     names = dict.fromkeys(
         owner_of(name, state.jobs) for name in refused.quota_victims or refused.cell_victims
@@ -103,8 +103,8 @@ def as_held(state: State, live: Live, unit: Unit, refused: Refused) -> Refused:
     why = ""
     if not state.preemption:
         why = "preemption is off"
-    elif live.job.guaranteed and unit.is_lost and not state.immediate:
-        why = "pods that have failed evict jobs only if these stop at once"
+    elif live.job.guaranteed and unit.is_lost and live.held is not None:
+        why = "other jobs have to stop for pods that failed before"
     elif live.job.guaranteed and has_to_keep_promises(state, live):
         why = "a job that was promised a start comes first"
     if why:

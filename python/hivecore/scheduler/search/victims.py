@@ -81,7 +81,7 @@ def find_victims(state: "State", unit: Unit, refused: Refused) -> tuple[Victims,
     if not whole:
         state.wake_at = min(state.wake_at, search.limits.wake_at)
     keys: tuple[Key, ...] = (OUTSIDE,) if search.above or search.above_quota else ()
-    if state.reserved:  # reserved jobs may be evicted once they run
+    if state.reserved or state.replacing:  # reserved pods may be evicted once they run
         keys += (BEGUN,)
     return whole, (*search.hindered_by, *keys)
 

@@ -354,7 +354,8 @@ class QuotaStage(Stage):
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Charge a unit for what its victims free later; the victims are charged as well."""
-        self.adopt(unit)
+        if not unit.has_quota:
+            self.adopt(unit)
         self.recharge_devices(unit, offer)
 
     def adopt(self, unit: Unit) -> None:
@@ -374,7 +375,8 @@ class QuotaStage(Stage):
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
         """Release the charge for a unit."""
         self._uncharge_devices(unit)
-        self.evict(unit, False)
+        if not unit.has_quota:
+            self.evict(unit, False)
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Units of lower priority in its quota whose eviction would admit a unit; empty if that is

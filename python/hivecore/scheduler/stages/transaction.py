@@ -367,15 +367,22 @@ class Stages(PlainStarts):
 
     # --- resources that are held for a unit until its victims have stopped
 
-    def hold(self, unit: Unit, leaving: Sequence[Unit]) -> None:
+    def hold(
+        self,
+        unit: Unit,
+        leaving: Sequence[Unit],
+        nodes: tuple[str, ...] = (),
+        beside: Sequence[PlacedPod] = (),
+    ) -> None:
         """Reserve what a unit needs to start without its victims; nothing if it would not start.
 
         :param leaving: the units of its victims.
+        :param nodes, beside: see `propose`.
         """
         with self.trial():
             for victim in leaving:
                 self.give_back(victim, end=False)
-            offer = self.propose(unit.trial())
+            offer = self.propose(unit.trial(), nodes, beside)
         if isinstance(offer, Refused):
             return
         unit.placed = offer.pods()
