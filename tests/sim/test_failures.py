@@ -230,7 +230,7 @@ def test_nothing_is_recorded_unasked():
         ([JobFailure(-1, 0)], "in order of time, from 0 on"),
         ([JobFailure(inf, 0)], "in order of time, from 0 on"),
         ([JobFailure(1, 2)], "only 2 jobs can fail: .*job=2"),
-        ([JobFailure(1, -1)], "there are 2 jobs"),
+        ([JobFailure(1, -1)], "only 2 jobs can fail"),
         ([NodeFailure(1, 1, 2)], "only 1 node can fail: .*node=1"),
         ([NodeFailure(1, 0, 0.5)], "a node must come back"),
         ([NodeFailure(1, 0, inf)], "a node must come back"),
