@@ -4,6 +4,7 @@ import argparse
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -203,13 +204,11 @@ def _api(arguments: argparse.Namespace) -> Callable[[], Awaitable[Any]] | None:
     """What makes the connection to the API server; None: there is none."""
     if arguments.kubeconfig is None and not arguments.in_cluster:
         return None
-    try:
-        import kubernetes_asyncio  # noqa: F401
-    except ImportError:
+    if not find_spec("kubernetes_asyncio"):
         raise ImportError(
             "--kubeconfig and --in-cluster need kubernetes_asyncio: "
             "pip install 'hivecore[kubernetes]'"
-        ) from None
+        )
     from hivecore.interop.kubernetes.client.api_server import ApiServer
 
     if arguments.in_cluster:

@@ -7,11 +7,13 @@ accounts, tokens that expire). Its models of objects are left out: they cost mor
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from hivecore.interop.kubernetes.client.library import load
 from hivecore.interop.kubernetes.json_text import read_json, write_json
 from hivecore.interop.kubernetes.pods import PodId
 
@@ -46,13 +48,13 @@ class ApiServer:
 
     def __init__(self, configuration: "Configuration") -> None:
         from aiohttp import ClientSession
-        from kubernetes_asyncio.client import ApiClient
 
-        self._client = ApiClient(configuration)
+        self._configuration = configuration
+        self._connections = load().connections(configuration)
         self._host = str(configuration.host)
         # Its connections with their TLS, but not its session, which looks for proxies and
         # passwords in files and variables before every single request, in two threads.
-        connector = self._client.rest_client.pool_manager.connector
+        connector = self._connections.pool_manager.connector
         self._session = ClientSession(
             connector=connector, connector_owner=False, read_bufsize=_LONGEST_LINE
         )
@@ -69,11 +71,10 @@ class ApiServer:
 
         :raises ValueError: the file does not say.
         """
-        from kubernetes_asyncio import config
-        from kubernetes_asyncio.client import Configuration
         from yaml import YAMLError
 
-        configuration = Configuration()
+        config = load().config
+        configuration = load().configuration()
         try:
             await config.load_kube_config(
                 config_file=str(path), client_configuration=configuration, persist_config=False
@@ -94,14 +95,10 @@ class ApiServer:
 
         :raises ValueError: it does not.
         """
-        from kubernetes_asyncio import config
-        from kubernetes_asyncio.client import Configuration
-
-        configuration = Configuration()
+        config = load().config
+        configuration = load().configuration()
         try:
-            config.load_incluster_config(  # type: ignore[no-untyped-call]
-                client_configuration=configuration
-            )
+            config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException as error:
             raise ValueError(f"this is no pod of a cluster: {error}") from None
         return cls(configuration)
@@ -109,7 +106,7 @@ class ApiServer:
     async def close(self) -> None:
         """End all connections."""
         await self._session.close()
-        await self._client.close()
+        await self._connections.close()
 
     async def request(
         self,
@@ -165,7 +162,10 @@ class ApiServer:
     ) -> Any:
         headers = {"Accept": "application/json", "Content-Type": content_type}
         try:
-            await self._client.update_params_for_auth(headers, [], ["BearerToken"])
+            settings: Any = self._configuration.auth_settings()
+            settings = await settings if isawaitable(settings) else settings
+            if token := settings.get("BearerToken"):
+                headers[token["key"]] = token["value"]
             return await self._session.request(
                 method,
                 self._host + path,
