@@ -50,6 +50,7 @@ def recorded():
     return results
 
 
+@cache
 def figures(trace, policy, **options):
     options = MuriOptions(rounds=muri_groups, **options)
     jobs = jobs_of(trace)
@@ -187,6 +188,7 @@ def test_the_library_s_own_matching_comes_near(policy):
     assert result.makespan == pytest.approx(8_174_135.28, rel=1e-6)
 
 
+@cache
 def mean_of(trace, policy, **options):
     jobs = jobs_of(trace)
     return job_figures(jobs, schedule(jobs, policy, muri=MuriOptions(**options))).mean_completion

@@ -8,6 +8,8 @@ Where victims take time to stop, each stop is an event. Still no set of running 
 before a job comes or ends, whichever victim stops first.
 """
 
+from functools import cache
+
 import pytest
 from profiles import SCALE
 
@@ -74,6 +76,19 @@ WORLDS = {
 }
 
 
+@cache
+def job_of(number, tenant, gpus, priority, guaranteed, across):
+    return Job(
+        f"j{number}",
+        tenant,
+        [Role("pod", gpus, gpus=1)],
+        priority=priority,
+        guaranteed=guaranteed,
+        quota={"a": "b", "b": "a"}[tenant] if across and number % 2 else tenant,
+        stages=(1.0, 3.0) if number % 2 else (3.0, 1.0),
+    )
+
+
 class History:
     """A scheduler, and the running jobs according to its actions.
 
@@ -94,19 +109,9 @@ class History:
         return History(self.scheduler.copy(), dict(self.jobs), dict(self.running), self.across)
 
     def submit(self, choice):
-        tenant, gpus, priority, guaranteed = choice
-        name = f"j{len(self.jobs)}"
-        roles = [Role("pod", gpus, gpus=1)]
-        self.jobs[name] = Job(
-            name,
-            tenant,
-            roles,
-            priority=priority,
-            guaranteed=guaranteed,
-            quota={"a": "b", "b": "a"}[tenant] if self.across and len(self.jobs) % 2 else tenant,
-            stages=(1.0, 3.0) if len(self.jobs) % 2 else (3.0, 1.0),
-        )
-        self.scheduler.submit(self.jobs[name], 0.0)
+        job = job_of(len(self.jobs), *choice, across=self.across)
+        self.jobs[job.name] = job
+        self.scheduler.submit(job, 0.0)
         self.settle()
 
     def settle(self):
