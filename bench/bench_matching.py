@@ -170,12 +170,14 @@ COMPILED = {
 }
 
 
-def drivers_in(folder: Path, names: Iterable[str] = COMPILED) -> dict[str, Path]:
+def drivers_in(
+    folder: Path, names: Iterable[str] = COMPILED, optimize: str = "-O3"
+) -> dict[str, Path]:
     """The contenders in C++ that are installed."""
     drivers = {}
     for name in names:
         compiled, lacking = COMPILED[name]
-        program = compiled(folder)
+        program = compiled(folder, optimize)
         if program is None:
             print(f"{name} is left out: no C++ compiler, or {lacking}")
         else:
@@ -218,7 +220,7 @@ def main() -> None:
     }
     versions = {"networkx": nx.__version__, "rustworkx": rx.__version__}
     with tempfile.TemporaryDirectory() as folder:
-        drivers = drivers_in(Path(folder))
+        drivers = drivers_in(Path(folder), optimize="-O0" if arguments.smoke else "-O3")
         versions |= {name: peers.version_of(drivers[name]) for name in drivers.keys() - {IN_CPP}}
         if "Boost" in versions:
             versions["Boost"] += " with the matching of 2025"

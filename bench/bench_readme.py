@@ -81,7 +81,8 @@ def topology(small: bool) -> Any:
 
 def matching(small: bool) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        drivers = bench_matching.drivers_in(Path(folder), ("LEMON", "Boost"))
+        optimize = "-O0" if small else "-O3"
+        drivers = bench_matching.drivers_in(Path(folder), ("LEMON", "Boost"), optimize)
         largest = 6 if small else 60
         results = [
             bench_matching.held(family, n, drivers)
