@@ -52,10 +52,10 @@ def test_the_node_level_is_the_one_called_node_or_the_last():
     ("options", "error", "text"),
     [
         ({"node_level": "pod"}, ValueError, "node_level='pod'"),
-        ({"nodes": ["a"]}, ValueError, "nodes has 1 names, the chain has 4 nodes"),
+        ({"nodes": ["a"]}, ValueError, "nodes has 1 name, the chain has 4 nodes"),
         ({"nodes": ["a", "b", "c", 4]}, TypeError, r"nodes\[3\]"),
         ({"nodes": "abcd"}, TypeError, "nodes must be a sequence"),
-        ({"leaf_indices": [[0, 1, 2, 3]]}, ValueError, "leaf_indices has 1 rows"),
+        ({"leaf_indices": [[0, 1, 2, 3]]}, ValueError, "leaf_indices has 1 row"),
         ({"leaf_indices": [[0, 1, 2]] * 4}, ValueError, r"leaf_indices\[0\] has 3 entries"),
         ({"leaf_indices": [[0, 1, 2, -1]] * 4}, ValueError, r"leaf_indices\[0\]\[3\]=-1"),
     ],

@@ -77,16 +77,15 @@ class Chain(Record, frozen=True):
         if self.nodes is not None:
             nodes = as_tuple(self.nodes, "nodes")
             if len(nodes) != count:
-                raise ValueError(f"nodes has {counted(len(nodes), 'name')}, the chain has {count}")
+                has = f"{counted(len(nodes), 'name')}, the chain has {counted(count, 'node')}"
+                raise ValueError(f"nodes has {has}")
             nodes = tuple(as_name(name, f"nodes[{i}]") for i, name in enumerate(nodes))
             force_setattr(self, "nodes", nodes)
         if self.leaf_indices is not None:
             rows = as_tuple(self.leaf_indices, "leaf_indices")
             if len(rows) != count:
-                raise ValueError(
-                    f"leaf_indices has {counted(len(rows), 'row')}, the chain has "
-                    f"{counted(count, 'node')}"
-                )
+                has = f"{counted(len(rows), 'row')}, the chain has {counted(count, 'node')}"
+                raise ValueError(f"leaf_indices has {has}")
             indices = []
             for i, values in enumerate(rows):
                 row = tuple(

@@ -733,7 +733,7 @@ def test_wrong_records_are_refused_and_change_nothing():
                     {"podPlacements": [{"physicalNode": "n0", "physicalLeafCellIndices": [1]}]}
                 ],
             ),
-            "1 leaf cells",
+            "1 leaf cell",
         ),
         (
             changed(
