@@ -32,6 +32,8 @@ class Kinds:
         self._log, self._by_stages = log, by_stages
         self._nodes: Any = {"hosts": hosts, "gpu_memory": gpu_memory}
         self._known: dict[Any, Kind] = {}
+        #: by key without the quota, the first known kind
+        self._shapes: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._enforced: set[int] = set()
         #: number of kinds so far
@@ -97,11 +99,16 @@ class Kinds:
             self._note(alone, known)
         return alone
 
-    def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
-        """Why units of a kind can never start; "" if they can. Cached."""
+    def impossible(self, kind: Kind, ask: Callable[..., str]) -> str:
+        """Why units of a kind can never start; "" if they can. Cached.
+
+        :param ask: see `Stages.impossible`.
+        """
         reason = self._impossible.get(kind.number)
         if reason is None:
-            reason = ask(kind)
+            shape = kind.shape
+            is_served = shape is not None and self._impossible.get(shape.number) == ""
+            reason = ask(kind, only_quotas=is_served)
             self._note(kind, reason)
         return reason
 
@@ -156,6 +163,7 @@ class Kinds:
             )
             known = {n: why for n, why in self._impossible.items() if n not in numbers}
             self._log.set(self, "_impossible", known)
+            self._log.set(self, "_shapes", {})
         self._log.keep(self._known, key)
         self._known[key] = kind
         return kind
@@ -169,15 +177,15 @@ class Kinds:
         branch = type(self)(log, self._by_stages, **self._nodes)
         branch.numbered, branch.all_want_gpus = self.numbered, self.all_want_gpus
         branch._known, branch._impossible = self._known.copy(), self._impossible.copy()
-        branch._enforced = self._enforced.copy()
+        branch._enforced, branch._shapes = self._enforced.copy(), self._shapes.copy()
         return branch
 
     def _terms(self, job: Job) -> tuple[Any, ...]:
         """What stages read of a job besides its roles."""
         data = None if job.data is None else job.data.dataset
         terms = (
+            job.quota,  # the first, see `_find`
             job.tenant,
-            job.quota,
             job.priority,
             job.preemptible,
             job.guaranteed,
@@ -193,7 +201,13 @@ class Kinds:
         except KeyError:
             pass
         roles = least_of(job) if role is None else [(role, 1)]
-        return self._keep(key, self._new(job, roles))
+        of_shape = key[0], *key[2:]
+        shape = self._shapes.get(of_shape)
+        kind = self._keep(key, self._new(job, roles, shape=shape))
+        if shape is None:
+            self._log.keep(self._shapes, of_shape)
+            self._shapes[of_shape] = kind
+        return kind
 
     def _new(
         self,
@@ -202,8 +216,10 @@ class Kinds:
         *,
         is_alone: bool = False,
         like: Kind | None = None,
+        shape: Kind | None = None,
     ) -> Kind:
-        kind = Kind(self._next_number(), job, roles, is_alone, like=like, **self._nodes)
+        number = self._next_number()
+        kind = Kind(number, job, roles, is_alone, like=like, shape=shape, **self._nodes)
         return self._noted(kind)
 
     def _noted(self, kind: Kind) -> Kind:

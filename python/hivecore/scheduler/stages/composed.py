@@ -275,12 +275,17 @@ class Composed(Trials):
         """Whether parts enforce the limits of pods per node of a job."""
         return spreads(job, self.all)
 
-    def impossible(self, kind: Kind, growing: bool | None = None) -> str:
+    def impossible(
+        self, kind: Kind, growing: bool | None = None, *, only_quotas: bool = False
+    ) -> str:
         """Why units of this kind would wait forever; "" if they would not.
 
         :param growing: whether nodes may be added; ``None``: as the scheduler says.
+        :param only_quotas: the other stages are known to serve such a kind.
         """
         growing = self.growing if growing is None else growing
+        if only_quotas:
+            return "" if self._quotas is None else self._quotas.impossible(kind, (), growing)
         nodes = self._nodes_for(kind)
         if nodes == () and not growing:
             return NO_NODE

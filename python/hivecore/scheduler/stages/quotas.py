@@ -82,18 +82,19 @@ class QuotaStage(Stage):
             near = get_close_matches(job.quota, self.part.quotas, n=1, cutoff=0.6)
             meant = f"; is {near[0]!r} meant?" if near else ""
             return f"there is no quota {job.quota!r}{meant}"
+        amounts = kind.amounts
         for name in self._path(job.quota):
             quota = self.part.quota(name)
             limits = [("max", quota.max)]
             if name == job.quota and not job.preemptible:
-                limits.append(("min", quota.min))
-            for what, amounts in limits:
-                most = dict(amounts)
-                for dimension, amount in kind.amounts.items():
-                    if dimension in dict(quota.max) and amount > most.get(dimension, 0):
+                least = dict(quota.min)
+                limits.append(("min", tuple([(of, least.get(of, 0)) for of, _ in quota.max])))
+            for what, most in limits:
+                for dimension, limit in most:
+                    if amounts.get(dimension, 0) > limit:
                         return (
-                            f"asks for {amount} of {dimension!r}, and {what} of {name!r} is "
-                            f"{most.get(dimension, 0)}"
+                            f"asks for {amounts[dimension]} of {dimension!r}, and {what} of "
+                            f"{name!r} is {limit}"
                         )
         return "" if growing else self._beyond_total(kind)
 

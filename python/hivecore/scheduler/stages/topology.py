@@ -100,7 +100,7 @@ class TopologyStage(PlacingStage):
         :param most: how many pods of each request nodes may get, if limited.
         :raises ValueError: its pods are of more than two kinds.
         """
-        key = kind.like or kind
+        key = kind.shape or kind
         try:
             model = self._requests[key]
         except KeyError:

@@ -14,6 +14,7 @@ from math import floor
 from operator import and_, attrgetter
 from typing import Any, NamedTuple
 
+from hivecore._record import force_setattr
 from hivecore._thousandths import Amount, exact, of_thousandths
 from hivecore._trial import UndoLog
 from hivecore.cells import AffinityGroup
@@ -91,6 +92,7 @@ class Kind:
         "number",
         "queued",
         "quota_request",
+        "shape",
         "sizes",
     )
 
@@ -117,6 +119,7 @@ class Kind:
         is_alone: bool = False,
         is_lent: bool = False,
         like: "Kind | None" = None,
+        shape: "Kind | None" = None,
         hosts: frozenset[str] = frozenset(),
         gpu_memory: int | None = 0,
     ) -> None:
@@ -125,6 +128,10 @@ class Kind:
         self.number = number
         #: a kind with the same request, which has no such kind itself
         self.like = like
+        if like is not None:
+            shape = like.shape or like
+        #: a kind that differs in its quota at most, and has no such kind itself
+        self.shape: Kind | None = shape
         #: a job of this kind; only common properties are used
         self.job = job
         #: the roles, and the number of pods of each
@@ -133,9 +140,9 @@ class Kind:
         self.is_alone = is_alone
         #: whether it requests idle cells, while another unit of its job waits
         self.is_lent = is_lent
-        self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
+        self.gpus: int = shape.gpus if shape else sum(pods * role.gpus for role, pods in roles)
         #: what quotas count; see `gpu_amount` for ``gpu_memory``
-        self.amounts: dict[str, Amount] = like.amounts if like else _amounts(roles, gpu_memory)
+        self.amounts: dict[str, Amount] = shape.amounts if shape else _amounts(roles, gpu_memory)
         #: a unit's entry in its queue, apart from name and times; None: not built yet
         self.queued: QueuedJob | None = None
         #: whether nodes may get only some pods of a role
@@ -148,7 +155,8 @@ class Kind:
         build = _BUILT.get(name)
         if build is None:
             raise AttributeError(name)
-        value = build(self) if self.like is None else getattr(self.like, name)
+        given = self.like if name == "quota_request" else self.shape
+        value = build(self) if given is None else getattr(given, name)
         setattr(self, name, value)
         return value
 
@@ -188,6 +196,10 @@ class Kind:
 
     def _build_quota_request(self) -> QuotaRequest:
         job = self.job
+        if self.shape is not None:
+            request: QuotaRequest = self.shape.quota_request.__copy__()  # type: ignore[attr-defined]
+            force_setattr(request, "quota", job.quota)
+            return request
         return QuotaRequest(
             _ANY,
             job.quota,
