@@ -222,7 +222,7 @@ class BuildExt(build_ext):
             def compile_one(obj: str, source: str, *rest: Any) -> None:
                 self.say(next(numbers), many)
                 *rest, options, defines = rest
-                # Sanitized, what Cython writes is compiled in half the time if nothing is optimized.
+                # Sanitized, what Cython writes compiles in half the time unless it is optimized.
                 small = ["-O0" if SANITIZE else "-Os"] if source.startswith(TRANSLATED) else []
                 whole(obj, source, *rest, [*options, *small], defines)
 

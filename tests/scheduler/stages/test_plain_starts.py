@@ -1,9 +1,10 @@
-"""Where quotas and devices alone decide, most units start with fewer calls, and the same result."""
+"""Where quotas, cells and devices alone decide, most units start with fewer calls, and alike."""
 
 import pytest
 from profiles import seeds
 from scheduler.test_mixed_histories import MixedHistory
 
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Role, Scheduler
@@ -11,7 +12,7 @@ from hivecore.scheduler.job import Where
 from hivecore.scheduler.stages import units
 from hivecore.scheduler.stages.transaction import Stages
 
-COMPOSITIONS = ("devices", "quotas and devices")
+COMPOSITIONS = ("devices", "quotas and devices", "cells and devices", "quotas, cells and devices")
 NICS = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "rdma"))
 
 
@@ -19,7 +20,10 @@ def scheduler_of(parts):
     machine = NodeDevices.uniform(gpus=8, nics=8, sockets=2, switches=4)
     devices = DeviceCluster({f"n{i}": machine for i in range(3)})
     quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
-    return Scheduler(devices=devices, **({"quotas": quotas} if "quotas" in parts else {}))
+    chain = Chain(["gpu", "node"], [8], 3, nodes=list(devices.nodes))
+    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 3}}}))
+    used = {"quotas": quotas, "cells": cells}
+    return Scheduler(devices=devices, **{part: used[part] for part in used if part in parts})
 
 
 @pytest.mark.parametrize("parts", COMPOSITIONS)
@@ -89,6 +93,13 @@ def test_histories_are_the_same_whether_or_not_units_start_with_fewer_calls(
 def test_a_kind_whose_quota_is_gone_is_refused_as_impossible(parts):
     scheduler = scheduler_of(parts)
     scheduler.submit(Job("train", "t", 8), 0.0)
+    if "cells" in parts:
+        scheduler.cells.commit(scheduler.cells.schedule(AffinityGroup("train", "t", [(1, 4)])))
+        with pytest.raises(ValueError, match="train") as raised:
+            scheduler.decide(0.0)
+        assert raised.value.__notes__ == ["cells: decision on 'train'"]
+        assert len(scheduler.devices) == 0
+        return
     if "quotas" in parts:
         scheduler.quotas.release("train")
         with pytest.raises(KeyError, match="train") as raised:
@@ -99,3 +110,39 @@ def test_a_kind_whose_quota_is_gone_is_refused_as_impossible(parts):
     with pytest.raises(ValueError, match="has devices already") as raised:
         scheduler.decide(0.0)
     assert raised.value.__notes__ == ["devices: decision on 'train'"]
+
+
+@pytest.mark.parametrize("parts", [parts for parts in COMPOSITIONS if "cells" in parts])
+def test_devices_that_refuse_the_choice_of_cells_let_them_choose_again(parts):
+    scheduler = scheduler_of(parts)
+    first = scheduler.cells.schedule(AffinityGroup("train", "t", [(1, 2)])).placement[0]
+    holder = DeviceRequest("other", gpus=1)
+    gpus = first.leaf_indices
+    scheduler.devices.commit(scheduler.devices.schedule(holder, nodes=(first.node,), gpus=gpus))
+    scheduler.submit(Job("train", "t", 2), 0.0)
+    (start,) = scheduler.decide(0.0)
+    assert start.pods[0].node != first.node
+    scheduler.check()
+    assert [name for name, _ in start.decisions] == [
+        part for part in ("quotas", "cells") if part in parts
+    ]
+
+
+@pytest.mark.parametrize("parts", [parts for parts in COMPOSITIONS if "cells" in parts])
+def test_an_error_of_cells_names_the_job_and_changes_nothing(parts, monkeypatch):
+    scheduler = scheduler_of(parts)
+    scheduler.submit(Job("train", "t", 2), 0.0)
+    before = scheduler.to_bytes()
+
+    def fail(decision):
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduler.cells, "commit", fail)
+        with pytest.raises(MemoryError) as raised:
+            scheduler.decide(0.0)
+    assert raised.value.__notes__ == ["cells: commit of 'train'"]
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+    (start,) = scheduler.decide(0.0)
+    assert start.job == "train"

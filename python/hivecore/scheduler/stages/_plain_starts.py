@@ -1,11 +1,14 @@
-"""Starts of units where quotas and devices alone decide, and all nodes are allowed.
+"""Starts of units where quotas, cells and devices alone decide, and all nodes are allowed.
 
-The quota is charged at once, then each pod gets the devices of the best node. The result is that of
-`Stages.propose`, with fewer calls; if devices refuse, the charge is undone.
+The quota is charged at once, then each pod gets the devices of its cells, without cells those of
+the best node. The result is that of `Stages.propose`, with fewer calls. After a refusal the charge
+is undone.
 """
 
 from typing import Any, NamedTuple
 
+from hivecore.cells import GroupDecision
+from hivecore.quotas import QuotaDecision
 from hivecore.scheduler.stages.composed import Composed
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.stage import Offer, Rebooking, refused
@@ -43,32 +46,52 @@ class PlainStarts(Composed):
             keys = (key for stage in self.all for key in stage.begun(unit.kind))
             self.listener.touch((BEGUN, *keys))
 
-    def _start_plain(self, unit: Unit) -> Refused | Started:
-        """As `start`, with fewer calls: quotas and devices alone decide, and all nodes are
-        allowed.
+    def _start_plain(self, unit: Unit) -> Refused | Started | None:
+        """As `start`, with fewer calls: quotas, cells and devices alone decide, and all nodes are
+        allowed. None: devices refuse what cells have chosen, and nothing has changed.
         """
-        quotas, devices, stage = self._quotas, self._devices, QuotaStage.name
-        decisions: tuple[tuple[str, Any], ...] = ()
+        quotas, devices = self._quotas, self._devices
+        cells = self._cells if unit.kind.gpus else None
         assert devices is not None
+        admitted: Refused | QuotaDecision | None = None
+        chosen: Refused | GroupDecision | None = None
+        stage = QuotaStage.name
         try:
             if quotas is not None:
                 admitted = quotas.admit(unit)
                 if isinstance(admitted, Refused):
                     return admitted
-                decisions = ((stage, admitted),)
-            stage = devices.name
-            placed = devices.place(unit)
+            if cells is None:
+                stage = devices.name
+                placed = devices.place(unit)
+            else:
+                stage = cells.name
+                chosen = cells.choose(unit)
+                if isinstance(chosen, Refused):
+                    placed = chosen
+                else:
+                    stage = devices.name
+                    placed = devices.place(unit, chosen.places)
         except BaseException as error:
-            if quotas is not None and decisions:
+            if quotas is not None and admitted is not None:
                 quotas.take_back(unit)
             return self._refused_by_error(error, stage, unit)
         if isinstance(placed, Refused):
             if quotas is not None:
                 quotas.take_back(unit)
-            return placed
+            return None if isinstance(chosen, GroupDecision) else placed
+        decisions: tuple[tuple[str, Any], ...] = ()
         if quotas is not None:
             quotas.note_start(unit)
-        unit.placed, unit.is_placed = placed, False
+            decisions = ((QuotaStage.name, admitted),)
+        if cells is not None and isinstance(chosen, GroupDecision):
+            try:
+                cells.part.commit(chosen)
+            except BaseException as error:
+                error.add_note(f"{cells.name}: commit of {unit.name!r}")
+                raise
+            decisions = (*decisions, (cells.name, chosen))
+        unit.placed, unit.is_placed = placed, cells is not None
         self.begin(unit)
         return Started(decisions)
 

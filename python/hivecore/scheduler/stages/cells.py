@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 from math import inf
 from typing import Any
 
+from hivecore._record import renamed
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
@@ -80,17 +81,29 @@ class CellStage(PlacingStage):
 
     def propose(self, offer: Offer) -> Refused | None:
         """Choose node and GPUs of each pod that requests GPUs."""
-        unit, nodes = offer.unit, offer.nodes
+        if not offer.unit.kind.gpus:
+            return None
+        decision = self.choose(offer.unit, offer.nodes, offer.most)
+        if isinstance(decision, Refused):
+            return decision
+        offer.decisions[self.name] = decision
+        offer.places = _places(offer.unit, decision)
+        return None
+
+    def choose(
+        self, unit: Unit, nodes: tuple[str, ...] = (), most: Any = None
+    ) -> Refused | GroupDecision:
+        """Choose node and GPUs of each pod of a unit that requests GPUs; nothing changes yet.
+
+        :param nodes: the allowed nodes; empty: all.
+        :param most: how many pods each node may get; ``None``: any number.
+        """
         kind = unit.kind
-        if not kind.gpus:
-            return None
-        group = kind.affinity_group.replace(name=unit.name)
+        group = renamed(kind.affinity_group, unit.name)
         suggested = NodeSet(nodes) if nodes else None
-        decision = self.part.schedule(group, suggested_nodes=suggested, most=offer.most)
+        decision = self.part.schedule(group, suggested_nodes=suggested, most=most)
         if decision.outcome == "bind":
-            offer.decisions[self.name] = decision
-            offer.places = _places(unit, decision)
-            return None
+            return decision
         keys = self._retry_on(kind, decision)
         refusal = decision.refusal
         if refusal is not None:

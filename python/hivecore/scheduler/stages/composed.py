@@ -121,7 +121,8 @@ class Composed(Trials):
         self._is_whole: bool | None = None
         #: whether jobs with different iteration stages have different kinds
         self.by_stages = self._sharing is not None
-        self.places_by_cells = isinstance(self._place, CellStage)
+        self._cells: CellStage | None = stage_of(CellStage)
+        self.places_by_cells = self._cells is not None
         #: whether quotas reclaim what was borrowed, and decide which priorities count
         self.reclaims = self._quotas is not None
         #: whether a start may make a quota exceed its runtime
@@ -154,9 +155,9 @@ class Composed(Trials):
             ]
             for action in _ACTIONS
         }
-        #: whether quotas and devices alone decide on starts
+        #: whether quotas, cells and devices alone decide on starts
         self.is_plain = self._devices is not None and all(
-            stage in (self._quotas, self._devices) for stage in self._deciding
+            stage in (self._quotas, self._cells, self._devices) for stage in self._deciding
         )
         #: is notified of changes; None: during trials
         self.listener: Listener | None = None

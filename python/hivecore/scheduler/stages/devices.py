@@ -17,7 +17,7 @@ from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.stage import Audited, Offer, Rebooking, Stage
-from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
 __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 
@@ -135,11 +135,14 @@ class DeviceStage(Stage):
         offer.taken = taken
         return None
 
-    def place(self, unit: Unit) -> Refused | tuple[PlacedPod, ...]:
-        """Allocate the devices of a plain unit on the best nodes, see `Kind.is_plain`."""
+    def place(self, unit: Unit, places: Places | None = None) -> Refused | tuple[PlacedPod, ...]:
+        """Allocate the devices of a plain unit, see `Kind.is_plain`: at these places, or on the
+        best nodes.
+        """
         request, owners = unit.kind.devices[0], unit.all_device_owners()
         assert request is not None
-        decisions = self.part.allocate_many(request, owners, nodes=self.usable or None)
+        nodes = self.usable or None if places is None else None
+        decisions = self.part.allocate_many(request, owners, places, nodes=nodes)
         if (refusal := decisions[-1].refusal) is not None:
             return Refused(refusal, (_ANY,))
         return tuple(

@@ -128,7 +128,9 @@ class Stages(PlainStarts):
         :param beside: the other running pods of its job.
         """
         if self.is_plain and not (nodes or unit.has_quota) and unit.kind.is_plain:
-            return self._start_plain(unit)
+            started = self._start_plain(unit)
+            if started is not None:
+                return started
         offer = self.propose(unit, nodes, beside)
         if isinstance(offer, Refused):
             return offer
