@@ -2,6 +2,7 @@
 
 decisions  submit, decide and finish of one gang, with queues, quotas (1,000 leaves), cells and
            devices, two thirds of the GPUs in use: p50 and p99; "parts" is the same work by hand
+no cells   two of these gangs where devices choose the nodes
 profile    the time of such a decision by part and method
 waiting    many jobs wait for quotas and cells: an event that changes nothing for them, with the
            decide that follows
@@ -23,7 +24,7 @@ next snapshot: CPU seconds of `recover`, and those of the decisions.
 import argparse
 import gc
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -57,7 +58,7 @@ def quota(i: int) -> str:
     return f"t{i % TENANTS}/{i % LEAVES}"
 
 
-def new_scheduler(nodes: int, log: Path | None = None) -> Scheduler:
+def new_scheduler(nodes: int, log: Path | None = None, *, has_cells: bool = True) -> Scheduler:
     racks = nodes // 8
     chain = Chain(["gpu", "pair", "quad", "node", "rack"], [2, 2, 2, 8], racks)
     owned = {tenant(i): {"H100": {"rack": racks // TENANTS}} for i in range(TENANTS)}
@@ -75,7 +76,7 @@ def new_scheduler(nodes: int, log: Path | None = None) -> Scheduler:
     return Scheduler(
         queues=TenantQueues(),
         quotas=QuotaTree(quotas, total=all_of_it),
-        cells=cells,
+        cells=cells if has_cells else None,
         devices=DeviceCluster(dict.fromkeys(cells.nodes, machine)),
         immediate=True,
         log=log,
@@ -114,7 +115,7 @@ def by_hand(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> l
     """The calls of the parts for such a gang."""
     role = roles[0]
     quotas, cells, devices = scheduler.quotas, scheduler.cells, scheduler.devices
-    assert quotas is not None and cells is not None and devices is not None
+    assert quotas is not None and devices is not None
     queues = TenantQueues()
     request = role.devices or DeviceRequest("any", gpus=role.gpus)
     devices.fits(request)
@@ -127,18 +128,21 @@ def by_hand(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> l
         queues.next(0)
         quotas.submit(QuotaRequest(name, of, {"gpu": size}))
         admitted = quotas.schedule(name)
-        placed = cells.schedule(AffinityGroup(name, tenant(i), [(role.pods, role.gpus)]))
-        pods = []
-        for k, pod in enumerate(placed.placement):
-            mine = request.replace(name=f"{name}/{k}")
-            chosen = devices.schedule(mine, nodes=(pod.node,), gpus=pod.leaf_indices)
-            devices.commit(chosen)
-            pods.append(mine.name)
+        pods = [request.replace(name=f"{name}/{k}") for k in range(role.pods)]
+        if cells is None:
+            for mine in pods:
+                devices.commit(devices.schedule(mine))
+        else:
+            placed = cells.schedule(AffinityGroup(name, tenant(i), [(role.pods, role.gpus)]))
+            for mine, pod in zip(pods, placed.placement, strict=True):
+                chosen = devices.schedule(mine, nodes=(pod.node,), gpus=pod.leaf_indices)
+                devices.commit(chosen)
+            cells.commit(placed)
         quotas.commit(admitted)
-        cells.commit(placed)
-        for owner in pods:
-            devices.release(owner)
-        cells.release(name)
+        for mine in pods:
+            devices.release(mine.name)
+        if cells is not None:
+            cells.release(name)
         quotas.release(name)
         spent.append(process_time() - begin)
     return spent
@@ -149,9 +153,12 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": ordered[len(ordered) // 2], "p99": ordered[int(len(ordered) * 0.99)]}
 
 
-def decision_figures(scheduler: Scheduler, count: int, rounds: int) -> list[dict[str, Any]]:
+def decision_figures(
+    scheduler: Scheduler, count: int, rounds: int, gangs: Iterable[str] = GANGS
+) -> list[dict[str, Any]]:
     results = []
-    for gang, roles in GANGS.items():
+    for gang in gangs:
+        roles = GANGS[gang]
         times: dict[str, list[float]] = {"scheduler": [], "parts": []}
         for turn in range(rounds):
             times["scheduler"] += whole(scheduler, roles, count, f"s{turn}")
@@ -339,10 +346,13 @@ def main() -> None:
     # A small cluster has tenants that are nearly full at two thirds.
     used = fill(scheduler, 8 * nodes * (1 if small else 2) // 3)
     count, rounds = (50, 1) if small else (1000, 3)
+    without = new_scheduler(nodes, has_cells=False)
+    fill(without, used)
     figures: dict[str, Any] = {
         "gpus": 8 * nodes,
         "in use": used,
         "decisions": decision_figures(scheduler, count, rounds),
+        "no cells": decision_figures(without, count, rounds, [*GANGS][::3]),
         "profile": profile(lambda: whole(scheduler, GANGS["8 GPUs"], count, "q")),
         "jobs": len(scheduler),
         "explain": explain_figures(scheduler.copy(), 2 if small else 20),
@@ -354,10 +364,11 @@ def main() -> None:
         scheduler, 1000 if small else 100_000, 20 if small else 500
     )
     scheduler.check()
-    for row in figures["decisions"]:
+    for row in figures["decisions"] + figures["no cells"]:
         ours, parts = row["scheduler"], row["parts"]
+        where = ", no cells" if row in figures["no cells"] else ""
         print(
-            f"{row['gang']}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
+            f"{row['gang']}{where}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
             f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
         )
     for part, methods in figures["profile"]["parts"].items():

@@ -1039,10 +1039,11 @@ def _scheduler(results: Results) -> str:
     figures = results["scheduler"]
     rows = [
         (
-            f"a gang of {row['gang']}: submit, decide, finish",
+            f"a gang of {row['gang']}{where}: submit, decide, finish",
             *(_time(row[who][part]) for who in ("scheduler", "parts") for part in ("p50", "p99")),
         )
-        for row in figures["decisions"]
+        for run, where in (("decisions", ""), ("no cells", ", no cells"))
+        for row in figures[run]
     ]
     waiting = figures["waiting"]
     for event, times in waiting.items():
