@@ -55,7 +55,7 @@ def test_no_card_is_given_twice_after_a_restart(tmp_path):
     with served(tmp_path, cards=2) as (api, server):
         for i, namespace in enumerate(("x", "y", "z")):
             add(api, f"p{i}", 4, namespace)
-        until(lambda: cards(api) == {"p0": "0", "p1": "0", "p2": "1"})
+        until(lambda: sorted(cards(api).values()) == ["0", "0", "1"])  # binds run side by side
         server.end()
         server.start().listening()
         assert server.get("/readyz").status_code == 200
