@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, takewhile
+from operator import attrgetter
 
 from hivecore._record import Record
 from hivecore.decisions import Refusal
@@ -369,9 +370,11 @@ class _Search:
 
     def _waiting(self) -> Iterator[tuple[Live, Unit]]:
         """The units that the round may start, in order of arrival of their jobs."""
-        for live in list(self.jobs.values()):
+        queued = self.state.queued
+        owners = {unit.owner for unit in queued.values()}
+        for live in sorted([self.jobs[name] for name in owners], key=attrgetter("number")):
             for unit in live.all_units:
-                if unit.name in self.state.queued:
+                if unit.name in queued:
                     yield live, unit
 
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:

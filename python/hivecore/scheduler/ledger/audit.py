@@ -38,6 +38,8 @@ def _check_units(ledger: State) -> None:
     reading: dict[str, bool] = {}
     gpus: dict[tuple[str, int], str] = {}
     held: dict[tuple[str, int], Live] = {}
+    numbers = [live.number for live in ledger.jobs.values()]
+    _require(numbers == sorted(numbers), "jobs are not in the order of submission")
     for live in ledger.jobs.values():
         name = live.job.name
         first = live.units[0]

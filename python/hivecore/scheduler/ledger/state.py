@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from hivecore._arguments import as_float
@@ -95,7 +96,9 @@ class State(Trials):
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
         self.waiting = Waiting(stages.lacks(), self.log)
         stages.listener = self.waiting
+        #: by name, in the order of submission
         self.jobs: dict[str, Live] = {}
+        self._is_sorted = True
         #: jobs whose names look like those of a job's units, by that job
         self.like_units: dict[str, set[str]] = {}
         #: number of jobs submitted so far
@@ -248,9 +251,9 @@ class State(Trials):
             self.relief.is_stale = True
 
     def _bring_back(self, live: Live) -> None:
-        """Undo the end of a job; its position is restored."""
+        """Undo the end of a job; its position is restored at the end of `_rewind`."""
         self._put(live)
-        _sort(self.jobs)
+        self._is_sorted = False
         if live.extra_of in self.jobs:
             extras = self.jobs[live.extra_of].extras
             extras[live.job.name] = live
@@ -365,6 +368,9 @@ class State(Trials):
             queue._rewind(its)
             queue._lock.__exit__(None, None, None)
         self.stages.rewind(parts)
+        if not self._is_sorted:
+            _sort(self.jobs)
+            self._is_sorted = True
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
         self.begun, self.joined, self.moved, self.unsaid, self.rejected = in_round
@@ -533,6 +539,6 @@ class State(Trials):
 
 def _sort(jobs: dict[str, Live]) -> None:
     """Sort jobs in the order of submission."""
-    ordered = sorted(jobs.items(), key=lambda pair: pair[1].number)
+    ordered = sorted(jobs.values(), key=attrgetter("number"))
     jobs.clear()
-    jobs.update(ordered)
+    jobs.update({live.job.name: live for live in ordered})
