@@ -364,13 +364,13 @@ def main() -> None:
         scheduler, 1000 if small else 100_000, 20 if small else 500
     )
     scheduler.check()
-    for row in figures["decisions"] + figures["no cells"]:
-        ours, parts = row["scheduler"], row["parts"]
-        where = ", no cells" if row in figures["no cells"] else ""
-        print(
-            f"{row['gang']}{where}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
-            f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
-        )
+    for run in ("decisions", "no cells"):
+        for row in figures[run]:
+            ours, parts = row["scheduler"], row["parts"]
+            print(
+                f"{run}, {row['gang']}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
+                f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
+            )
     for part, methods in figures["profile"]["parts"].items():
         for name, seconds in methods.items():
             print(f"{part}.{name}: {1e6 * seconds:.1f} us")

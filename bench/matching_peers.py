@@ -110,17 +110,16 @@ def compiled(
     return None
 
 
-def compiled_lemon(folder: Path, optimize: str = "-O3") -> Path | None:
-    return compiled(
-        "lemon", folder, optimize, ("-llemon", "-lemon")
-    )  # as Debian names it, as LEMON does
+def compiled_lemon(folder: Path, optimize: str) -> Path | None:
+    libraries = "-llemon", "-lemon"  # as Debian names it, as LEMON does
+    return compiled("lemon", folder, optimize, libraries)
 
 
-def compiled_boost(folder: Path, optimize: str = "-O3") -> Path | None:
+def compiled_boost(folder: Path, optimize: str) -> Path | None:
     return compiled("boost", folder, optimize)
 
 
-def compiled_kernel(folder: Path, optimize: str = "-O3") -> Path | None:
+def compiled_kernel(folder: Path, optimize: str) -> Path | None:
     """hivecore itself as a C++ scheduler calls it."""
     root = Path(__file__).parents[1] / "src" / "cpp"
     sources = [

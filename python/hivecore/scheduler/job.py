@@ -312,9 +312,9 @@ class Job(_OfTenant, frozen=True, kw_only=True):
         all; the job returns to its queue. "pod": the failed pods, near the others as ``where``
         says; they wait if there is no room, and the others run on; they evict jobs, as the job
         may. "pod-then-job": the same, but without room the whole job moves to where there is
-        some. The last two cannot be combined
-        with ``stages``, `Role.claims`, `Where.multiple`, `Where.per_domain` or `Where.balance`,
-        and these three not with pods that join later (`Role.min_pods`).
+        some. The last two cannot be combined with ``stages``, `Role.claims`, `Where.multiple`,
+        `Where.per_domain` or `Where.balance`, and these three not with pods that join later
+        (`Role.min_pods`).
     :param run_time: an upper estimate in seconds, up to 2**40; ``None``: unknown.
     :param stages: seconds of each resource that an iteration uses in turn, such as (storage and
         CPU, GPU, network); then the job may share its GPUs. Empty: it does not share. Cannot be

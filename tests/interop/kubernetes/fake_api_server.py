@@ -473,16 +473,16 @@ class FakeApiServer:
                             json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n"
                         )
                         return response
-                    found = self._since(kind, version)
+                    events = self._since(kind, version)
                     version = self.version
-                if found and self.late:
+                if events and self.late:
                     await asyncio.sleep(self.late)
                 if self.doubled:
                     # Again, and those before the last one after it.
-                    found = [*found, *reversed(found)]
-                for event in found:
+                    events = [*events, *reversed(events)]
+                for event in events:
                     await response.write(json.dumps(event).encode() + b"\n")
-                if not found:
+                if not events:
                     with suppress(TimeoutError):  # nothing tells it that the server is down
                         await asyncio.wait_for(news.wait(), 0.1)
                     continue

@@ -9,6 +9,7 @@ of pods: then each node gets ``maxSkew`` at most. All other rules are named.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from hivecore._stateful import counted
 from hivecore.interop.kubernetes.fields import Field
 
 __all__ = ["NO_SPREAD", "PodSpread", "read_pod_spread"]
@@ -58,8 +59,7 @@ class PodSpread(NamedTuple):
     def left_out(self, pods: int) -> tuple[str, ...]:
         """The rules that say something else of so many pods."""
         skews = [
-            f"a spread constraint allows {skew} more {'pod' if skew == 1 else 'pods'} on a node "
-            "than on the emptiest"
+            f"a spread constraint allows {counted(skew, 'more pod')} on a node than on the emptiest"
             for skew, least in self.skews
             if least < pods
         ]

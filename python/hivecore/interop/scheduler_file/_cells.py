@@ -205,11 +205,8 @@ def _check_nodes(
     other = [node for node, count in gpus.items() if node in nodes and nodes[node].gpus != count]
     if other:
         has, here = nodes[other[0]].gpus, gpus[other[0]]
-        more = (
-            f", and {len(other) - 1} more {'node differs' if len(other) == 2 else 'nodes differ'}"
-            if len(other) > 1
-            else ""
-        )
+        rest = counted(len(other) - 1, "more node", unless_none=True)
+        more = rest and f", and {rest} {'differs' if len(other) == 2 else 'differ'}"
         first = show(other[0])
         reader.add(
             place, f"the node {first} has {counted(here, 'GPU')} here, its model has {has}{more}"

@@ -109,7 +109,7 @@ class State(Trials):
         self.apart: dict[str, Unit] = {}
         #: jobs whose victims are stopping
         self.reserved: dict[str, Live] = {}
-        #: running jobs whose failed pods start when victims have stopped
+        #: running jobs with victims that stop for failed pods of the job
         self.replacing: dict[str, Live] = {}
         #: how much running jobs would free; None: not computed
         self.relief: Relief | None = None

@@ -14,8 +14,8 @@ __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Start jobs and failed pods whose victims have all stopped; those that fail to start wait
-    again.
+    """Start reserved jobs and failed pods once all of their victims have stopped; if that fails,
+    they wait again.
     """
     ready = [live for live in state.all_reserved() if state.is_ready(live)]
     for live in sorted(ready, key=_arrival):

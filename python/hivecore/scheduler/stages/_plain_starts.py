@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hivecore.cells import GroupDecision
 from hivecore.quotas import QuotaDecision
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.stages.composed import Composed
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.stage import Offer, Rebooking, refused
@@ -61,17 +62,15 @@ class PlainStarts(Composed):
                 admitted = quotas.admit(unit)
                 if isinstance(admitted, Refused):
                     return admitted
-            if cells is None:
-                stage = devices.name
-                placed = devices.place(unit)
-            else:
+            if cells is not None:
                 stage = cells.name
                 chosen = cells.choose(unit)
-                if isinstance(chosen, Refused):
-                    placed = chosen
-                else:
-                    stage = devices.name
-                    placed = devices.place(unit, chosen.places)
+            if isinstance(chosen, Refused):
+                placed: Refused | tuple[PlacedPod, ...] = chosen
+            else:
+                stage = devices.name
+                places = None if chosen is None else chosen.places
+                placed = devices.place(unit, places)
         except BaseException as error:
             if quotas is not None and admitted is not None:
                 quotas.take_back(unit)
