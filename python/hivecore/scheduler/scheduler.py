@@ -189,9 +189,9 @@ class Scheduler(JobOrders):
         :raises OSError: the log cannot be written. The decisions stand; the next call that can
             write the log returns them first.
 
-        Another error changes nothing; if a part raised it while deciding on a job, a note names the
-        part. Cost: that of the parts for each job tried; O(1) if nothing has happened and no
-        promised start is overdue.
+        Another error changes nothing, nor does Ctrl-C, which waits until its changes can be undone.
+        If a part raised the error while deciding on a job, a note names the part. Cost: that of
+        the parts for each job tried; O(1) if nothing has happened and no promised start is overdue.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
         with self._lock:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import RLock
 from typing import IO, Any, Self
 
 from hivecore._arguments import as_text
+from hivecore._common import InterruptLock
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore.cells import CellCluster
@@ -374,7 +374,7 @@ class SchedulerLedger(Stateful):
     # --- shared by the calls
 
     def _adopt(self, state: State) -> None:
-        self._state, self._lock = state, RLock()
+        self._state, self._lock = state, InterruptLock()
         self._outbox = Outbox()
         self._log = None
         self._logged = -1

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from hivecore._arguments import as_float
+from hivecore._common import check_interrupt
 from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
@@ -337,6 +338,7 @@ class State(Trials):
         mark = self._mark()
         try:
             result = change(self, *arguments)
+            check_interrupt()
         except BaseException:
             self._rewind(mark)
             raise
