@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from profiles import examples
 
 from hivecore.dra import DraCluster, ResourceClaim, ResourceSlice
+from hivecore.dra._claim_kind import ClaimKind
 from hivecore.dra._node_class import Classes
 from hivecore.errors import CorruptStateError, StaleDecisionError
 
@@ -289,6 +290,42 @@ def test_pods_of_a_gang_go_elsewhere_where_a_common_device_is_taken():
     gang = cluster.schedule_gang(pods)
     cluster.verify(gang)
     assert len(gang.nodes) == 6
+
+
+def test_a_gang_gets_other_devices_after_common_ones_took_too_much():
+    own = [
+        published_slice(f"s-{node}", [device("d0"), device("d1")], pool=node, nodeName=node)
+        for node in ("n1", "n2")
+    ]
+    large = device("c", capacity={"m": "4"})
+    cluster = cluster_of(*own, published_slice("common", [large], pool="common", allNodes=True))
+    pods = [[claim(request("r", 2), name=f"p{i}")] for i in range(2)]
+    gang = cluster.schedule_gang(pods, within={("any", "capacity", "m"): 3})
+    cluster.verify(gang)
+    for decision in gang.decisions:
+        assert [given.device.device for given in decision.devices] == ["d0", "d1"]
+        cluster.commit(decision)
+    cluster.check()
+
+
+def test_a_new_question_looks_at_present_states_alone(monkeypatch):
+    cluster, looked = cluster_of(*two_nodes()), []
+    for turn in range(4):
+        cluster.commit(cluster.schedule([claim(request("r"), name=f"p{turn}")]))
+    answer = ClaimKind.answer
+
+    def counted(kind, node_class, *arguments):
+        looked.append(node_class)
+        return answer(kind, node_class, *arguments)
+
+    monkeypatch.setattr(ClaimKind, "answer", counted)
+    new = [claim(request("r", 2), name="new")]
+    assert cluster.schedule(new) is None
+    assert len(looked) == 2
+    for turn in range(4):  # back in states that the question has not looked at
+        cluster.release(f"/p{turn}")
+    assert cluster.schedule(new, prefer="name").node == "n1"
+    assert cluster.schedule(new).node == "n2"
 
 
 # --- errors

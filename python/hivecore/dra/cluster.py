@@ -257,12 +257,12 @@ class DraCluster(DraLedger):
                         kept.append((pods, decision))
                         left = {pod: of for pod, of in left.items() if pod not in pods}
                 now = of.after([decision for _, decision in kept])
-                self._refresh()
                 placed = self._placed_apart(left, now) if left else []
         return kept
 
     def _placed_apart(self, given: Mapping[int, _Pod], of: "_Gang") -> list[_OnNode]:
         """Choose each node as if it were the first; empty unless all pods fit."""
+        self._refresh()  # a trial may have ended
         kinds: dict[tuple[ClaimKind, str], list[int]] = {}
         for i, claims in given.items():
             kinds.setdefault((self._known(claims).kind, of.where.get(i, "")), []).append(i)
@@ -395,6 +395,8 @@ class DraCluster(DraLedger):
         if ranking is None or ranking.epoch != epoch:
             ranking = kind.rankings[mode, prefer] = Ranking(epoch)
         for node_class in log[ranking.seen :]:
+            if not node_class.nodes:
+                continue  # it is logged again when it gets a node
             answer = self._answer(kind, node_class, mode)
             if answer.outcome == "allocated":
                 ranking.add(_score(answer, node_class, prefer), node_class)
