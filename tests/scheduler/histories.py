@@ -352,11 +352,21 @@ class FailingHistory(History):
         return {"eviction_limits": limits} if seed % 3 == 1 else {}
 
     def set_node(self):
+        if self.scheduler.eviction_limits and self.ways.random() < 0.3:
+            return self.change_limits()
         if self.drains.random() < 0.5:
             return super().set_node()
         with suppress(KeyError):
             by = self.now + self.drains.choice([0.0, 3.0])
             self.scheduler.drain(self.drains.choice(ALL_NODES), self.now, by=by)
+
+    def change_limits(self):
+        most = self.ways.choice([None, 1, 3])
+        all_quotas = EvictionLimit(min_run_time=self.ways.choice([0.0, 3.0]))
+        limits = [all_quotas, EvictionLimit("a", min_run_time=1.0, per_hour=most)]
+        self.scheduler.set_eviction_limits(limits, self.now)
+        if most is None:
+            self.evicted.clear()
 
     def estimate(self):
         return self.drains.choice([None, 2.0])

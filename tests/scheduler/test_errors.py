@@ -44,6 +44,7 @@ CALLS = (
     *("decide", "amend", "cancel", "fail", "stopped", "advance", "move", "regroup", "drain"),
     "defragment",
     *("set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure", "reorder"),
+    "set_eviction_limits",
 )
 
 

@@ -92,7 +92,7 @@ def test_jobs_that_limits_protect_are_victims_without_limits(immediate):
 
 def evicted(branch, job, now):
     """The jobs that are evicted for a job without limits, if no other job waits."""
-    branch._state.budgets = Budgets({}, branch._state.log)
+    branch._state.budgets = Budgets([], branch._state.log)
     amended = branch.job(job)
     for name in [name for name in branch if branch.state(name) == "pending"]:
         branch.cancel(name, now)

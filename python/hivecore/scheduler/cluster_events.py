@@ -10,6 +10,8 @@ from hivecore.cells import ClusterSpec, Reconfiguration
 from hivecore.devices import NodeDevices
 from hivecore.dra import DraCluster
 from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler.eviction_limit import EvictionLimit
+from hivecore.scheduler.ledger.budgets import by_quota
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.plain import plain_record
@@ -225,6 +227,28 @@ class ClusterEvents(SchedulerLedger):
             self._note(
                 "set_total", total=given, **{name: value for name, value in more.items() if value}
             )
+
+    def set_eviction_limits(self, limits: Iterable[EvictionLimit], now: float) -> None:
+        """Replace all limits on evictions, see `EvictionLimit`. They hold for later decisions.
+
+        :raises ValueError: a quota has two limits, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        The evictions of the last hour count for quotas that have had a limit ``per_hour`` since.
+
+        >>> from hivecore.scheduler import EvictionLimit, Scheduler
+        >>> scheduler = Scheduler()
+        >>> scheduler.set_eviction_limits([EvictionLimit("vision", per_hour=4)], now=0.0)
+        >>> scheduler.eviction_limits[0].per_hour
+        4
+        """
+        given = by_quota(limits)
+        with self._lock:
+            moment = self._state.moment(now)
+            with self._changing(moment):
+                self._state.budgets.change(given)
+                self._state.waiting.touch_all()
+            self._note("set_eviction_limits", limits=[*map(plain_record, given.values())])
 
     def _tree(self, argument: str) -> QuotaTree:
         tree = self._state.stages.find(QuotaTree)

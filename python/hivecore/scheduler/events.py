@@ -20,6 +20,7 @@ from hivecore.cells import ClusterSpec
 from hivecore.devices import NodeDevices
 from hivecore.quotas import Quota
 from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.orders.ordering import as_order
@@ -103,6 +104,7 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "remove_node": {"node": as_name},
     "set_quota": {"quota": partial(record_of_plain, Quota)},
     "set_total": {"total": _amounts, "tree": as_text, "carved": as_bool},
+    "set_eviction_limits": {"limits": partial(_records, EvictionLimit)},
     "reconfigure": {"spec": _spec},
     "update_claims": {"objects": _documents, "remove": _pairs, "release": _names},
     "regroup": {"seconds": positive(_LATEST)},

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import IO, Self
 
-from hivecore._arguments import as_bool, as_instance, as_int, as_positive, as_tuple
+from hivecore._arguments import as_bool, as_instance, as_int, as_positive
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
@@ -174,7 +174,7 @@ class Scheduler(JobOrders):
                 preemption=as_bool(preemption, "preemption"),
                 patience=patience,
                 backfill=as_int(backfill, "backfill", 0, 1000),
-                limits=_by_quota(eviction_limits),
+                limits=eviction_limits,
                 fragments=fragments,
             )
         )
@@ -338,22 +338,6 @@ class Scheduler(JobOrders):
         """
         with self._lock:
             return self._state.promised.get(self._live(job).job.name)
-
-
-def _by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
-    """The limits by quota.
-
-    :raises ValueError: a quota has two limits.
-    """
-    given = as_tuple(limits, "eviction_limits")
-    for limit in given:
-        if not isinstance(limit, EvictionLimit):
-            kind = type(limit).__name__
-            raise TypeError(f"eviction_limits must hold EvictionLimits, not {kind}")
-    by_quota = {limit.quota: limit for limit in given}
-    if len(by_quota) < len(given):
-        raise ValueError("eviction_limits: a quota has two limits")
-    return by_quota
 
 
 def _check_queues(queues: TenantQueues) -> None:

@@ -15,6 +15,8 @@ from hivecore.scheduler import (
     Shrink,
     Start,
     Wait,
+    event_of_plain,
+    replay,
 )
 
 
@@ -139,7 +141,7 @@ def test_explanations_do_not_speak_of_limits_that_protect_no_victim():
         (lambda: EvictionLimit("b", min_run_time=-1), ValueError, "min_run_time"),
         (lambda: EvictionLimit("b", per_hour=-1), ValueError, "per_hour"),
         (lambda: EvictionLimit("b", per_hour=1.5), TypeError, "per_hour"),
-        (lambda: make_scheduler("b"), TypeError, "eviction_limits must hold"),
+        (lambda: make_scheduler("b"), TypeError, r"eviction_limits\[0\]"),
         (lambda: make_scheduler(EvictionLimit("b"), EvictionLimit("b")), ValueError, "has two"),
     ],
 )
@@ -211,3 +213,69 @@ def test_a_job_says_that_it_evicts_no_jobs_before_a_promised_start():
     assert held == {
         "mine": "waits for 'few' to end, as a job that was promised a start comes first"
     }
+
+
+def test_new_limits_hold_at_once_and_wake_the_jobs_that_waited_for_the_old_ones():
+    scheduler = make_scheduler(EvictionLimit("b", min_run_time=60), EvictionLimit(per_hour=0))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 1), 10.0)
+    assert decide(scheduler, 10.0) == []
+    scheduler.set_eviction_limits([EvictionLimit("b", min_run_time=30)], 11.0)
+    assert decide(scheduler, 11.0) == []
+    assert scheduler.forecast("mine") == 30.0
+    scheduler.set_eviction_limits(iter([EvictionLimit(per_hour=1)]), 12.0)
+    assert sorted(decide(scheduler, 12.0)) == [("Preempt", "b3"), ("Start", "mine")]
+    scheduler.submit(Job("more", "a", 1), 13.0)
+    assert decide(scheduler, 13.0) == []
+    scheduler.set_eviction_limits([EvictionLimit("b", per_hour=2)], 14.0)
+    assert sorted(decide(scheduler, 14.0)) == [("Preempt", "b2"), ("Start", "more")]
+    scheduler.set_eviction_limits([], 15.0)
+    assert scheduler.eviction_limits == ()
+
+
+def test_evictions_count_while_a_quota_has_a_limit_per_hour():
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=1))
+    fill(scheduler)
+    scheduler.submit(Job("mine", "a", 1), 1.0)
+    assert len(decide(scheduler, 1.0)) == 2
+    scheduler.set_eviction_limits([EvictionLimit("b", min_run_time=1), EvictionLimit("a")], 2.0)
+    scheduler.set_eviction_limits([EvictionLimit("b", per_hour=1)], 3.0)
+    scheduler.submit(Job("more", "a", 1), 3.0)
+    assert sorted(decide(scheduler, 3.0)) == [("Preempt", "b2"), ("Start", "more")]
+
+
+def test_new_limits_are_in_the_log(tmp_path):
+    scheduler = make_scheduler()
+    scheduler.write_log(tmp_path / "log")
+    fill(scheduler)
+    scheduler.set_eviction_limits([EvictionLimit("b", min_run_time=60, per_hour=2)], 1.0)
+    scheduler.submit(Job("mine", "a", 1), 2.0)
+    assert decide(scheduler, 2.0) == []
+    assert len(decide(scheduler, 60.0)) == 2
+    scheduler.close()
+    again = replay(tmp_path / "log")
+    assert (again.eviction_limits, again.summary()) == (
+        scheduler.eviction_limits,
+        scheduler.summary(),
+    )
+    event = {"event": "set_eviction_limits", "limits": [{"quota": "b", "per_hour": 1}]}
+    event_of_plain(event).tell(scheduler, 61.0)
+    assert scheduler.eviction_limits == (EvictionLimit("b", per_hour=1),)
+
+
+@pytest.mark.parametrize(
+    ("limits", "now", "error", "says"),
+    [
+        ([EvictionLimit("a"), EvictionLimit("a")], 1.0, ValueError, "eviction_limits"),
+        ([EvictionLimit("a"), 3], 1.0, TypeError, r"eviction_limits\[1\]"),
+        (3, 1.0, TypeError, "eviction_limits"),
+        ([], -1.0, ValueError, "now"),
+        ([], "x", TypeError, "now"),
+    ],
+)
+def test_wrong_limits_change_nothing(limits, now, error, says):
+    scheduler = make_scheduler(EvictionLimit("b", per_hour=1))
+    before = scheduler.to_bytes()
+    with pytest.raises(error, match=says):
+        scheduler.set_eviction_limits(limits, now)
+    assert scheduler.to_bytes() == before

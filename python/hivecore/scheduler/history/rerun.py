@@ -26,7 +26,7 @@ __all__ = ["LoggedRun", "rerun"]
 #: Changes of the parts.
 _CHANGES = (
     *("set_node", "drain", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"),
-    "update_claims",
+    *("update_claims", "set_eviction_limits"),
 )
 #: Not applicable to another scheduler, where other jobs run at that time.
 _NOT_FOR_OTHERS = "state", "reorder", "move", "regroup", "defragment"

@@ -4,17 +4,17 @@ A job that a limit keeps from starting is tried again as soon as the limit allow
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any, Self
 
-from hivecore._arguments import as_float, as_name
+from hivecore._arguments import as_float, as_instance, as_name, as_tuple
 from hivecore._trial import UndoLog
 from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.plain import record_of_plain
 
-__all__ = ["Budgets"]
+__all__ = ["Budgets", "by_quota"]
 
 _HOUR = 3600.0
 _Times = tuple[float, ...]
@@ -25,9 +25,19 @@ class Budgets:
 
     __slots__ = ("_evicted", "_log", "limits")
 
-    def __init__(self, limits: Mapping[str, EvictionLimit], log: UndoLog) -> None:
-        self.limits, self._log = limits, log
+    def __init__(self, limits: Iterable[EvictionLimit], log: UndoLog) -> None:
+        self.limits, self._log = by_quota(limits), log
         self._evicted: dict[str, _Times] = {}
+
+    def change(self, limits: dict[str, EvictionLimit]) -> None:
+        """Replace all limits. Recent evictions of quotas that keep a limit per hour count."""
+        self._log.set(self, "limits", limits)
+        kept = {quota: times for quota, times in self._evicted.items() if self._is_counted(quota)}
+        self._log.set(self, "_evicted", kept)
+
+    def _is_counted(self, quota: str) -> bool:
+        limit = self._of(quota)
+        return limit is not None and limit.per_hour is not None
 
     def free_at(self, live: Live, now: float) -> float:
         """When a running job may be evicted, if no other job is."""
@@ -97,14 +107,13 @@ class Budgets:
 
     def note(self, quota: str, now: float) -> None:
         """Record that a job of a quota was evicted for another job."""
-        limit = self._of(quota)
-        if limit is not None and limit.per_hour is not None:
+        if self._is_counted(quota):
             self._log.keep(self._evicted, quota)
             self._evicted[quota] = (*self._recent(quota, now), now)
 
     def branch(self, log: UndoLog) -> Self:
         """A copy for a branch."""
-        branch = type(self)(self.limits, log)
+        branch = type(self)(self.limits.values(), log)
         branch._evicted = self._evicted.copy()
         return branch
 
@@ -117,10 +126,24 @@ class Budgets:
         """The limits and evictions from plain data."""
         limits, evictions = data or ([], {})
         read = [record_of_plain(EvictionLimit, plain) for plain in limits]
-        budgets = cls({limit.quota: limit for limit in read}, log)
+        budgets = cls(read, log)
         for quota, times in evictions.items():
             moments = tuple(as_float(time, "evictions") for time in times)
             if list(moments) != sorted(moments):
                 raise ValueError("evictions: not in order")
             budgets._evicted[as_name(quota, "evictions")] = moments
         return budgets
+
+
+def by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
+    """The limits by quota.
+
+    :raises ValueError: a quota has two limits.
+    """
+    given = as_tuple(limits, "eviction_limits")
+    for i, limit in enumerate(given):
+        as_instance(limit, f"eviction_limits[{i}]", EvictionLimit)
+    of = {limit.quota: limit for limit in given}
+    if len(of) < len(given):
+        raise ValueError("eviction_limits: a quota has two limits")
+    return of

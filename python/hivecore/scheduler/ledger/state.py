@@ -1,6 +1,6 @@
 """All that a scheduler knows of jobs. The other files of this folder change it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from math import inf
 from operator import attrgetter
@@ -57,7 +57,7 @@ class State(Trials):
     :param patience: for how many seconds a job waits for its victims to stop.
     :param fragments: victims are chosen to leave few of these.
     :param backfill: number of waiting jobs of each queue that get a promised start.
-    :param limits: limits on evictions, by quota.
+    :param limits: limits on evictions.
     """
 
     #: parts and queues have their own locks
@@ -73,7 +73,7 @@ class State(Trials):
         preemption: bool,
         patience: float = inf,
         backfill: int = 0,
-        limits: Mapping[str, EvictionLimit] | None = None,
+        limits: Iterable[EvictionLimit] = (),
         fragments: Fragments | None = None,
     ) -> None:
         self.stages, self.log = stages, stages.log
@@ -85,7 +85,7 @@ class State(Trials):
         self.lending = TenantQueues(order="arrival") if lending else None
         self.immediate, self.preemption, self.patience = immediate, preemption, patience
         self.backfill, self.fragments = backfill, fragments
-        self.budgets = Budgets(limits or {}, self.log)
+        self.budgets = Budgets(limits, self.log)
         #: when to offer all kinds again, as a limit on evictions ends
         self.wake_at = inf
         #: latest start of each job if estimates are right; see `rounds.backfill`
