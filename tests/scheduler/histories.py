@@ -400,7 +400,9 @@ class FailingHistory(History):
             self.evicted[quota] += 1
             assert limit.per_hour is None or self.evicted[quota] <= limit.per_hour
             if isinstance(action, Preempt):
-                assert before.status(action.job).since + limit.min_run_time <= self.now
+                since = before.status(action.job).since
+                since = self.now if since is None else since  # it has started in this round
+                assert since + limit.min_run_time <= self.now
 
     def follow(self, before, actions):
         """The client follows the actions, and knows where pods run."""

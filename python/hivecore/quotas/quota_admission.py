@@ -82,8 +82,8 @@ class QuotaAdmission(QuotaLedger):
             number = self._number(name)
             decision = self._alone(number)
             if decision.outcome == "bind":
-                ((request, more, before),) = decision._asks
-                if not self._core.commit_one(number, more, before):
+                ((request, more, _),) = decision._asks
+                if not self._core.admit(number, more):
                     raise _stale(request)
             return decision
 
