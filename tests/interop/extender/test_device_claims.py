@@ -4,6 +4,8 @@ import copy
 import json
 import random
 import threading
+import time
+from datetime import datetime
 
 import pytest
 from interop.extender.claims_and_controllers import dra
@@ -550,6 +552,102 @@ def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(clu
     cluster.add_claimed("p")
     assert not cluster.try_pod("p")
     assert "device claims need a server that writes them itself" in cluster.reasons["p"]
+
+
+# --- devices that must become ready
+
+
+def attached(clusters):
+    """A pod whose claim has a device that must be attached first; another node has one, too."""
+    cluster = clusters(devices=0)
+    for node in cluster.nodes:
+        cluster.api.add_slice(node, [attachable()], driver="net.y")
+    cluster.add_claimed("p")
+    cluster.settle(2)
+    assert cluster.devices("c") == ["n0/d0"]
+    assert cluster.node_of("p") is None
+    assert "'net.y/n0/d0' does not report 'Attached' yet" in cluster.reasons["p"]
+    return cluster
+
+
+def attachable(**more):
+    conditions = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+    return {"name": "d0", **conditions, **more}
+
+
+def report(cluster, **conditions):
+    """The driver reports conditions of the claim's device."""
+    claim = copy.deepcopy(cluster.api.claim("c"))
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    said = [{"type": name, "status": status} for name, status in conditions.items()]
+    of = {key: result[key] for key in ("driver", "pool", "device")}
+    claim["status"]["devices"] = [{**of, "conditions": said}]
+    cluster.api._put("resourceclaims", claim)
+
+
+def test_a_pod_is_bound_once_its_devices_are_ready(clusters):
+    cluster = attached(clusters)
+    report(cluster, Attached="False")
+    cluster.settle(2)
+    assert cluster.node_of("p") is None
+    report(cluster, Attached="True", Broken="Unknown")
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n0"
+    cluster.add_pod("q", gpus="c")  # shares what is ready
+    cluster.settle(1)
+    assert cluster.node_of("q") == "n0"
+
+
+def test_a_process_that_starts_again_waits_for_the_same_devices(clusters):
+    cluster = attached(clusters)
+    cluster.restart()
+    cluster.settle(2)
+    assert cluster.node_of("p") is None
+    report(cluster, Attached="True")
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n0"
+
+
+def test_a_device_that_fails_is_exchanged(clusters):
+    cluster = attached(clusters)
+    report(cluster, Broken="True")
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    cluster.api.add_slice("n0", [attachable(taints=[taint])], driver="net.y")
+    cluster.settle(4)
+    assert cluster.devices("c") == ["n1/d0"]
+    assert "devices" not in cluster.api.claim("c")["status"]
+    report(cluster, Attached="True")
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n1"
+
+
+def test_devices_that_do_not_become_ready_in_time_are_given_up(clusters, monkeypatch):
+    cluster = attached(clusters)
+    now, writes = time.time(), len(cluster.api.requests)
+    monkeypatch.setattr(time, "time", lambda: now + 595)
+    cluster.settle(1)
+    assert all(method != "PUT" for method, _ in cluster.api.requests[writes:])
+    monkeypatch.setattr(time, "time", lambda: now + 605)
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.reasons["p"].startswith("binding failed: the claim 'x/c' needs other devices")
+    assert cluster.devices("c") == []
+    cluster.settle(2)
+    before = now + 605 - 1
+    given = cluster.api.claim("c")["status"]["allocation"]["allocationTimestamp"]
+    assert datetime.fromisoformat(given).timestamp() >= before
+
+
+def test_a_claim_that_other_pods_use_keeps_its_devices(clusters):
+    cluster = attached(clusters)
+    report(cluster, Attached="True")
+    cluster.settle(1)
+    report(cluster, Attached="True", Broken="True")
+    cluster.add_pod("q", gpus="c")
+    cluster.settle(3)
+    assert cluster.node_of("q") is None
+    assert "'net.y/n0/d0' reports 'Broken'" in cluster.reasons["q"]
+    assert cluster.devices("c") == ["n0/d0"]
 
 
 # --- random histories

@@ -561,6 +561,8 @@ class FakeApiServer:
             raise Refused(422, "reservedFor: not while the claim is being deleted")
         if new.get("allocation") and PROTECTION not in found["metadata"].get("finalizers", ()):
             raise Refused(422, "a claim with devices needs its finalizer first")
+        if not new.get("allocation"):
+            new = {key: of for key, of in new.items() if key != "devices"}
         return {**found, "status": new}
 
     def _evict(self, pod, body):

@@ -7,11 +7,13 @@ the claim, and with the last pod the devices.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
+from hivecore.interop.extender.claim_conditions import timed
 from hivecore.interop.extender.claim_writes import ClaimWrite
 from hivecore.interop.extender.claims import FINALIZER, MOST_CONSUMERS, has_same_devices
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
@@ -76,7 +78,7 @@ class ClaimWriter:
             if given:
                 return await self._put({**claim, "status": status}, write.claim, "/status")
             claim = await self._protect(claim, write.claim)
-            status["allocation"] = write.allocation
+            status["allocation"] = timed(write.allocation, time.time())
             try:
                 return await self._put({**claim, "status": status}, write.claim, "/status")
             except ApiError as error:
@@ -95,11 +97,24 @@ class ClaimWriter:
         """
 
         async def change(claim: dict[str, Any]) -> dict[str, Any]:
-            status = claim.get("status") or {}
-            kept = {key: of for key, of in status.items() if key not in _OF_PODS}
-            return await self._put({**claim, "status": kept}, name, "/status")
+            return await self._put(_cleared(claim), name, "/status")
 
         claim: dict[str, Any] | None = await self._changed(name, change, is_stale)
+        return claim
+
+    async def give_up(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
+        """Remove devices that do not become ready, unless other pods use the claim; return it.
+
+        :raises ApiError: it cannot be written.
+        """
+
+        async def change(claim: dict[str, Any]) -> dict[str, Any]:
+            consumers = (claim.get("status") or {}).get("reservedFor") or ()
+            if [consumer.get("uid") for consumer in consumers] != [pod.uid]:
+                return claim
+            return await self._put(_cleared(claim), write.claim, "/status")
+
+        claim: dict[str, Any] = await self._changed(write.claim, change)
         return claim
 
     async def outdate(self, name: str, is_wanted: Callable[[], bool]) -> dict[str, Any] | None:
@@ -167,6 +182,12 @@ class ClaimWriter:
 def _is_final(error: ApiError) -> bool:
     """Whether a request that failed has certainly changed nothing, and never will."""
     return 400 <= error.status < 500 and error.status != _TIMED_OUT
+
+
+def _cleared(claim: dict[str, Any]) -> dict[str, Any]:
+    """The claim without devices and pods. The API server removes what drivers said of devices."""
+    status = claim.get("status") or {}
+    return {**claim, "status": {key: of for key, of in status.items() if key not in _OF_PODS}}
 
 
 def _name_of(claim: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """A scheduler served to kube-scheduler: pods and events act on the same jobs."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -8,14 +9,17 @@ from typing import Any, TypeVar
 from hivecore.interop.events.recent_actions import RecentActions
 from hivecore.interop.events.rounds import Round, take
 from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.extender.claim_conditions import unready
 from hivecore.interop.extender.claim_writer import (
     ClaimInDoubtError,
     ClaimTakenError,
     ClaimWriter,
 )
+from hivecore.interop.extender.claim_writes import ClaimWrite
 from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.extender import PodExtender
 from hivecore.interop.kubernetes.calls import BadCall
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.extenders import ExtenderService
 from hivecore.interop.kubernetes.serving.replies import Reply
@@ -27,7 +31,12 @@ __all__ = ["PodService"]
 
 _Result = TypeVar("_Result")
 _MOMENT = 1.0  # seconds
+_UNREADY = 3.0  # seconds after which devices are looked at again
 _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to a thread
+
+
+class DevicesNotReadyError(Exception):
+    """A pod cannot be bound before its devices are ready."""
 
 
 class PodService(ExtenderService, SchedulerService):
@@ -164,6 +173,7 @@ class PodService(ExtenderService, SchedulerService):
             self.changed.set()
 
     async def _send(self, reply: Reply) -> None:
+        waiting: list[tuple[ClaimWrite, dict[str, Any]]] = []
         for write in reply.claims:
             assert self.writer is not None and reply.pod is not None
             try:
@@ -172,7 +182,25 @@ class PodService(ExtenderService, SchedulerService):
                 await self.note_claim(error.claim)
                 raise
             await self._in_turn(partial(self.extender.written, write, claim))
+            waiting.append((write, claim))
+        for write, claim in waiting:
+            assert reply.pod is not None
+            await self._check_ready(write, claim, reply.pod)
         await super()._send(reply)
+
+    async def _check_ready(self, write: ClaimWrite, claim: dict[str, Any], pod: PodId) -> None:
+        """Raise an error if the devices of a claim are not ready; kube-scheduler tries again."""
+        known = unready(claim, time.time())
+        if known is None:
+            return
+        if known.is_over:
+            assert self.writer is not None
+            claim = await self.writer.give_up(write, pod)
+            await self.note_claim(claim)
+            raise ClaimTakenError(claim, f"needs other devices: {known.reason}")
+        if self.touches:
+            asyncio.get_running_loop().call_later(_UNREADY, self._wake_pod, pod)
+        raise DevicesNotReadyError(f"the claim {show(write.claim)} waits: {known.reason}")
 
     async def note_claim(self, claim: dict[str, Any]) -> None:
         """Store a claim as the API server has it."""

@@ -118,14 +118,12 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
 def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
     """Return the device claims (None after a mistake) and the way to choose their devices.
 
-    Taint rules apply if the cluster's version has them. Devices that need preparation before a pod
-    is bound are not used, as nothing would wait for it.
+    Taint rules apply if the cluster's version has them.
     """
     place: Place = (None, "claims")
     fields = reader.keys(value, place, ("kubernetes", "gates", "objects", "mode"))
     version = reader.choice(fields.get("kubernetes", "1.36"), (place, "kubernetes"), VERSIONS)
-    gates = {"DRADeviceBindingConditions": False}
-    gates |= {"DRADeviceTaintRules": True} if version != VERSIONS[0] else {}
+    gates = {"DRADeviceTaintRules": True} if version != VERSIONS[0] else {}
     for name, entry, at in reader.named(fields.get("gates"), (place, "gates")):
         gates[name] = reader.flag(entry, at)
     at = place, "gates"
