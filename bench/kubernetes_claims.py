@@ -38,6 +38,9 @@ SCENARIOS = Scenarios()
 DEVICES = "/apis/resource.k8s.io/v1"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 DRIVERS = {"gpu": "gpu.bench.hivecore.io", "nic": "nic.bench.hivecore.io"}
+TIME = "2026-01-01T00:00:00Z"
+#: What the drivers of all kinds report before a device can be used, if it has to be attached first.
+ATTACHED, BROKEN = "bench.hivecore.io/attached", "bench.hivecore.io/broken"
 ROOT = "resource.kubernetes.io/pcieRoot"
 EACH, AT_ROOT = 8, 2  # GPUs and NICs of a node, and of a PCIe root
 Device = tuple[str, str, str]  # driver, pool and name
@@ -46,9 +49,10 @@ Device = tuple[str, str, str]  # driver, pool and name
 # --- devices and claims
 
 
-def slice_of(node: str, kind: str) -> dict[str, Any]:
+def slice_of(node: str, kind: str, **more: Any) -> dict[str, Any]:
     devices = [
-        {"name": f"{kind}-{i}", "attributes": {ROOT: {"string": root(i)}}} for i in range(EACH)
+        {"name": f"{kind}-{i}", "attributes": {ROOT: {"string": root(i)}}, **more}
+        for i in range(EACH)
     ]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVERS[kind], "nodeName": node, "pool": pool, "devices": devices}
@@ -94,14 +98,18 @@ class Claims:
         self.api: ApiServer = world.cluster.api
         self.space = f"{DEVICES}/namespaces/{self.cluster.namespace}"
         self.claims: dict[str, dict[str, Any]] = {}
+        self.reported = 0
 
     @asynccontextmanager
-    async def followed(self, nodes: int) -> AsyncIterator["Claims"]:
-        """Have new nodes with devices and follow the claims; all are deleted at the end."""
+    async def followed(self, nodes: int, **more: Any) -> AsyncIterator["Claims"]:
+        """Have new nodes with devices and follow the claims; all are deleted at the end.
+
+        :param more: fields of all devices.
+        """
         await self.cluster.set_nodes(named(nodes))
         for node in self.cluster.nodes:
             for kind in DRIVERS:
-                await self.create(f"{DEVICES}/resourceslices", slice_of(node, kind))
+                await self.create(f"{DEVICES}/resourceslices", slice_of(node, kind, **more))
         for kind in DRIVERS:
             await self.create(f"{DEVICES}/deviceclasses", class_of(kind))
         following = asyncio.create_task(self._follow())
@@ -182,6 +190,35 @@ class Claims:
         results = allocation.get("devices", {}).get("results", ())
         return [(result["driver"], result["pool"], result["device"]) for result in results]
 
+    async def attach(self) -> tuple[str, ...]:
+        """Report of all devices that are new in claims that they are attached, but that the first
+        one is broken; return the names of the pods that were bound before.
+        """
+        new = {
+            name: claim
+            for name, claim in self.claims.items()
+            if self.devices(name) and not claim["status"].get("devices")
+        }
+        early = [
+            entry["name"]
+            for claim in new.values()
+            for entry in claim["status"].get("reservedFor", ())
+            if self.cluster.bound([entry["name"]])
+        ]
+        for name, claim in new.items():
+            condition = {"type": ATTACHED if self.reported else BROKEN, "status": "True"}
+            condition |= {"reason": "Bench", "message": "", "lastTransitionTime": TIME}
+            said = [
+                {"driver": driver, "pool": pool, "device": device, "conditions": [condition]}
+                for driver, pool, device in self.devices(name)
+            ]
+            status = {**claim["status"], "devices": said}
+            path = f"{self.space}/resourceclaims/{name}/status"
+            with suppress(ApiError):  # it has changed meanwhile
+                await self.api.request("PUT", path, {**claim, "status": status})
+                self.reported += 1
+        return tuple(early)
+
     def in_use(self) -> int:
         """How many devices claims have."""
         return sum(len(self.devices(name)) for name in self.claims)
@@ -256,6 +293,27 @@ async def a_claim_of_several_pods(world: World) -> Figures:
         figures = await run_all(cluster, pods)
         nodes = [len(set(cluster.bound(names_of(part)))) for part in (pods[:6], pods[6:])]
         return {**figures, "nodes of a claim": max(nodes), "devices": claims.in_use()}
+
+
+@SCENARIOS.of("composed")
+async def devices_that_must_be_attached(world: World) -> Figures:
+    """4 pods for the devices of a node each, which are attached within 2 s; those of the first one
+    break."""
+    cluster = world.cluster
+    conditions = {"bindingConditions": [ATTACHED], "bindingFailureConditions": [BROKEN]}
+    async with Claims(world).followed(5, **conditions, bindsToNode=True) as claims:
+        await claims.serve()
+        await claims.create_template("node", EACH)
+        pods = [cluster.pod(f"attached-{i}") for i in range(4)]
+        begin = await cluster.create(*claiming(pods, resourceClaimTemplateName="node"))
+        early: set[str] = set()
+        while len(cluster.bound(names_of(pods))) < len(pods) and perf_counter() < begin + 60:
+            await asyncio.sleep(2)
+            early |= {*await claims.attach()}
+        seconds = await cluster.seconds(begin, names_of(pods), 1.0)
+        bound = len(cluster.bound(names_of(pods)))
+        figures = {"seconds": seconds, "bound": bound, "of": len(pods), "early": len(early)}
+        return {**figures, "reports": claims.reported, "devices": claims.in_use()}
 
 
 @SCENARIOS.of("composed")

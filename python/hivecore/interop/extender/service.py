@@ -27,7 +27,7 @@ from hivecore.interop.kubernetes.serving.routes import Routes
 from hivecore.interop.kubernetes.serving.server import Service
 from hivecore.scheduler import Scheduler, SchedulerEvent
 
-__all__ = ["PodService"]
+__all__ = ["DevicesNotReadyError", "PodService"]
 
 _Result = TypeVar("_Result")
 _MOMENT = 1.0  # seconds
