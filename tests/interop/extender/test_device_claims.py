@@ -570,19 +570,23 @@ def attached(clusters):
     return cluster
 
 
-def attachable(**more):
+def attachable(name="d0", **more):
     conditions = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
-    return {"name": "d0", **conditions, **more}
+    return {"name": name, **conditions, **more}
 
 
-def report(cluster, **conditions):
-    """The driver reports conditions of the claim's device."""
-    claim = copy.deepcopy(cluster.api.claim("c"))
-    (result,) = claim["status"]["allocation"]["devices"]["results"]
+def report(cluster, claim="c", **conditions):
+    """The driver reports conditions of a claim's devices that have to be attached."""
+    claim = copy.deepcopy(cluster.api.claim(claim))
     said = [{"type": name, "status": status} for name, status in conditions.items()]
-    of = {key: result[key] for key in ("driver", "pool", "device")}
-    claim["status"]["devices"] = [{**of, "conditions": said}]
-    cluster.api._put("resourceclaims", claim)
+    devices = [
+        {**{key: result[key] for key in ("driver", "pool", "device")}, "conditions": said}
+        for result in claim["status"]["allocation"]["devices"]["results"]
+        if "bindingConditions" in result
+    ]
+    if devices:
+        claim["status"]["devices"] = devices
+        cluster.api._put("resourceclaims", claim)
 
 
 def test_a_pod_is_bound_once_its_devices_are_ready(clusters):
@@ -638,6 +642,46 @@ def test_devices_that_do_not_become_ready_in_time_are_given_up(clusters, monkeyp
     assert datetime.fromisoformat(given).timestamp() >= before
 
 
+def test_pods_that_wait_for_one_broken_device_get_another_one(clusters):
+    cluster = attached(clusters)
+    cluster.add_pod("q", gpus="c")
+    cluster.settle(2)
+    assert len(cluster.api.claim("c")["status"]["reservedFor"]) == 2
+    report(cluster, Broken="True")
+    cluster.api.delete("resourceslices", "n0-net.y", "")
+    cluster.settle(6)
+    assert cluster.devices("c") == ["n1/d0"]
+    report(cluster, Attached="True")
+    cluster.settle(2)
+    assert [cluster.node_of(pod) for pod in ("p", "q")] == ["n1", "n1"]
+
+
+def test_a_pod_that_waits_for_its_devices_gives_way(clusters):
+    cluster = clusters(nodes=("n0",), devices=0)
+    cluster.api.add_slice("n0", [attachable("d0"), attachable("d1")], driver="net.y")
+    cluster.add_pod("p", gpus="new-pair")
+    cluster.settle(2)
+    (claim,) = [of["metadata"]["name"] for of in cluster.api.all("resourceclaims")]
+    assert cluster.devices(claim) == ["n0/d0", "n0/d1"]
+    cluster.add_pod("q", priority=9000, gpus="new-gpu")
+    cluster.api.control_claims(cluster.templates)
+    cluster.hear()
+    assert not cluster.try_pod("q")
+    cluster.check()
+    cluster.try_pod("q")
+    assert len(cluster.check()[1]) == 2  # also what is still in the claim of p
+    cluster.settle(4)
+    (other,) = [
+        of["metadata"]["name"]
+        for of in cluster.api.all("resourceclaims")
+        if of["metadata"]["name"] != claim
+    ]
+    report(cluster, other, Attached="True")
+    cluster.settle(2)
+    assert cluster.node_of("q") == "n0"
+    assert cluster.node_of("p") is None
+
+
 def test_a_claim_that_other_pods_use_keeps_its_devices(clusters):
     cluster = attached(clusters)
     report(cluster, Attached="True")
@@ -660,6 +704,34 @@ class History:
         self.cluster, self.rng, self.number = cluster, rng, 0
         for i in range(3):
             cluster.api.add_claim(f"shared{i}", {"gpu": 1})
+        if rng.random() < 0.5:
+            items = cluster.api.all("resourceslices")
+            (devices,) = (of["spec"]["devices"] for of in items if of["spec"]["nodeName"] == "n2")
+            cluster.api.add_slice("n2", [attachable(**device) for device in devices])
+            cluster.hear()
+
+    def drive(self, *conditions):
+        """The driver reports a condition of a claim's devices, of these."""
+        for claim in self.cluster.api.all("resourceclaims"):
+            name, status = claim["metadata"]["name"], claim.get("status") or {}
+            if status.get("allocation") and not status.get("devices"):
+                report(self.cluster, name, **self.rng.choice(conditions))
+
+    def check(self, has_heard):
+        """Also that pods were bound once their devices were ready."""
+        cluster = self.cluster
+        cluster.check(has_heard)
+        claims = {claim["metadata"]["name"]: claim for claim in cluster.api.all("resourceclaims")}
+        bound = {
+            of["metadata"]["uid"] for of in cluster.api.all("pods") if "nodeName" in of["spec"]
+        }
+        for claim in claims.values():
+            status = claim.get("status") or {}
+            results = (status.get("allocation") or {}).get("devices", {}).get("results", ())
+            if any("bindingConditions" in result for result in results):
+                is_used = bound.intersection(of["uid"] for of in status.get("reservedFor", ()))
+                attached = [of["conditions"][0] for of in status.get("devices", ())]
+                assert not is_used or attached[0]["type"] == "Attached"
 
     def fail(self, request):
         is_write = request.method in ("PUT", "POST") or "/resourceclaims/" in request.path
@@ -698,7 +770,7 @@ class History:
 
     def step(self):
         cluster, rng = self.cluster, self.rng
-        match rng.choice("cccceetttkkrnnxal"):
+        match rng.choice("cccceetttkkrnnxald"):
             case "c":
                 self.come()
             case "e":
@@ -720,10 +792,12 @@ class History:
                 cluster.api.deliver()
             case "a":
                 self.allocate()
-        cluster.check(has_heard=rng.random() < 0.6)
+            case "d":
+                self.drive({"Attached": "True"}, {"Attached": "True"}, {"Broken": "True"})
+        self.check(has_heard=rng.random() < 0.6)
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", [*seeds(12), 76])
 def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     rng = random.Random(seed)
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))
@@ -736,7 +810,11 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     cluster.api.deliver()
     for node in cluster.nodes:
         cluster.api.set_ready(node, True)
-    cluster.settle(8)
+    for _ in range(4):
+        cluster.settle(4)
+        history.drive({"Attached": "True"})
+    cluster.settle(4)
+    history.check(has_heard=True)
     assert_no_pod_waits_without_need(cluster)
     for pod in cluster.api.all("pods"):
         cluster.api.delete_pod(pod["metadata"]["name"])

@@ -55,6 +55,7 @@ class ClaimWriter:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
+        self._clearing: dict[str, str] = {}  # claim -> the version that may still lose its devices
 
     async def reserve(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
         """Give a claim its devices if it has none, add the pod, and return the claim.
@@ -97,24 +98,25 @@ class ClaimWriter:
         """
 
         async def change(claim: dict[str, Any]) -> dict[str, Any]:
-            return await self._put(_cleared(claim), name, "/status")
+            return await self._clear(claim, name)
 
         claim: dict[str, Any] | None = await self._changed(name, change, is_stale)
         return claim
 
-    async def give_up(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
-        """Remove devices that do not become ready, unless other pods use the claim; return it.
+    async def give_up(self, name: str, is_waiting: Callable[[str], bool]) -> dict[str, Any]:
+        """Remove devices that do not become ready from a claim, unless pods use it; return it.
 
+        :param is_waiting: whether the pod with a uid waits to be bound.
         :raises ApiError: it cannot be written.
         """
 
         async def change(claim: dict[str, Any]) -> dict[str, Any]:
             consumers = (claim.get("status") or {}).get("reservedFor") or ()
-            if [consumer.get("uid") for consumer in consumers] != [pod.uid]:
+            if not all(is_waiting(consumer.get("uid", "")) for consumer in consumers):
                 return claim
-            return await self._put(_cleared(claim), write.claim, "/status")
+            return await self._clear(claim, name)
 
-        claim: dict[str, Any] = await self._changed(write.claim, change)
+        claim: dict[str, Any] = await self._changed(name, change)
         return claim
 
     async def outdate(self, name: str, is_wanted: Callable[[], bool]) -> dict[str, Any] | None:
@@ -147,6 +149,20 @@ class ClaimWriter:
             raise ClaimTakenError(claim, "has lost its devices")
         if given and not has_same_devices(given, write.allocation):
             raise ClaimTakenError(claim, "has got other devices")
+        if self._clearing.pop(write.claim, "") == meta["resourceVersion"]:
+            self._clearing[write.claim] = meta["resourceVersion"]
+            raise ClaimTakenError(claim, "may still lose its devices")
+
+    async def _clear(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
+        """Remove devices and pods. The API server removes what drivers said of the devices."""
+        status = claim.get("status") or {}
+        kept = {key: of for key, of in status.items() if key not in _OF_PODS}
+        try:
+            return await self._put({**claim, "status": kept}, name, "/status")
+        except ApiError as error:
+            if not _is_final(error):
+                self._clearing[name] = claim["metadata"]["resourceVersion"]
+            raise
 
     async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
         finalizers = claim["metadata"].setdefault("finalizers", [])
@@ -182,12 +198,6 @@ class ClaimWriter:
 def _is_final(error: ApiError) -> bool:
     """Whether a request that failed has certainly changed nothing, and never will."""
     return 400 <= error.status < 500 and error.status != _TIMED_OUT
-
-
-def _cleared(claim: dict[str, Any]) -> dict[str, Any]:
-    """The claim without devices and pods. The API server removes what drivers said of devices."""
-    status = claim.get("status") or {}
-    return {**claim, "status": {key: of for key, of in status.items() if key not in _OF_PODS}}
 
 
 def _name_of(claim: dict[str, Any]) -> str:

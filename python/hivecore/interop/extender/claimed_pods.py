@@ -17,8 +17,10 @@ from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
-__all__ = ["ClaimedPods"]
+__all__ = ["ENDS", "ClaimedPods"]
 
+ENDS = frozenset(["finish", "cancel", "stopped"])
+"""The events after which a job has no places."""
 _MOST_READ = 4096  # cached requests
 _MOST_REFUSED = 100_000  # some of which may not exist
 _NOT_READ = "managedFields", "resourceVersion"  # fields of metadata that change without the pod
@@ -169,11 +171,12 @@ class ClaimedPods:
         known = None if self.claims is None else self.claims.known.get(claim)
         if self.claims is None or known is None or claim not in self.claims.stale:
             return False
-        return all(map(self._is_waiting, known.reserved)) and self.claims.is_by_itself(
+        return all(map(self.is_waiting, known.reserved)) and self.claims.is_by_itself(
             known, self._place_of
         )
 
-    def _is_waiting(self, pod: str) -> bool:
+    def is_waiting(self, pod: str) -> bool:
+        """Whether a pod is known, and not bound."""
         return pod in self.members and not self.members[pod].node
 
     def _place_of(self, pod: str) -> PlacedPod | None:
@@ -187,7 +190,7 @@ class ClaimedPods:
         claims = self.claims
         if claims is None or not self.is_listed or not claims.is_listed:
             return []
-        ends = (event for event in events if event.name in ("finish", "cancel", "stopped"))
+        ends = (event for event in events if event.name in ENDS)
         ending = {dict(event.arguments)["job"] for event in ends}
         for job in ending & self._gangs.keys():
             for member in self._gangs[job].members.values():
@@ -197,7 +200,7 @@ class ClaimedPods:
             member = self.members.get(pod)
             return None if member is None or member.job in ending else self._place_of(pod)
 
-        return claims.bookings(place_of, self._is_waiting)
+        return claims.bookings(place_of, self.is_waiting)
 
     def _changes(self) -> list[SchedulerEvent]:
         """Return the changes of devices, which may admit jobs that were refused."""

@@ -195,7 +195,10 @@ class PodService(ExtenderService, SchedulerService):
             return
         if known.is_over:
             assert self.writer is not None
-            claim = await self.writer.give_up(write, pod)
+            is_waiting = self.extender.jobs.is_waiting  # but for the pod that is being bound
+            claim = await self.writer.give_up(
+                write.claim, lambda uid: uid == pod.uid or is_waiting(uid)
+            )
             await self.note_claim(claim)
             raise ClaimTakenError(claim, f"needs other devices: {known.reason}")
         if self.touches:
