@@ -130,11 +130,11 @@ cdef object NOTE = note_interrupt
 
 
 def check_interrupt():
-    """Raise what `InterruptLock` holds back.
+    """Raise what `InterruptLock` holds back; not in other threads.
 
     :raises KeyboardInterrupt: Ctrl-C was pressed.
     """
-    if is_interrupted:
+    if is_interrupted and PyThread_get_thread_ident() == MAIN_THREAD:
         raise KeyboardInterrupt
 
 

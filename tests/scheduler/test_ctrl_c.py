@@ -142,6 +142,12 @@ def test_other_threads_wait_and_leave_ctrl_c_to_the_main_thread():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = Thread(target=work)
+    free = Thread(target=lambda: (check_interrupt(), seen.append("free")))
+    with pytest.raises(KeyboardInterrupt), InterruptLock():
+        press()
+        free.start()
+        free.join()
+    assert seen.pop() == "free"
     with lock:
         thread.start()
         thread.join(0.1)
