@@ -209,13 +209,17 @@ class State:
             (namespace, claim) for namespace, claim in parts if self.job_of_claim(claim) == name
         ]
 
+    def _charges_for_devices(self, name: str) -> list[str]:
+        """Return the owners in a tree that stand for the devices of a job's pods."""
+        owners = () if self.tree is None else self.tree.owners
+        return [of for of in owners if of.endswith(_DEVICES) and self.job_of(of) == name]
+
     def free_devices(self, name: str) -> None:
         """Release the devices of a job's claims."""
         self.of_devices.pop(name, None)
-        for owner in () if self.tree is None else self.tree.owners:
-            if owner.endswith(_DEVICES) and self.job_of(owner) == name:
-                assert self.tree is not None
-                self.tree.release(owner)
+        for owner in self._charges_for_devices(name):
+            assert self.tree is not None
+            self.tree.release(owner)
         for namespace, claim in self.devices_of(name):
             assert self.claims is not None
             self.claims.release(f"{namespace}/{claim}")
@@ -341,6 +345,10 @@ class State:
             self.of_devices[heir] = self.of_devices.pop(name, Counter())
             if self.tree is not None:
                 self.tree.exchange(name, heir)
+                for owner in self._charges_for_devices(name):
+                    request = self.tree.request(owner).replace(name=heir + owner[len(name) :])
+                    self.tree.release(owner)
+                    self.tree.recover(request, 1)
         if ends and self.tree is not None:
             self.tree.release(name)
 
