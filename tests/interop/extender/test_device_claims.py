@@ -558,7 +558,7 @@ def test_pods_with_claims_are_refused_where_this_process_does_not_write_them(clu
 
 
 def attached(clusters):
-    """A pod whose claim has a device that must be attached first; another node has one, too."""
+    """A pod waits until the device of its claim is attached; each node has such a device."""
     cluster = clusters(devices=0)
     for node in cluster.nodes:
         cluster.api.add_slice(node, [attachable()], driver="net.y")

@@ -7,15 +7,16 @@ a wait, means that the claim needs other devices.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from hivecore.interop.extender.claims import share_of
+from hivecore.interop.kubernetes.client.pod_events import now
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["MOST_SECONDS", "Unready", "timed", "unready"]
 
 MOST_SECONDS = 600.0  # as kube-scheduler
-_OF_SHARE = "driver", "pool", "device", "shareID"
 
 
 class Unready(NamedTuple):
@@ -28,32 +29,28 @@ class Unready(NamedTuple):
     is_over: bool
 
 
-def timed(allocation: Mapping[str, Any], now: float) -> Mapping[str, Any]:
-    """The allocation with its time, if it has devices that must become ready.
-
-    :param now: in seconds since 1970.
-    """
+def timed(allocation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The allocation with the present time, if it has devices that must become ready."""
     if not any(result.get("bindingConditions") for result in allocation["devices"]["results"]):
         return allocation
-    time = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {**allocation, "allocationTimestamp": time}
+    return {**allocation, "allocationTimestamp": now()}
 
 
-def unready(claim: Mapping[str, Any], now: float) -> Unready | None:
+def unready(claim: Mapping[str, Any], seconds: float) -> Unready | None:
     """Why the devices of a claim are not ready; ``None`` if they are.
 
     :param claim: as the API server has it.
-    :param now: in seconds since 1970.
+    :param seconds: the present time, since 1970.
     """
     status = claim.get("status") or {}
     allocation = status.get("allocation") or {}
-    said = {_key(entry): entry.get("conditions") or () for entry in status.get("devices") or ()}
+    said = {share_of(entry): entry.get("conditions") or () for entry in status.get("devices") or ()}
     waits = ""
     for result in (allocation.get("devices") or {}).get("results") or ():
         wanted = result.get("bindingConditions") or ()
-        reported = said.get(_key(result), ()) if wanted else ()
+        reported = said.get(share_of(result), ()) if wanted else ()
         true = {entry.get("type") for entry in reported if entry.get("status") == "True"}
-        device = show("/".join(_key(result)[:3]))
+        device = show("/".join(share_of(result)[:3]))
         for condition in result.get("bindingFailureConditions") or ():
             if condition in true:
                 return Unready(f"the device {device} reports {show(condition)}", True)
@@ -62,11 +59,7 @@ def unready(claim: Mapping[str, Any], now: float) -> Unready | None:
                 waits = waits or f"the device {device} does not report {show(condition)} yet"
     if not waits:
         return None
-    return Unready(waits, now > _time_of(allocation, now) + MOST_SECONDS)
-
-
-def _key(device: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*(str(device.get(key) or "") for key in _OF_SHARE),)
+    return Unready(waits, seconds > _time_of(allocation, seconds) + MOST_SECONDS)
 
 
 def _time_of(allocation: Mapping[str, Any], unknown: float) -> float:

@@ -7,7 +7,6 @@ the claim, and with the last pod the devices.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -79,7 +78,7 @@ class ClaimWriter:
             if given:
                 return await self._put({**claim, "status": status}, write.claim, "/status")
             claim = await self._protect(claim, write.claim)
-            status["allocation"] = timed(write.allocation, time.time())
+            status["allocation"] = timed(write.allocation)
             try:
                 return await self._put({**claim, "status": status}, write.claim, "/status")
             except ApiError as error:
@@ -149,8 +148,7 @@ class ClaimWriter:
             raise ClaimTakenError(claim, "has lost its devices")
         if given and not has_same_devices(given, write.allocation):
             raise ClaimTakenError(claim, "has got other devices")
-        if self._clearing.pop(write.claim, "") == meta["resourceVersion"]:
-            self._clearing[write.claim] = meta["resourceVersion"]
+        if self._clearing.get(write.claim) == meta["resourceVersion"]:
             raise ClaimTakenError(claim, "may still lose its devices")
 
     async def _clear(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
@@ -158,11 +156,13 @@ class ClaimWriter:
         status = claim.get("status") or {}
         kept = {key: of for key, of in status.items() if key not in _OF_PODS}
         try:
-            return await self._put({**claim, "status": kept}, name, "/status")
+            cleared = await self._put({**claim, "status": kept}, name, "/status")
         except ApiError as error:
             if not _is_final(error):
                 self._clearing[name] = claim["metadata"]["resourceVersion"]
             raise
+        self._clearing.pop(name, None)
+        return cleared
 
     async def _protect(self, claim: dict[str, Any], name: str) -> dict[str, Any]:
         finalizers = claim["metadata"].setdefault("finalizers", [])

@@ -17,10 +17,8 @@ from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
-__all__ = ["ENDS", "ClaimedPods"]
+__all__ = ["ClaimedPods", "ended"]
 
-ENDS = frozenset(["finish", "cancel", "stopped"])
-"""The events after which a job has no places."""
 _MOST_READ = 4096  # cached requests
 _MOST_REFUSED = 100_000  # some of which may not exist
 _NOT_READ = "managedFields", "resourceVersion"  # fields of metadata that change without the pod
@@ -190,8 +188,7 @@ class ClaimedPods:
         claims = self.claims
         if claims is None or not self.is_listed or not claims.is_listed:
             return []
-        ends = (event for event in events if event.name in ENDS)
-        ending = {dict(event.arguments)["job"] for event in ends}
+        ending = ended(events)
         for job in ending & self._gangs.keys():
             for member in self._gangs[job].members.values():
                 self._unsettle_claims(member)
@@ -225,6 +222,12 @@ class ClaimedPods:
     def _wake(self, job: str) -> None:
         if job in self._gangs:
             self.woken[job] = None
+
+
+def ended(events: Iterable[SchedulerEvent]) -> set[str]:
+    """Return the jobs that have no places after these events."""
+    ends = (event for event in events if event.name in ("finish", "cancel", "stopped"))
+    return {dict(event.arguments)["job"] for event in ends}
 
 
 def _unbound(pod: Mapping[str, Any]) -> Mapping[str, Any]:

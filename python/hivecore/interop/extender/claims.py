@@ -36,6 +36,7 @@ __all__ = [
     "Wants",
     "has_same_devices",
     "refs_of",
+    "share_of",
 ]
 
 CLAIM = "ResourceClaim"
@@ -125,8 +126,7 @@ class KnownClaim(Struct, frozen=True):
         for allocation in allocations:
             for result in (allocation.get("devices") or {}).get("results") or ():
                 if not result.get("adminAccess"):
-                    share = (*(str(result.get(key)) for key in _OF_SHARE),)
-                    devices.setdefault(share, result)
+                    devices.setdefault(share_of(result), result)
         documents = {}
         for number, result in enumerate(devices.values()):
             uid = f"{self.uid}{_PART}{number}"
@@ -171,6 +171,11 @@ def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
             continue
         refs.append(ClaimRef(name, full, own.absent))
     return tuple(refs)
+
+
+def share_of(device: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return driver, pool, device and share of an entry of a claim's status."""
+    return (*(str(device.get(key) or "") for key in _OF_SHARE),)
 
 
 def _devices_of(allocation: Mapping[str, Any] | None) -> dict[tuple[str, ...], list[str]]:

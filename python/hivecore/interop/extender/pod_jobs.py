@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import check_devices, event_of, lone_name
-from hivecore.interop.extender.claimed_pods import ENDS
+from hivecore.interop.extender.claimed_pods import ended
 from hivecore.interop.extender.gang_objects import owner_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
@@ -220,9 +220,8 @@ class PodJobs(RunningPods):
             if not events:
                 return
             answer = self._tell(events)
-            for event in events:
-                if event.name in ENDS and (gang := self._gangs.get(dict(event.arguments)["job"])):
-                    gang.changed()
+            for name in ended(events) & self._gangs.keys():
+                self._gangs[name].changed()
             for error in answer.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]

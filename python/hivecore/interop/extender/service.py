@@ -173,20 +173,23 @@ class PodService(ExtenderService, SchedulerService):
             self.changed.set()
 
     async def _send(self, reply: Reply) -> None:
-        waiting: list[tuple[ClaimWrite, dict[str, Any]]] = []
-        for write in reply.claims:
-            assert self.writer is not None and reply.pod is not None
-            try:
-                claim = await self.writer.reserve(write, reply.pod)
-            except (ClaimTakenError, ClaimInDoubtError) as error:
-                await self.note_claim(error.claim)
-                raise
-            await self._in_turn(partial(self.extender.written, write, claim))
-            waiting.append((write, claim))
-        for write, claim in waiting:
-            assert reply.pod is not None
-            await self._check_ready(write, claim, reply.pod)
+        pod = reply.pod
+        assert pod is not None
+        claims = [await self._reserve(write, pod) for write in reply.claims]
+        for write, claim in zip(reply.claims, claims, strict=True):
+            await self._check_ready(write, claim, pod)
         await super()._send(reply)
+
+    async def _reserve(self, write: ClaimWrite, pod: PodId) -> dict[str, Any]:
+        """Write a claim's devices and the pod, and return the claim."""
+        assert self.writer is not None
+        try:
+            claim = await self.writer.reserve(write, pod)
+        except (ClaimTakenError, ClaimInDoubtError) as error:
+            await self.note_claim(error.claim)
+            raise
+        await self._in_turn(partial(self.extender.written, write, claim))
+        return claim
 
     async def _check_ready(self, write: ClaimWrite, claim: dict[str, Any], pod: PodId) -> None:
         """Raise an error if the devices of a claim are not ready; kube-scheduler tries again."""
