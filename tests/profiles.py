@@ -1,8 +1,9 @@
-"""How much the tests try, in one number of the environment: HIVECORE_EXAMPLES, by default 1.
+"""How much the tests try, in two numbers of the environment.
 
-It scales the examples of every hypothesis test and the seeds of every random history. A test says
-only how much it tries at scale 1; the sanitized run tries less, a long run for new counterexamples
-more.
+HIVECORE_EXAMPLES, by default 1, scales the examples of every hypothesis test and the seeds of every
+random history. A test says only how much it tries at scale 1; the sanitized run tries less, a long
+run for new counterexamples more. HIVECORE_FIRST_SEED, by default 0, is the first of these seeds:
+histories that were never tried find more than the same ones again.
 """
 
 import os
@@ -10,6 +11,7 @@ import os
 from hypothesis import settings
 
 SCALE = float(os.environ.get("HIVECORE_EXAMPLES") or 1)
+FIRST_SEED = int(os.environ.get("HIVECORE_FIRST_SEED") or 0)
 
 
 def times(count):
@@ -23,5 +25,5 @@ def examples(count, **options):
 
 
 def seeds(count):
-    """The seeds 0, 1, ... of so many random cases."""
-    return range(times(count))
+    """The seeds of so many random cases, by default 0, 1, ..."""
+    return range(FIRST_SEED, FIRST_SEED + times(count))

@@ -120,13 +120,18 @@ class ClaimCluster(KubeScheduler):
         for name in pods:
             self.add_pod(name, gpus="c")
 
-    def settle(self, rounds=6):
-        """Everybody does what there is to be done."""
+    def settle(self, rounds=6, only_touched=False):
+        """Everybody does what there is to be done.
+
+        :param only_touched: whether kube-scheduler tries no pod again that is not touched.
+        """
         for _ in range(rounds):
             self.api.control_claims(self.templates)
             self.hear()
+            self.wake(self.jobs)
             for pod in self.api.all("pods"):
-                if "nodeName" not in pod["spec"]:
+                is_resting = only_touched and pod["metadata"]["uid"] in self.resting
+                if "nodeName" not in pod["spec"] and not is_resting:
                     self.try_pod(pod["metadata"]["name"])
             if self.jobs.claims is not None:
                 self.clear()

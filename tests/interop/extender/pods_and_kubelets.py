@@ -76,10 +76,11 @@ class KubeScheduler:
 
     :param ask: (path, body) -> (status, answer).
     :ivar reasons: pod -> why it was not placed when it was tried last.
+    :ivar resting: the uids of pods that were refused, and not touched since.
     """
 
     def __init__(self, ask, nodes):
-        self.ask, self.nodes, self.reasons = ask, nodes, {}
+        self.ask, self.nodes, self.reasons, self.resting = ask, nodes, {}, set()
 
     def verb(self, verb, body):
         status, answer = self.ask(f"/v1/extender/{verb}", body)
@@ -100,7 +101,15 @@ class KubeScheduler:
         reason = answer["Error"] or next(iter(failed.values()), "")
         self.reasons[pod["metadata"]["name"]] = reason
         assert set(nodes) <= set(self.nodes)
+        if not nodes:
+            self.resting.add(pod["metadata"]["uid"])
         return answer, self.bind(pod, nodes[0]) if nodes else None
+
+    def wake(self, jobs):
+        """The service touches pods that it refused."""
+        woken, jobs.woken = jobs.woken, {}
+        for job in woken:
+            self.resting -= {pod.identity for pod in jobs.refused_of(job)}
 
     def bind(self, pod, node):
         return self.verb("bind", self.bind_body(pod, node))
@@ -185,14 +194,19 @@ class Cluster(KubeScheduler):
 
     # --- kube-scheduler
 
-    def pump(self, rounds=50, grace=False):
+    def pump(self, rounds=50, grace=False, touched_by=None):
         """Try all pods that wait until nothing changes.
 
         :param grace: whether victims stay where they are for now.
+        :param touched_by: the jobs of the service, if only pods are tried that it touches.
         """
         for _ in range(rounds):
             before = self.bound(), len(self.evicted), dict(self.reasons)
             for pod in list(self.pods.values()):
+                if touched_by is not None:
+                    self.wake(touched_by)
+                    if pod["metadata"]["uid"] in self.resting:
+                        continue
                 if "nodeName" not in pod["spec"] and pod["metadata"]["uid"] in self.pods:
                     self._try(pod, grace)
             if before == (self.bound(), len(self.evicted), self.reasons):

@@ -69,6 +69,14 @@ def network():
 # --- one pod
 
 
+def test_a_pod_that_was_refused_before_its_claim_was_made_is_touched(cluster):
+    cluster.add_pod("p", gpus="new-gpu")
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    cluster.settle(1, only_touched=True)
+    assert cluster.node_of("p") == "n0"
+
+
 def test_a_pod_is_bound_when_its_claim_says_so(cluster):
     cluster.add_claimed("p", devices=2)
     cluster.settle(1)
@@ -797,7 +805,7 @@ class History:
         self.check(has_heard=rng.random() < 0.6)
 
 
-@pytest.mark.parametrize("seed", [*seeds(12), 52, 76])
+@pytest.mark.parametrize("seed", [*seeds(12), 52, 76, 60085, 62117, 62128])
 def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     rng = random.Random(seed)
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))
@@ -811,10 +819,13 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     for node in cluster.nodes:
         cluster.api.set_ready(node, True)
     for _ in range(4):
-        cluster.settle(4)
+        cluster.settle(4, only_touched=True)
         history.drive({"Attached": "True"})
-    cluster.settle(4)
+    cluster.settle(4, only_touched=True)
     history.check(has_heard=True)
+    bound = bound_pods(cluster)
+    cluster.settle(4)
+    assert bound_pods(cluster) == bound  # no pod had to be touched that was not
     assert_no_pod_waits_without_need(cluster)
     for pod in cluster.api.all("pods"):
         cluster.api.delete_pod(pod["metadata"]["name"])
@@ -822,6 +833,10 @@ def test_no_device_is_given_twice_whatever_happens(clusters, seed):
         cluster.api.delete("resourceclaims", f"shared{i}", "x")
     cluster.settle(3)
     assert cluster.check() == ({}, {})
+
+
+def bound_pods(cluster):
+    return [pod["metadata"]["name"] for pod in cluster.api.all("pods") if "nodeName" in pod["spec"]]
 
 
 def assert_no_pod_waits_without_need(cluster):

@@ -1,6 +1,6 @@
 """The known pods, and how their device claims constrain their jobs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ from msgspec.json import encode
 
 from hivecore.interop.extender.annotations import without_place
 from hivecore.interop.extender.claim_writes import ClaimWrite
-from hivecore.interop.extender.claims import Claims
+from hivecore.interop.extender.claims import Claims, KnownClaim
 from hivecore.interop.extender.gangs import Gang, Member
 from hivecore.interop.extender.requests import Request, read_request
 from hivecore.interop.kubernetes.fields import Field
@@ -95,6 +95,23 @@ class ClaimedPods:
             if (member := self.members.get(pod)) is not None:
                 self._read_claims(member)
 
+    def _pass_on_claims(self, jobs: Iterable[str]) -> None:
+        """Let other pods allocate the claims that these jobs do not allocate any more.
+
+        Gangs that were refused are left out: two of them would hand a claim to each other for ever.
+        """
+        claims = self.claims
+        if claims is None:
+            return
+        for job in jobs:
+            members = self._gangs[job].members if job in self._gangs else {}
+            for member in members.values() if job not in self._scheduler else ():
+                self._claims_changed(
+                    pod
+                    for pod in claims.beside(member.identity)
+                    if pod in self.members and not self._gangs[self.members[pod].job].refused
+                )
+
     def _read_claims(self, member: Member, is_new: bool = False) -> None:
         """Read a pod's claims again, unless the pod has a place.
 
@@ -103,14 +120,20 @@ class ClaimedPods:
         claims, gang = self.claims, self._gangs[member.job]
         if claims is None or not member.request.claims or member.slot is not None or member.node:
             return
-        for slot, place in () if is_new else gang.places(self._scheduler).items():
+        has_to_stop = member.job in self._scheduler and self._scheduler.status(member.job).for_job
+        places = {} if is_new or has_to_stop else gang.places(self._scheduler)
+        for slot, place in places.items():
             if slot not in gang.taken and claims.has(member.identity, place):
                 gang.take(member, slot)  # as before a restart
                 return
-        wants = claims.wants(member.identity, partial(self._before, member))
+        ended = {member.job} if is_new else set[str]()
+        is_removed = partial(self._is_by_itself, ended=ended)
+        wants = claims.wants(member.identity, partial(self._before, member), is_removed)
         if wants != member.wants:
             member.wants = wants
-            gang.is_redefined, gang.refused = True, ""
+            gang.is_redefined = True
+            if not wants.lacks:
+                gang.refused = ""
             self._unsettled[member.job] = None
             self._wake(member.job)
 
@@ -169,17 +192,25 @@ class ClaimedPods:
         known = None if self.claims is None else self.claims.known.get(claim)
         if self.claims is None or known is None or claim not in self.claims.stale:
             return False
-        return all(map(self.is_waiting, known.reserved)) and self.claims.is_by_itself(
-            known, self._place_of
+        return self._is_by_itself(known)
+
+    def _is_by_itself(self, claim: KnownClaim, ended: Set[str] = frozenset()) -> bool:
+        """Whether only waiting pods hold a claim's devices, and no job has booked them.
+
+        :param ended: jobs that have no places any more.
+        """
+        assert self.claims is not None
+        return all(map(self.is_waiting, claim.reserved)) and self.claims.is_by_itself(
+            claim, partial(self._place_of, ended=ended)
         )
 
     def is_waiting(self, pod: str) -> bool:
         """Whether a pod is known, and not bound."""
         return pod in self.members and not self.members[pod].node
 
-    def _place_of(self, pod: str) -> PlacedPod | None:
+    def _place_of(self, pod: str, ended: Set[str] = frozenset()) -> PlacedPod | None:
         member = self.members.get(pod)
-        if member is None or member.slot is None:
+        if member is None or member.slot is None or member.job in ended:
             return None
         return self._gangs[member.job].places(self._scheduler).get(member.slot)
 
@@ -192,12 +223,7 @@ class ClaimedPods:
         for job in ending & self._gangs.keys():
             for member in self._gangs[job].members.values():
                 self._unsettle_claims(member)
-
-        def place_of(pod: str) -> PlacedPod | None:
-            member = self.members.get(pod)
-            return None if member is None or member.job in ending else self._place_of(pod)
-
-        return claims.bookings(place_of, self.is_waiting)
+        return claims.bookings(partial(self._place_of, ended=ending), self.is_waiting)
 
     def _changes(self) -> list[SchedulerEvent]:
         """Return the changes of devices, which may admit jobs that were refused."""

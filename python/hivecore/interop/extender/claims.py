@@ -373,11 +373,17 @@ class Claims:
             if not self._given(ref):
                 self._duties[ref.claim] = pod
 
-    def wants(self, pod: str, before: Callable[[str, bool], str]) -> Wants:
+    def wants(
+        self,
+        pod: str,
+        before: Callable[[str, bool], str],
+        is_removed: Callable[[KnownClaim], bool],
+    ) -> Wants:
         """Return what a pod's claims now mean for its job.
 
         :param before: (pod, whether its job allocates the claim) -> why that pod must get the claim
             first, or "".
+        :param is_removed: whether a claim's devices will be removed, see `stale`.
         """
         templates, nodes = [], None
         for ref in self._refs.get(pod, ()):
@@ -386,6 +392,8 @@ class Claims:
             if lacks or claim is None:
                 return Wants(lacks=lacks)
             if claim.allocation is not None:
+                if claim.reserved and is_removed(claim):
+                    return Wants(lacks=f"the claim {show(claim.name)} gets other devices")
                 allowed = self._allowed(claim.allocation)
                 if allowed is not None:
                     nodes = [node for node in allowed if nodes is None or node in nodes]

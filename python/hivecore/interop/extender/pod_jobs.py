@@ -68,7 +68,7 @@ class PodJobs(RunningPods):
         super().__init__(scheduler, tell)
         self._names: dict[str, str] = {}
         self._named_by: dict[str, set[str]] = {}  # job -> jobs that name it as their partner
-        self._again: set[str] = set()  # jobs to submit again once the old one is gone
+        self._ending: set[str] = set()  # victims that end with the start of the job they leave for
         # Jobs inherited from a log, whose pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self.victims = Victims(scheduler, self._gangs)
@@ -89,7 +89,7 @@ class PodJobs(RunningPods):
         gang = self._gangs.get(job)
         self._check(request, job, gang, identity)
         if known is not None:
-            self.lose(identity)
+            self._remove(identity)
         same_name = self._names.get(name)
         if same_name is not None and same_name != identity:
             self.lose(same_name)  # a pod of that name is gone
@@ -120,6 +120,9 @@ class PodJobs(RunningPods):
     def lose(self, identity: str) -> None:
         """Forget a pod that is gone or has ended."""
         self.refused.pop(identity, None)
+        self._remove(identity)
+
+    def _remove(self, identity: str) -> None:
         member = self.members.pop(identity, None)
         known = member or self._others.pop(identity, None)
         self._new_others.pop(identity, None)
@@ -204,7 +207,6 @@ class PodJobs(RunningPods):
             self._events = []
             names, self._unsettled = self._with_partners(self._unsettled), {}
             submitted: dict[int, str] = {}
-            self._submitted.clear()
             for name in names:
                 gang = self._gangs.get(name)
                 for event in self._due(name, gang):
@@ -212,7 +214,7 @@ class PodJobs(RunningPods):
                         submitted[len(events)] = name
                         self._submitted.add(name)
                     events.append(event)
-                if gang is not None and not gang.members and name not in self._again:
+                if gang is not None and not gang.members and name not in self._ending:
                     self._link(gang)
                     self._drop(gang)
             bookings = self._bookings(events)
@@ -220,14 +222,19 @@ class PodJobs(RunningPods):
             if not events:
                 return
             answer = self._tell(events)
-            for name in ended(events) & self._gangs.keys():
+            gone = ended(events) & self._gangs.keys()
+            for name in gone:
                 self._gangs[name].changed()
+                self._unsettled[name] = None  # its pods have no places any more
             for error in answer.errors:
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
                     gang.refused = gang.explained(error.message)
+                    gone.add(gang.name)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
+            self._submitted.clear()
+            self._pass_on_claims(gone)
             self.see(action for _, action in answer.actions)
             if self.claims is not None and (answer.actions or len(bookings) < len(events)):
                 self.claims.retry()  # held devices may be free now
@@ -235,10 +242,12 @@ class PodJobs(RunningPods):
     def see(self, actions: Iterable[Action]) -> None:
         """Follow actions of the scheduler."""
         self.victims.changed()
+        gone = [job for job in self._ending if job not in self._scheduler]
+        self._unsettled |= dict.fromkeys(gone)
+        self._pass_on_claims(gone)
         for action in actions:
             if isinstance(action, (Start, Promote, Move)):
                 self._changed(action.job)
-                self._unsettled |= dict.fromkeys(self._again)
             elif isinstance(action, Preempt):
                 self._wake(action.for_job)
                 self.victims.add(action.job)
@@ -247,6 +256,7 @@ class PodJobs(RunningPods):
             elif isinstance(action, Reject) and action.job in self._gangs:
                 self._gangs[action.job].refused = self._gangs[action.job].explained(action.reason)
                 self._unsettled[action.job] = None
+                self._pass_on_claims([action.job])
 
     def _changed(self, job: str) -> None:
         gang = self._gangs.get(job)
@@ -272,7 +282,7 @@ class PodJobs(RunningPods):
         if gang is None and name not in self._scheduler:
             return []
         gang = Gang(name) if gang is None else gang
-        self._again.discard(name)
+        self._ending.discard(name)
         if name not in self._scheduler:
             gang.changed()
             gang.taken.clear()
@@ -297,8 +307,8 @@ class PodJobs(RunningPods):
         events = [] if status.has_stopped else [_of("stopped", name)]
         if lacks and not status.is_ending:
             events.append(_of("cancel", name))
-        elif not lacks and status.is_ending:
-            self._again.add(name)
+        if lacks or status.is_ending:
+            self._ending.add(name)
         return events
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:
@@ -403,11 +413,16 @@ class PodJobs(RunningPods):
             partner = self._gangs.get(name) or Gang(name)
             # Without pods it is about to finish, unless they are not listed yet.
             has_pods = bool(partner.members) or name in self._inherited
-            runs = name in self._scheduler and self._scheduler.status(name).since is not None
+            runs = name in self._scheduler and self._runs_on(partner)
             if name != gang.name and name not in partners and not (runs and has_pods):
                 partners[name] = partner
                 queue += sorted(partner.partners)
         return list(partners.values())
+
+    def _runs_on(self, gang: Gang) -> bool:
+        """Whether a gang's job has started, and is no victim whose pods are gone."""
+        status = self._scheduler.status(gang.name)
+        return status.since is not None and (gang.is_bound or not status.for_job)
 
     def _start_together(self, gangs: list[Gang]) -> bool:
         """Whether the scheduler would accept all of these jobs.
