@@ -70,6 +70,18 @@ def test_their_job_may_be_evicted_meanwhile(parts):
     scheduler.check()
 
 
+@pytest.mark.parametrize("parts", ["cells"])
+def test_a_pod_does_not_start_in_the_round_that_evicts_its_job(parts):
+    scheduler, victim = evicting(parts)
+    scheduler.submit(Job("next", "a", 4, priority=9), 2.0)
+    scheduler.stopped(victim, 2.0)
+    assert said(scheduler.decide(2.0)) == [("Preempt", "train")]
+    scheduler.check()
+    scheduler.stopped("train", 3.0)
+    assert ("Start", "next") in said(scheduler.decide(3.0))
+    scheduler.check()
+
+
 @pytest.mark.parametrize("how", ["finish", "cancel", "fail"])
 @pytest.mark.parametrize("parts", SMALL)
 def test_nothing_is_held_when_their_job_has_ended(parts, how):
