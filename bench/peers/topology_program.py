@@ -74,6 +74,9 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
         if place in segments:
             step = wish.multiples[at]
             constrain([(segments[place], step), *((pods[n], -1) for n in nodes)], 0, 0)
+    for at, nodes in domains:
+        if at in wish.limits:
+            constrain([(pods[n], 1) for n in nodes], 0, wish.limits[at])
     levels = range(level, deepest + 1)
 
     def of(value: Any) -> list[Any]:

@@ -240,6 +240,7 @@ class Cluster(KubeScheduler):
                     self.evicted.append(entry["UID"])
                 if not grace:
                     self.delete(victim["metadata"]["name"])
+                    self.resting.clear()  # kube-scheduler sees by itself that a pod has gone
 
 
 class World:
