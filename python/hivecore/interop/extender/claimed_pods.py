@@ -1,6 +1,6 @@
 """The known pods, and how their device claims constrain their jobs."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -120,14 +120,13 @@ class ClaimedPods:
         claims, gang = self.claims, self._gangs[member.job]
         if claims is None or not member.request.claims or member.slot is not None or member.node:
             return
-        has_to_stop = member.job in self._scheduler and self._scheduler.status(member.job).for_job
-        places = {} if is_new or has_to_stop else gang.places(self._scheduler)
-        for slot, place in places.items():
-            if slot not in gang.taken and claims.has(member.identity, place):
+        for slot, place in () if is_new else gang.places(self._scheduler).items():
+            if slot in gang.taken or not claims.has(member.identity, place):
+                continue
+            if not gang.has_to_stop(self._scheduler):
                 gang.take(member, slot)  # as before a restart
                 return
-        ended = {member.job} if is_new else set[str]()
-        is_removed = partial(self._is_by_itself, ended=ended)
+        is_removed = partial(self._is_by_itself, ended=(member.job,) if is_new else ())
         wants = claims.wants(member.identity, partial(self._before, member), is_removed)
         if wants != member.wants:
             member.wants = wants
@@ -194,7 +193,7 @@ class ClaimedPods:
             return False
         return self._is_by_itself(known)
 
-    def _is_by_itself(self, claim: KnownClaim, ended: Set[str] = frozenset()) -> bool:
+    def _is_by_itself(self, claim: KnownClaim, ended: Container[str] = ()) -> bool:
         """Whether only waiting pods hold a claim's devices, and no job has booked them.
 
         :param ended: jobs that have no places any more.
@@ -208,7 +207,7 @@ class ClaimedPods:
         """Whether a pod is known, and not bound."""
         return pod in self.members and not self.members[pod].node
 
-    def _place_of(self, pod: str, ended: Set[str] = frozenset()) -> PlacedPod | None:
+    def _place_of(self, pod: str, ended: Container[str] = ()) -> PlacedPod | None:
         member = self.members.get(pod)
         if member is None or member.slot is None or member.job in ended:
             return None
@@ -220,8 +219,8 @@ class ClaimedPods:
         if claims is None or not self.is_listed or not claims.is_listed:
             return []
         ending = ended(events)
-        for job in ending & self._gangs.keys():
-            for member in self._gangs[job].members.values():
+        for job in ending:
+            for member in self._gangs[job].members.values() if job in self._gangs else ():
                 self._unsettle_claims(member)
         return claims.bookings(partial(self._place_of, ended=ending), self.is_waiting)
 
@@ -250,10 +249,10 @@ class ClaimedPods:
             self.woken[job] = None
 
 
-def ended(events: Iterable[SchedulerEvent]) -> set[str]:
-    """Return the jobs that have no places after these events."""
+def ended(events: Iterable[SchedulerEvent]) -> dict[str, None]:
+    """Return the jobs that have no places after these events, in their order."""
     ends = (event for event in events if event.name in ("finish", "cancel", "stopped"))
-    return {dict(event.arguments)["job"] for event in ends}
+    return {dict(event.arguments)["job"]: None for event in ends}
 
 
 def _unbound(pod: Mapping[str, Any]) -> Mapping[str, Any]:

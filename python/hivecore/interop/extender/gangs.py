@@ -123,6 +123,10 @@ class Gang:
         """Whether no pod is bound and the job's places are for claims that have changed since."""
         return not self.is_bound and len(self.taken) < len(self.places(scheduler))
 
+    def has_to_stop(self, scheduler: Scheduler) -> bool:
+        """Whether its job has to stop for another one."""
+        return self.name in scheduler and bool(scheduler.status(self.name).for_job)
+
     def changed(self) -> None:
         """Note that the job's places have changed."""
         self._places = None

@@ -68,7 +68,9 @@ class PodJobs(RunningPods):
         super().__init__(scheduler, tell)
         self._names: dict[str, str] = {}
         self._named_by: dict[str, set[str]] = {}  # job -> jobs that name it as their partner
-        self._ending: set[str] = set()  # victims that end with the start of the job they leave for
+        self._ending: dict[
+            str, None
+        ] = {}  # victims that end when the job starts that they leave for
         # Jobs inherited from a log, whose pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self.victims = Victims(scheduler, self._gangs)
@@ -177,7 +179,7 @@ class PodJobs(RunningPods):
         self.refuse(member.identity)
         self._unsettle_claims(member)
         gang = self._gangs[member.job]
-        if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
+        if gang.has_to_stop(self._scheduler):
             gang.leave(member)
         self._unsettled[member.job] = None
 
@@ -222,7 +224,7 @@ class PodJobs(RunningPods):
             if not events:
                 return
             answer = self._tell(events)
-            gone = ended(events) & self._gangs.keys()
+            gone = [name for name in ended(events) if name in self._gangs]
             for name in gone:
                 self._gangs[name].changed()
                 self._unsettled[name] = None  # its pods have no places any more
@@ -230,7 +232,7 @@ class PodJobs(RunningPods):
                 if error.event in submitted:
                     gang = self._gangs[submitted[error.event]]
                     gang.refused = gang.explained(error.message)
-                    gone.add(gang.name)
+                    gone.append(gang.name)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
             self._submitted.clear()
@@ -282,7 +284,7 @@ class PodJobs(RunningPods):
         if gang is None and name not in self._scheduler:
             return []
         gang = Gang(name) if gang is None else gang
-        self._ending.discard(name)
+        self._ending.pop(name, None)
         if name not in self._scheduler:
             gang.changed()
             gang.taken.clear()
@@ -308,7 +310,7 @@ class PodJobs(RunningPods):
         if lacks and not status.is_ending:
             events.append(_of("cancel", name))
         if lacks or status.is_ending:
-            self._ending.add(name)
+            self._ending[name] = None
         return events
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:
@@ -413,16 +415,13 @@ class PodJobs(RunningPods):
             partner = self._gangs.get(name) or Gang(name)
             # Without pods it is about to finish, unless they are not listed yet.
             has_pods = bool(partner.members) or name in self._inherited
-            runs = name in self._scheduler and self._runs_on(partner)
+            has_started = name in self._scheduler and self._scheduler.status(name).since is not None
+            # A victim without bound pods is about to stop.
+            runs = has_started and (partner.is_bound or not partner.has_to_stop(self._scheduler))
             if name != gang.name and name not in partners and not (runs and has_pods):
                 partners[name] = partner
                 queue += sorted(partner.partners)
         return list(partners.values())
-
-    def _runs_on(self, gang: Gang) -> bool:
-        """Whether a gang's job has started, and is no victim whose pods are gone."""
-        status = self._scheduler.status(gang.name)
-        return status.since is not None and (gang.is_bound or not status.for_job)
 
     def _start_together(self, gangs: list[Gang]) -> bool:
         """Whether the scheduler would accept all of these jobs.

@@ -346,7 +346,7 @@ class RunningPods(ClaimedPods):
     def _homeless(self, gang: Gang) -> list[Member]:
         """Return the running pods without a place that are not adopted on their own."""
         places = gang.places(self._scheduler) if gang.name in self._scheduler else {}
-        if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
+        if gang.has_to_stop(self._scheduler):
             return []
         return [
             member

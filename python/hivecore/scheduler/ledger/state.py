@@ -127,6 +127,8 @@ class State(Trials):
         self.begun: dict[str, tuple[Start, ...]] = {}
         #: by job, the starts in this round of pods that join the job while it runs
         self.joined: dict[str, tuple[Start, ...]] = {}
+        #: the same of starts that cannot be undone, as victims had left for them before
+        self.kept: dict[str, tuple[Start, ...]] = {}
         #: by job, its move in this round, and the drained node that it leaves; "": none
         self.moved: dict[str, tuple[Move, str]] = {}
         #: actions of this round that were undone, with what is returned instead of each
@@ -348,8 +350,8 @@ class State(Trials):
     def _mark(self) -> tuple[Any, ...]:
         outbox = self.outbox, len(self.outbox)
         fields = self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation
-        begun = self.begun.copy(), self.joined.copy(), self.moved.copy()
-        in_round = *begun, [*self.unsaid], self.rejected.copy()
+        begun = self.begun.copy(), self.joined.copy(), self.kept.copy()
+        in_round = *begun, self.moved.copy(), [*self.unsaid], self.rejected.copy()
         parts, queues = self.stages.mark(), []
         for queue in (self.queues, self.lending):
             if queue is not None:
@@ -375,7 +377,7 @@ class State(Trials):
             self._is_sorted = True
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
-        self.begun, self.joined, self.moved, self.unsaid, self.rejected = in_round
+        self.begun, self.joined, self.kept, self.moved, self.unsaid, self.rejected = in_round
         self.relief = None
 
     @property
@@ -531,7 +533,8 @@ class State(Trials):
         branch.relief = branch.losses = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
         branch.begun, branch.joined = dict(self.begun), dict(self.joined)
-        branch.moved, branch.unsaid = dict(self.moved), list(self.unsaid)
+        branch.kept, branch.moved = dict(self.kept), dict(self.moved)
+        branch.unsaid = list(self.unsaid)
         branch.precedence = self.precedence.branch(branch.log)
         branch.budgets = self.budgets.branch(branch.log)
         branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}

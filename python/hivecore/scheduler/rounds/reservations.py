@@ -61,7 +61,7 @@ def _replace(state: State, live: Live, held: Unit) -> None:
     state.set_held(live, None)
     state.waiting.add(unit.kind, unit.name)
     has_started(state, live, unit, result)
-    del state.joined[live.job.name]  # a start for which victims left cannot be undone
+    state.kept[live.job.name] = state.joined.pop(live.job.name)
     regain(state, live, unit)
     retry_lost(state, live)
 

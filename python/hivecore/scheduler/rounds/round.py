@@ -88,6 +88,7 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
     state.moved.clear()
     state.begun.clear()
     state.joined.clear()
+    state.kept.clear()
     state.rejected.clear()
     return actions
 

@@ -152,10 +152,7 @@ def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
         if name not in undone:
             if name in state.moved and state.immediate:
                 stays_instead(state, name)
-            if name not in state.begun:  # pods that joined it on places that others had left
-                _unsay(
-                    state, [of for of in state.outbox if isinstance(of, Start) and of.job == name]
-                )
+            _unsay(state, state.kept.pop(name, ()))
             if victim.extra_of not in victims:  # extra pods leave with their job
                 state.budgets.note(victim.job.quota, state.now)
                 state.outbox.append(leaving_action(victim, live.job.name, why))
