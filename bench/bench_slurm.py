@@ -15,10 +15,11 @@ and slurm-wlm-basic-plugins, as root); without them nothing is measured.
 
 import os
 import resource
-import signal
 import subprocess
 from collections.abc import Callable, Iterable
-from multiprocessing import Barrier, Lock, Pool
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import Barrier, Lock
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -96,7 +97,10 @@ def jobs_left() -> bool:
 
 
 def until(is_over: Callable[[], bool], step: Callable[[], Any], interval: float) -> None:
+    begin = perf_counter()
     while not is_over():
+        if perf_counter() - begin > 900:
+            raise TimeoutError("jobs in Slurm's queue after 15 minutes")
         step()
         sleep(interval)
 
@@ -249,12 +253,11 @@ def contend(seed: int, jobs: int, pace: float, name: str) -> dict[str, Any]:
 
 def placement(jobs: int, seeds: Iterable[int], pace: float) -> list[dict[str, Any]]:
     rows = []
-    ends = signal.SIGTERM, signal.default_int_handler  # so that Slurm's daemons end as well
-    with Pool(len(DECIDES), signal.signal, ends, maxtasksperchild=1) as pool:
-        for seed in seeds:
-            its = pool.starmap(contend, [(seed, jobs, pace, name) for name in DECIDES], 1)
-            rows += its
-            print(*its, sep="\n", flush=True)
+    for seed in seeds:
+        with ProcessPoolExecutor(len(DECIDES)) as pool:  # a process for each
+            its = list(pool.map(contend, repeat(seed), repeat(jobs), repeat(pace), DECIDES))
+        rows += its
+        print(*its, sep="\n", flush=True)
     return rows
 
 

@@ -1,6 +1,7 @@
 """Shared by all benchmarks: rounds in which contenders take turns, and a file of figures."""
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
@@ -66,7 +67,10 @@ def command_line(
     parser.add_argument("--out", type=Path, default=Path("bench/results"), metavar="DIR")
     if add:
         add(parser)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.smoke:  # one that hangs ends, and shows where
+        faulthandler.dump_traceback_later(900, exit=True)
+    return arguments
 
 
 def commit() -> str:
