@@ -230,6 +230,15 @@ def test_impossible_updates_change_nothing(arguments, error):
         Scheduler().update_claims(0.0)
 
 
+@pytest.mark.parametrize("wanted", range(1, 8))
+def test_as_few_jobs_are_evicted_as_hold_the_devices_that_are_missing(wanted):
+    devices = slice_of("n0", [device(f"d{i}", {}) for i in range(7)])
+    scheduler = Scheduler(claims=cluster(devices), immediate=True)
+    decided(scheduler, *(job(f"weak{i}", 1, guaranteed=False) for i in range(7)))
+    actions = decided(scheduler, job("late", wanted), now=1.0)
+    assert [type(action) for action in actions[: wanted + 1]] == [*[Preempt] * wanted, Start]
+
+
 @pytest.mark.parametrize("immediate", [True, False])
 def test_a_guaranteed_job_evicts_the_opportunistic_job_that_holds_the_devices(immediate):
     scheduler = Scheduler(claims=cluster(), immediate=immediate)

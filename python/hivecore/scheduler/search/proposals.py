@@ -19,9 +19,9 @@ from typing import NamedTuple
 from hivecore.scheduler.search.room import Held, Room
 from hivecore.scheduler.stages.units import Unit
 
-__all__ = ["FEW", "Candidate", "Proposals"]
+__all__ = ["Candidate", "Proposals"]
 
-FEW = 10  # up to so many candidates, all sets are proposed
+_FEW = 10  # up to so many candidates, all sets are proposed
 _MOST_STATES = 256  # sums kept for each node
 _MOST_VARIANTS = 8  # sets for each weight
 _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
@@ -91,7 +91,7 @@ class Proposals:
 
     def sets(self) -> Iterator[tuple[str, ...]]:
         """The sets: the cheapest first for few candidates, roughly so for many."""
-        if len(self._left) <= FEW:
+        if len(self._left) <= _FEW:
             for _, names in sorted(self._all()):
                 yield names
             return

@@ -20,7 +20,7 @@ from hivecore.scheduler.moves.fragments import idle_and_usable
 from hivecore.scheduler.moves.moving import start_in_place
 from hivecore.scheduler.search.fewest import Fewest
 from hivecore.scheduler.search.limits import Limits, Victims
-from hivecore.scheduler.search.proposals import FEW, Candidate, Proposals
+from hivecore.scheduler.search.proposals import Candidate, Proposals
 from hivecore.scheduler.search.room import Room
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import BEGUN, FREED, Key, Kind, Refused, Unit, owner_of
@@ -486,7 +486,7 @@ class _Search:
             self.has_no_room = True
             return {}
         victims = self._first_of(proposals.sets()) or victims
-        if victims or len(candidates) <= FEW:
+        if victims or 2 ** len(candidates) <= _MOST_PROPOSALS:  # all sets were tried
             return victims
         victims = self._by_turns(named, names)  # counting ignores some constraints
         if victims or not self.limits.allowed:
