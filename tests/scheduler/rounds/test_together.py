@@ -244,6 +244,25 @@ def test_no_job_is_evicted_for_a_job_that_does_not_start_without_it(parts, immed
     assert isinstance(wait, Wait) and scheduler.state("one") == "running"
 
 
+@PLACED
+@pytest.mark.parametrize("link", ["together", "after"])
+@pytest.mark.parametrize("priority", [1, 2])
+def test_a_reserved_job_keeps_those_that_it_cannot_start_without(parts, link, priority):
+    """Else it would wait again once its victims have stopped, and evict others, without end."""
+    low = Job("low", "a", 2)
+    scheduler = full(parts, low, immediate=False)
+    first = Job("first", "a", 2, priority=1, **{link: ["helper"]})
+    helper = Job("helper", "a", 2, guaranteed=False)
+    actions = submit(scheduler, first, helper)
+    assert Preempt("low", "first", "priority") in actions and started(actions) == ["helper"]
+    actions = submit(scheduler, Job("late", "b", 2, priority=priority), now=1.0)
+    assert (Preempt("helper", "late", "opportunistic") in actions) == (priority > 1)
+    if priority > 1:
+        scheduler.stopped("helper", 2.0)
+    scheduler.stopped("low", 2.0)
+    assert started(submit(scheduler, now=2.0)) == (["late", "low"] if priority > 1 else ["first"])
+
+
 def test_the_quota_of_pods_that_join_a_job_later_counts_when_the_others_are_tried():
     # With "one" first, its other three pods request the quota's minimum, and "two" has no room.
     quotas = [Quota("a", max={"gpu": 6}, min={"gpu": 4}), Quota("b", max={"gpu": 6})]

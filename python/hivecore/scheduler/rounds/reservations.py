@@ -31,7 +31,8 @@ def start_reserved(state: State) -> None:
         unit.note(state.log)
         live.victims = ()
         result: Started | Refused | None = None
-        if state.order is None and not (state.missing(live) or state.companions(live)):
+        is_alone = state.missing(live) or state.companions(live) or state.stopping_companion(live)
+        if state.order is None and not is_alone:
             start = Stages.fulfil if unit.placed else Stages.start
             result = start(state.stages, unit)
         if isinstance(result, Started):

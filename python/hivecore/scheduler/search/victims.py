@@ -138,8 +138,12 @@ class _Search:
         self.above = state.precedence.above(self.job.name)
         #: quotas that lost a job to the quota of this job, as `of_quota` names them
         self.above_quota = state.precedence.above(of_quota(self.job.quota))
-        #: the job, and the jobs that it cannot start without
+        #: the job, and the jobs that it or a reserved job of no lower priority cannot start without
         self.needed = needed_by(self.job, self.jobs)
+        for other in state.reserved.values():
+            is_above = self.job.guaranteed and self.job.priority > other.job.priority
+            if (other.job.together or other.job.after) and not is_above:
+                self.needed |= needed_by(other.job, self.jobs)
         #: keys of events that would make the victims proposed by stages sufficient
         self.hindered_by: tuple[Key, ...] = ()
         #: whether nodes lack room even without all candidates
