@@ -942,8 +942,9 @@ def charged(scheduler):
 
 @pytest.mark.parametrize(
     ("seed", "parts"),
-    # In the last one a job is evicted, to which another one has passed its devices.
-    [*product(seeds(8), COMPOSED), (30007, "sharing")],
+    # In the last two, a job is evicted to which another one has passed its devices, and the quota
+    # refuses the devices of a job that is on idle cells.
+    [*product(seeds(8), COMPOSED), (30007, "sharing"), (90008, "lending")],
 )
 def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, tmp_path):
     rng = random.Random(f"{seed}{parts}")

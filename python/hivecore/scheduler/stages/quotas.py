@@ -381,9 +381,9 @@ class QuotaStage(Stage):
 
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Units of lower priority in its quota whose eviction would admit a unit; empty if that is
-        not enough, or another quota refuses it.
+        not enough, another quota refuses it, or only its devices are refused.
         """
-        return self.part.preempt_within(unit.request).victims
+        return () if unit.has_quota else self.part.preempt_within(unit.request).victims
 
     def has_less_important(self, unit: Unit) -> bool:
         """Whether units of lower priority run in the same quota."""
