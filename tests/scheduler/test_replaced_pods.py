@@ -188,7 +188,8 @@ class ReplacingHistory(MixedHistory):
 
 @pytest.mark.parametrize("parts", sorted({*COMPOSITIONS} - {"queues", "cells and sharing"}))
 def test_histories_with_failing_pods_on_a_full_cluster_are_consistent(parts):
-    for seed in seeds(4):
+    # In the last one, cells first propose more victims than a limit allows, and later fewer.
+    for seed in [*seeds(4), 90001]:
         history = ReplacingHistory(parts, seed)
         try:
             history.live(40)

@@ -215,6 +215,8 @@ class _Search:
             victims = victims if tried else self._least(victims)
             if self.limits.keep(victims):
                 return self._improved(victims)
+            if refused.cell_victims:
+                self.hindered_by += (BEGUN,)  # cells may propose fewer victims then
             return self._searched({}, self._candidates)
         if tried.cell_victims and any(
             name in self.needed or self.jobs[name].for_job for name in stay
