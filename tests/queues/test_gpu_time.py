@@ -131,7 +131,10 @@ def test_charges_by_weight_differ_by_a_job_of_each_and_by_wrong_estimates(seed, 
             account.push(job)
     now, ends, departures = 0, {}, {}
     while all(account.waiting.values()):
-        while sum(account.running[name][0].size for name in ends) < 16:
+        while (
+            all(account.waiting.values())
+            and sum(account.running[name][0].size for name in ends) < 16
+        ):
             departure = queues.next(now)
             assert account.next(now) == departure.job
             time = departure.job.run_time * (1 if is_exact else rng.choice([1, 3]))
