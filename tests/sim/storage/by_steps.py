@@ -47,6 +47,8 @@ def by_steps(
 ):
     """The times at which the jobs end; sizes in MB, rates in MB/s."""
     sizes = {job.dataset: job.size for job in jobs}
+    # only the length of the steps leaves so little of a dataset over
+    rest = 2 * step * max(bandwidth, *[job.rate for job in jobs])
     cached = dict.fromkeys(sizes, 0.0)
     last_use = dict.fromkeys(sizes, 0.0)
     quota = dict.fromkeys(sizes, 0.0)
@@ -77,8 +79,12 @@ def by_steps(
             quota = dict.fromkeys(sizes, 0.0)
             used = [name for name in sorted(sizes) if worth[name] > 0]
             queued = list(dict.fromkeys(job.dataset for job in present))
-            for name in sorted(used, key=lambda name: -worth[name]) + queued:
-                more = min(sizes[name] - quota[name], room)
+            idle = sorted(set(queued) - set(used), reverse=True)
+            fill = [(name, sizes[name]) for name in sorted(used, key=lambda name: -worth[name])]
+            fill += [(name, cached[name]) for name in idle]  # what waiting jobs have is kept first
+            fill += [(name, sizes[name]) for name in queued]
+            for name, most in fill:
+                more = max(min(most - quota[name], room), 0.0)
                 quota[name] += more
                 room -= more
             wanted = set(queued)
@@ -129,7 +135,11 @@ def by_steps(
             job.left -= speed * step
         for name in sizes:
             cached[name] += admitted[name]
+            if quota[name] == sizes[name] <= cached[name] + rest:
+                cached[name] = sizes[name]
         for job in running:
+            if cached[job.dataset] == sizes[job.dataset]:
+                job.missing = 0.0
             last_use[job.dataset] = now
             if job.unread <= 0.5 * job.rate * step:
                 job.unread += job.size

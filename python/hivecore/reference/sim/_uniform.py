@@ -16,6 +16,7 @@ from math import ceil, inf
 from hivecore.reference.storage._numbers import total
 
 NOTHING = 1e-9  # of a dataset: rounding
+FULL = 1e-5  # of a dataset: what a cache may lack of its quota, since ratios are kept for a while
 STEP = 0.05  # of a miss ratio per event, where it changes by itself
 LEAST_RATIO = 0.05  # below, changes are relative to this
 LEAST_POOL = 2e-3  # of a cache; if all jobs have read less of it, it is evicted as it comes
@@ -259,9 +260,11 @@ class UniformFluid:
             cache.uncached = cache.size - held
         for reader in self.running:
             change = (reader.gain if self.moves else 0.0) - reader.own
-            unread = max(reader.unread - half * reader.rate, NOTHING * reader.cache.size)
+            unread = reader.unread - half * reader.rate
             missing = min(max(reader.missing + half * change, 0.0), unread)
             reader.middle = unread, missing
+            if unread <= NOTHING * reader.cache.size:  # its next epochs are like this one
+                reader.middle = reader.unread, reader.missing
         return [missing / unread for unread, missing in (reader.middle for reader in self.running)]
 
     def advance(self, step: float) -> None:
@@ -269,7 +272,7 @@ class UniformFluid:
             cache.held += cache.fill * step
             if cache is self.victim:
                 cache.held -= self.evicted * step  # the effect on its jobs is in `gain`
-            if abs(cache.quota - cache.held) <= NOTHING * cache.size:
+            if abs(cache.quota - cache.held) <= FULL * cache.size:
                 cache.held = cache.quota
         for reader in self.running:
             epoch, uncached = reader.cache.size, reader.cache.size - reader.cache.held

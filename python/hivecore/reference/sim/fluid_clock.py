@@ -10,7 +10,7 @@ from math import inf
 
 from hivecore.errors import InvariantError
 from hivecore.reference.sim._lru import LruFluid
-from hivecore.reference.sim._uniform import UniformFluid
+from hivecore.reference.sim._uniform import FULL, UniformFluid
 from hivecore.reference.storage._numbers import total
 from hivecore.reference.storage._remote_io import ration
 
@@ -52,6 +52,7 @@ class FluidClock:
         self._full: list[float] = []
         self._reference: list[float] = []
         self._last_use = [0.0] * len(sizes)
+        self._most = capacity * (1 + 1e-6) + FULL * total(sizes)
         self._contents: UniformFluid | LruFluid
         if policy == "lru":
             self._contents = LruFluid(list(sizes), list(cache_of), capacity)
@@ -159,5 +160,5 @@ class FluidClock:
         remote = total(rate * miss for rate, miss in zip(self.rates, self.misses, strict=True))
         if remote + self.warming > self._bandwidth * (1 + 1e-6):
             raise InvariantError("more remote IO is used than there is")
-        if total(self.cached) > self._contents.capacity * (1 + 1e-6):
+        if total(self.cached) > self._most:
             raise InvariantError("the caches hold more than the capacity")

@@ -10,6 +10,8 @@ namespace hivecore::sim {
 namespace {
 
 constexpr double kNothing = 1e-9;     // of a dataset: rounding
+constexpr double kFull = 1e-5;        // of a dataset: what a cache may lack of its quota, since
+                                      // ratios are kept for a while
 constexpr double kStep = 0.05;        // of a miss ratio per event, where it moves by itself
 constexpr double kLeastRatio = 0.05;  // below, changes count as if it were this
 constexpr double kLeastPool = 2e-3;   // of a cache; if all have read less, it goes as it comes
@@ -351,9 +353,13 @@ void FluidUniform::middle(double step, std::vector<double>& miss) {
     for (std::size_t j = 0; j < readers_.size(); ++j) {
         Reader& reader = readers_[j];
         const double change = (moves_ ? reader.gain : 0.0) - reader.own;
-        reader.unread_mid = std::max(reader.unread - half * reader.rate, kNothing * reader.epoch);
+        reader.unread_mid = reader.unread - half * reader.rate;
         reader.missing_mid =
             std::min(std::max(reader.missing + half * change, 0.0), reader.unread_mid);
+        if (reader.unread_mid <= kNothing * reader.epoch) {  // its next epochs are like this one
+            reader.unread_mid = reader.unread;
+            reader.missing_mid = reader.missing;
+        }
         miss[j] = reader.missing_mid / reader.unread_mid;
     }
 }
@@ -365,7 +371,7 @@ void FluidUniform::advance(double step) {
         if (static_cast<std::int64_t>(c) == evicting_.cache) {
             cache.held -= evicting_.rate * step;  // what it costs its jobs is in `gain`
         }
-        if (std::abs(cache.quota - cache.held) <= kNothing * cache.whole) {
+        if (std::abs(cache.quota - cache.held) <= kFull * cache.whole) {
             cache.held = cache.quota;
         }
     }
@@ -396,16 +402,17 @@ std::vector<double> FluidUniform::cached() {
 }
 
 std::string FluidUniform::audit() const {
-    double total = 0.0;
+    double total = 0.0, most = shape_.capacity * (1.0 + 1e-6);
     std::vector<std::int64_t> count(live_.size(), 0);
     for (const Cache& cache : live_) {
         total += cache.held;
+        most += kFull * cache.whole;
         const double slack = 1e-6 * cache.whole;
         if (!(cache.held >= -slack && cache.held <= cache.whole + slack)) {
             return "cache " + std::to_string(cache.id) + " holds less than nothing or too much";
         }
     }
-    if (!(total <= shape_.capacity * (1.0 + 1e-6))) {
+    if (!(total <= most)) {
         return "the caches hold more than the capacity";
     }
     for (const Reader& reader : readers_) {
