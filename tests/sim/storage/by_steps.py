@@ -133,10 +133,10 @@ def by_steps(
             job.missing -= own + others * min(job.missing / uncached, 1.0)
             job.unread -= speed * step
             job.left -= speed * step
-        for name in sizes:
+        for name, size in sizes.items():
             cached[name] += admitted[name]
-            if quota[name] == sizes[name] <= cached[name] + rest:
-                cached[name] = sizes[name]
+            if quota[name] == size <= cached[name] + rest:
+                cached[name] = size
         for job in running:
             if cached[job.dataset] == sizes[job.dataset]:
                 job.missing = 0.0
