@@ -46,7 +46,10 @@ def promote(state: State, live: Live, unit: Unit) -> None:
         return
     victims = _promotion(state, live, unit, lent)
     if isinstance(victims, Refused):
-        wait(state, live, unit, as_held(state, live, unit, victims))
+        refused = as_held(state, live, unit, victims)
+        # once it has stopped, it is not charged, and may reclaim
+        keys = *refused.keys, ("stopped", live.job.name)
+        wait(state, live, unit, refused._replace(keys=keys))
         return
     stopping = preempt_victims(state, victims, live)
     state.count_again()
