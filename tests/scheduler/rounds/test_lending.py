@@ -1,6 +1,7 @@
 """Jobs that wait for their tenant's cells run on idle cells meanwhile."""
 
 import pytest
+from scheduler.histories import History
 from scheduler.lives import decided, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -109,6 +110,10 @@ def test_an_equal_job_may_get_the_cells_meanwhile():
         ("Start", "j2"),
         ("Start", "owner"),
     ]
+
+
+def test_a_job_that_has_left_idle_cells_may_reclaim_what_its_quota_lacks():
+    History("quotas and lending", 200180).live(24)  # checks that no job is overlooked
 
 
 def test_what_a_quota_forbids_does_not_run_on_idle_cells_either():
