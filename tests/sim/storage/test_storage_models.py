@@ -267,9 +267,7 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
         shrink=shrink,
         lazy=lazy,
     )
-    # The rates of jobs that read a dataset together stay as they are for a while.
-    most = 0.015 if shrink == "random" else 0.06
-    assert outcome.end == pytest.approx(result, rel=most)
+    assert outcome.end == pytest.approx(result, rel=4e-3)
 
 
 #: name; jobs (dataset, its size, what is read, rate, GPUs, submission) / cluster / rules
