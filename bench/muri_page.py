@@ -22,7 +22,7 @@ NOTES = {
     "b": "As a. With the choice of the authors' simulator the mean still differs, by +0.012 % "
     "(Muri-S) and -0.07 % (Muri-L), for a reason that is not known: the recorded figures may come "
     "from another state of that program.",
-    "c": "As a, as far as can be told: no run with the choice of the authors' simulator was "
+    "c": "As a, as far as is known: no run with the choice of the authors' simulator was "
     "compared, because on this trace its matchings take too long.",
     "d": "The recorded mean is of a run with autopack, the recorded p99 and makespan are of one "
     "without; all runs here are without.",

@@ -430,7 +430,7 @@ def test_the_help_of_a_replay_fits_a_screen(kind, monkeypatch, capsys):
         ("--help", ""),
     ],
 )
-def test_the_kind_of_a_replay_is_told_by_its_options(arguments, kind):
+def test_the_kind_of_a_replay_follows_from_its_options(arguments, kind):
     assert kind_of(arguments.split()) == kind
 
 

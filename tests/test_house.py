@@ -1,4 +1,4 @@
-"""The rules of the house that a test can hold: who may include, import and leave out what.
+"""The rules of the house that a test can hold: what each room may include, import and leave out.
 
 Each rule is a function from a source tree (or a module) to the list of its violations. It is used
 twice: on this repository, where the list must be empty, and on a made-up tree, where it must not.
@@ -241,7 +241,7 @@ def imports_against_the_arrows(root: Path) -> list[str]:
     for module, file in python_sources(root):
         room = module.split(".")[1] if "." in module else ""
         if not room or room.startswith("_"):
-            continue  # the package names its rooms, and what is private is nobody's
+            continue  # the package names its rooms, and what is private needs none
         if room not in ARROWS:
             found.append(f"{room} is not in ARROWS")
             continue
@@ -612,7 +612,7 @@ def test_figures_of_readme_and_docs_stand_in_result_files():
 @in_source_tree
 def test_tables_of_readme_and_docs_are_what_the_results_say():
     stale = script("tables").stale(ROOT)
-    assert [str(page) for page in stale] == [], "python docs/scripts/tables.py writes them anew"
+    assert [str(page) for page in stale] == [], "python docs/scripts/tables.py writes them"
 
 
 @in_source_tree
@@ -620,7 +620,7 @@ def test_pictures_of_the_docs_are_what_the_library_answers(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "scripts"))
     drawn = script("pictures").drawn()
     there = {file.name: file.read_text("utf-8") for file in (ROOT / "docs/pictures").glob("*.svg")}
-    assert there == drawn, "python docs/scripts/pictures.py writes them anew"
+    assert there == drawn, "python docs/scripts/pictures.py writes them"
 
 
 @in_source_tree

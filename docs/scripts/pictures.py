@@ -81,7 +81,7 @@ def cells() -> Picture:
     picture.box(430, 222, 14, 14, COLOURS[2], COLOURS[2])
     picture.text(452, 234, "sweep: opportunistic, on idle GPUs", at="start")
     picture.box(430, 244, 14, 14, PALE)
-    picture.text(452, 256, "idle: kept together for whoever owns it", at="start")
+    picture.text(452, 256, "idle: kept together for its owner", at="start")
     return picture
 
 
@@ -178,7 +178,7 @@ def devices() -> Picture:
             (
                 "white",
                 COLOURS[1],
-                "what one takes who chooses GPUs first: the NIC there is in use, so the pod waits",
+                "if GPUs are chosen first: the NIC there is in use, so the pod waits",
             ),
             (LINE, LINE, "in use"),
         )
@@ -261,7 +261,7 @@ def queues() -> Picture:
 
 
 def quotas() -> Picture:
-    """An amount shared out among four quotas, step by step."""
+    """An amount divided among four quotas, step by step."""
     names, amount = "ABCD", 100
     requests, minimums, weights = [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]
     has = [min(pair) for pair in zip(requests, minimums, strict=True)]
@@ -432,7 +432,7 @@ def topology() -> Picture:
     for i, (fill, edge, words) in enumerate(
         (
             (COLOURS[2], COLOURS[2], "slots of the eight pods: two nodes of one block"),
-            ("white", COLOURS[1], "nodes that one takes who fills the block with fewest slots"),
+            ("white", COLOURS[1], "nodes if the block with the fewest slots is filled first"),
         )
     ):
         picture.box(30, 246 + 24 * i, 14, 14, fill, edge)
@@ -686,7 +686,7 @@ def storage() -> Picture:
     picture = Picture(720, 310, "The objective decides which job reads how fast")
     names = ("images, 114 MB/s at most", "images, 69 MB/s at most", "text, 8 MB/s at most")
     picture.legend(20, 20, names)
-    picture.text(250, 32, "500 GB of cache and 20 MB/s of remote IO, shared out:", at="start")
+    picture.text(250, 32, "500 GB of cache and 20 MB/s of remote IO, divided:", at="start")
     for row, objective in enumerate(("greedy", "fifo", "max_min", "throughput")):
         shares = allocate_storage(
             jobs, sizes, cache_gb=500.0, bandwidth_mbps=20.0, objective=objective
@@ -809,7 +809,7 @@ def traces() -> Picture:
 
 
 def hived() -> Picture:
-    """Who talks to whom on Kubernetes."""
+    """The messages between the parts on Kubernetes."""
     picture = Picture(720, 190, "kube-scheduler asks hivecore what it asked HiveD")
     for x, words in (
         (20, ("pods with HiveD's", "annotations")),
@@ -828,7 +828,7 @@ def hived() -> Picture:
 
 
 def kubernetes() -> Picture:
-    """A pod on its way, and one that waits, between four who talk to each other."""
+    """A pod on its way, and one that waits, and the messages of four programs."""
     picture = Picture(820, 452, "A gang is bound when all its pods have a place")
     columns = {"you": 70, "API server": 270, "kube-scheduler": 500, "hivecore serve": 730}
     for name, x in columns.items():
@@ -898,7 +898,7 @@ def openb() -> Picture:
     picture.legend(510, 52, names)
     picture.text(510, 220, "lines: medians of ten orders", at="start")
     picture.text(510, 240, "dots: recorded by its authors", at="start")
-    picture.text(510, 260, "grey: nobody turned away", at="start")
+    picture.text(510, 260, "grey: no job turned away", at="start")
     return picture
 
 

@@ -1,7 +1,7 @@
 """The tables of figures in README.md and docs/, made from the files in bench/results/.
 
 A table stands between the comments `<!-- table: NAME -->` and `<!-- end -->`. `python
-docs/scripts/tables.py` writes every table anew; a test fails while one is not what its results say.
+docs/scripts/tables.py` writes every table again; a test fails while one is not what its results say.
 """
 
 import json
@@ -1040,7 +1040,7 @@ def _scheduler(results: Results) -> str:
     rows = [
         (
             f"a gang of {row['gang']}{where}: submit, decide, finish",
-            *(_time(row[who][part]) for who in ("scheduler", "parts") for part in ("p50", "p99")),
+            *(_time(row[of][part]) for of in ("scheduler", "parts") for part in ("p50", "p99")),
         )
         for run, where in (("decisions", ""), ("no cells", ", no cells"))
         for row in figures[run]
@@ -1321,7 +1321,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def renewed(text: str, results: Results) -> str:
-    """The text of a page with its tables made anew."""
+    """The text of a page with new tables."""
     return _MARK.sub(lambda mark: f"{mark[1]}{TABLES[mark[2]](results)}\n{mark[3]}", text)
 
 

@@ -60,8 +60,8 @@ cdef enum:
 cdef class Mutex:
     """A reentrant lock for the wrappers' objects, that costs less than RLock and serves in turns.
 
-    Who releases it and takes it again at once keeps it for about a millisecond, while others wait:
-    an RLock would change threads at every call.
+    A thread that releases it and takes it again at once keeps it for about a millisecond, while
+    others wait: an RLock would change threads at every call.
     """
 
     cdef ObjectMutex mutex

@@ -103,22 +103,23 @@ cdef cnp.ndarray copy_ids(Values values):
     return as_array(copied)
 
 
-# Not on the base of kernel objects: one thread uses it, and nobody copies or saves it.
+# Not on the base of kernel objects: one thread uses it, and it is neither copied nor saved.
 @cython.final
 cdef class FluidClock:
     """FluidClock(sizes, cache_of, totals, capacity, bandwidth, *, io_mode="priority", policy="uniform", shrink="random", lazy=True, private=False, warm_up=False)\n--\n\nJobs that share cache and remote IO, as amounts that flow: from event to event.
 
-    A scheduler decides with ``allocate`` who runs and who may cache how much; ``advance`` lets time
-    pass. Jobs read their whole dataset in each epoch, in a new random order. What an epoch brings
-    into a cache is read again only in the next one (SiloD's delayed effectiveness), but at once by
-    other jobs on the same cache. At each event remote IO is shared out by what the jobs miss then.
+    A scheduler decides with ``allocate`` which jobs run and how much each cache may hold;
+    ``advance`` lets time pass. Jobs read their whole dataset in each epoch, in a new random order.
+    What an epoch brings into a cache is read again only in the next one (SiloD's delayed
+    effectiveness), but at once by other jobs on the same cache. At each event remote IO is divided
+    by what the jobs miss then.
 
     :param sizes: float64[caches], MB that each cache holds if it is full: its dataset.
     :param cache_of: int64[jobs], the cache through which each job reads.
     :param totals: float64[jobs], MB that each job reads before it ends.
     :param capacity: MB of all caches together.
     :param bandwidth: MB/s of remote IO for all jobs together, above 0.
-    :param io_mode: how it is shared out where it is scarce, as for ``allocate_storage``; the order
+    :param io_mode: how it is divided where it is scarce, as for ``allocate_storage``; the order
         of "priority" is that of the jobs in ``allocate``.
     :param policy: "uniform": a quota for each cache, no eviction while it is kept; "lru": one LRU
         cache for all, which knows no quotas.
@@ -193,7 +194,7 @@ cdef class FluidClock:
     def allocate(
         self, jobs, rates, quota=None, reclaim=(), wanted=(), again=(), *, reference=None
     ):
-        """Decide who runs from now on, and who may cache how much.
+        """Decide which jobs run from now on, and how much each cache may hold.
 
         :param jobs: int64[running], distinct, the most urgent first.
         :param rates: float64[running], MB/s of each when it never waits for data.
@@ -201,7 +202,7 @@ cdef class FluidClock:
         :param reclaim: caches in the order in which they give up what they hold above their quota;
             those that are not named keep it.
         :param wanted: caches in the order in which they are warmed up to their quota.
-        :param again: jobs that have lost all that they have read, and begin anew.
+        :param again: jobs that have lost all that they have read, and begin again.
         :param reference: float64[running], MB/s that "maxmin_rate" compares the rates with;
             ``rates`` by default, and where it is 0.
         :raises ValueError: lengths differ, or an id is out of range; nothing has changed.

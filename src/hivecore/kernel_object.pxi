@@ -57,7 +57,7 @@ cdef class KernelObject:
         raise NotImplementedError
 
     cdef int read_state(self, StateReader& reader) except -1:
-        """Take the state that is read for one's own; nobody else has seen this object yet."""
+        """Take over the state that is read; no other thread has seen this object yet."""
         raise NotImplementedError
 
     cdef bytes saved(self, bytes magic, int version):

@@ -2,10 +2,10 @@
 //
 // With the GIL, the GIL itself orders short calls: no lock is taken, a call only looks whether
 // another thread is in the midst of a long one, which goes on without the GIL. A thread that keeps
-// the object across that (`Guard::keep`), or across calls (`Mutex::acquire`), owns it. Whoever
-// finds it owned gives up the GIL and sleeps. An owner that comes back soon may overtake the
-// sleepers, since to change threads costs more than most calls; who has slept for a millisecond
-// is promised the object, and gets it next.
+// the object across that (`Guard::keep`), or across calls (`Mutex::acquire`), owns it. A thread
+// that finds it owned gives up the GIL and sleeps. An owner that comes back soon may overtake the
+// sleepers, since to change threads costs more than most calls; a thread that has slept for a
+// millisecond is promised the object, and gets it next.
 //
 // Without the GIL every call takes a PyMutex, which behaves alike.
 //
@@ -154,11 +154,11 @@ class Mutex {
         while (true) {
             const bool patient = promised_ == 0 && Clock::now() < end_of_patience;
             if (!patient) {
-                unsigned long nobody = 0;
-                promised_.compare_exchange_strong(nobody, self);
+                unsigned long none = 0;
+                promised_.compare_exchange_strong(none, self);
             }
             if (first || !patient) {
-                wanted_ = true;  // before the look at the owner, who looks here after its release
+                wanted_ = true;  // before the look at the owner, which looks here after its release
             }
             if (is_free(self)) {
                 return;
@@ -182,7 +182,7 @@ class Mutex {
 
     std::atomic<unsigned long> owner_{0};     // a thread, or 0; written with the GIL
     std::atomic<unsigned long> promised_{0};  // the thread that gets it next, or 0
-    std::atomic<bool> wanted_{false};         // whether a release has somebody to wake
+    std::atomic<bool> wanted_{false};         // whether a release has a thread to wake
     long depth_ = 0;                          // of the owner
     std::mutex sleepers_;
     std::condition_variable woken_;

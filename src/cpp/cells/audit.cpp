@@ -1,4 +1,4 @@
-// The full audit: everything that follows from who holds what, computed anew and compared.
+// The full audit: everything that follows from the groups' lists, computed again and compared.
 //
 // The groups' lists, their flags and the health of the leaves are what is given. From them follow
 // users, reservers and pairs; from the pairs the bindings; from the bindings and the pins the state
@@ -259,7 +259,7 @@ class GroupsAudit {
             const std::uint32_t number = groups_.first_leaf(chain) + leaf;
             const Holding expected = pairs_[number].pool >= 0             ? Holding::virtually
                                      : groups_.holder(number) != kNoGroup ? Holding::opportunistic
-                                                                          : Holding::nobody;
+                                                                          : Holding::none;
             if (physical.holding(leaf) != expected) {
                 return about("leaf", leaf) + " is held otherwise than its holder says";
             }
@@ -336,7 +336,7 @@ class GroupsAudit {
                 sum.bad += !healthy;
                 sum.open += healthy && holding != Holding::virtually;
                 held += holding == Holding::virtually;
-                idle += healthy && holding == Holding::nobody;
+                idle += healthy && holding == Holding::none;
             }
             const PhysicalCells::Cell& cell = physical.cell(level, index);
             const VirtualLeaf& mine = partner(chain, level, index);
@@ -411,7 +411,7 @@ class GroupsAudit {
                 std::uint64_t idle = 0;
                 for (std::uint64_t leaf = root * leaves; leaf < (root + 1) * leaves; ++leaf) {
                     const auto at = static_cast<CellIndex>(leaf);
-                    idle += physical.healthy(at) && physical.holding(at) == Holding::nobody;
+                    idle += physical.healthy(at) && physical.holding(at) == Holding::none;
                 }
                 return static_cast<CellIndex>(4 - 4 * idle / leaves);
             }

@@ -72,7 +72,7 @@ bool GroupScheduler::first_success(const Request& request) {
 // Goes on to a way that is taken again when its victims have gone, if a few tries find one. Where
 // guaranteed groups leave or lose their cells, attempt 1 may find some that pack better than
 // theirs, and groups that are downgraded may be promoted to theirs. False: so many would be that
-// there is no way even when all have gone who may have to.
+// there is no way even when all possible victims have gone.
 bool GroupScheduler::make_lasting(const Request& request) {
     const std::vector<Handle> victims = victims_of(placed_);
     const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
@@ -198,7 +198,7 @@ bool GroupScheduler::reservable(Way& way) {
             return false;
         }
         if (physical.holding(leaf) == Holding::virtually) {
-            groups_.virtual_cells().drop(task_.chain, leaf, Holding::nobody);
+            groups_.virtual_cells().drop(task_.chain, leaf, Holding::none);
         }
         return groups_.virtual_cells().book(placed.held, leaf);
     });

@@ -5,11 +5,11 @@
 //
 //     physical_cells, ranked_cells    the cells of a chain: free lists, loads, health, S >= 0
 //     virtual_cells                   those of the tenants and their bindings, with a journal
-//     groups, recovery                groups, users and reservers; mutators, and who is guaranteed
+//     groups, recovery                groups, users, reservers, guarantees; mutators
 //     planning/walks, unit_choice, exact_search, confined, packing, foresight
 //                                     which units, within which cells
 //     planning/cell_mapping, leaf_choice, occupants, sibling_merge
-//                                     which physical cells and leaves, who has to leave them
+//                                     which physical cells and leaves, and the victims there
 //     planning/attempt, room          which way is taken
 //
 // `schedule` is pure: it plans on the state itself and undoes what it did. Attempt 1 takes nothing
@@ -17,17 +17,17 @@
 // then attempt 2 preempts groups of lower priority in the same virtual cells, downgrading the lazy
 // ones.
 //
-// An attempt takes the first way in the order of packing if it harms nobody. Otherwise it looks for
-// one on idle leaves alone, and if there is none for the one that does the least harm, in both
+// An attempt takes the first way in the order of packing if it has no victims. Otherwise it looks
+// for one on idle leaves alone, and if there is none for the one that does the least harm, in both
 // cases among those that pack as well (planning/attempt.cpp).
 //
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
-// the size of the cluster. At worst linear in the tenant's units: where the first way harms
-// somebody or could not be mapped, in preemption and merging, and on nodes of more than 127 leaves
-// for opportunistic work; a gang with foresight O(p * cells of the chain), and where it harms
-// somebody some dozen times that, at worst some thousand times. Suggested nodes cost O(their
-// number). Mutators: O(g * levels), the cells above node level of a root that is bound or unbound,
-// and O(leaves of all downgraded groups) where cells may have become free.
+// the size of the cluster. At worst linear in the tenant's units: where the first way has victims
+// or could not be mapped, in preemption and merging, and on nodes of more than 127 leaves for
+// opportunistic work; a gang with foresight O(p * cells of the chain), and where it has victims
+// some dozen times that, at worst some thousand times. Suggested nodes cost O(their number).
+// Mutators: O(g * levels), the cells above node level of a root that is bound or unbound, and
+// O(leaves of all downgraded groups) where cells may have become free.
 //
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once

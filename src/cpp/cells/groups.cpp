@@ -164,7 +164,7 @@ void Groups::withdraw(Handle handle) {
         const bool back = below != kNoGroup && !group(below).guaranteed;
         note(placed.held.pool, mine.priority, -1);
         virtual_cells_.drop(chain, local(chain, placed.leaf),
-                            back ? Holding::opportunistic : Holding::nobody);
+                            back ? Holding::opportunistic : Holding::none);
         reservers_[placed.leaf] = kNoGroup;
         if (below != kNoGroup && !back) {
             users.push_back(below);
@@ -176,7 +176,7 @@ void Groups::withdraw(Handle handle) {
             const std::int32_t chain = virtual_cells_.pool(placed.held.pool).chain;
             const CellIndex leaf = local(chain, placed.leaf);
             if (reserver(placed.leaf) == kNoGroup &&
-                virtual_cells_.physical(chain).holding(leaf) == Holding::nobody) {
+                virtual_cells_.physical(chain).holding(leaf) == Holding::none) {
                 virtual_cells_.book(placed.held, leaf);
                 note(placed.held.pool, group(below).priority, 1);
             }
@@ -220,7 +220,7 @@ void Groups::lift(std::span<const Handle> handles) {
             users_[placed.leaf] = kNoGroup;
             if (reserver(placed.leaf) == kNoGroup) {
                 const std::int32_t chain = chain_of(placed.leaf);
-                virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+                virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::none);
             }
         }
         promote();
@@ -288,7 +288,7 @@ bool Groups::book_all(const GroupAttributes& attributes, std::span<const Placed>
             const CellIndex leaf = local(chain, placed.leaf);
             if (virtual_cells_.physical(chain).holding(leaf) == Holding::virtually) {
                 note(placed.held.pool, group(user(placed.leaf)).priority, -1);
-                virtual_cells_.drop(chain, leaf, Holding::nobody);
+                virtual_cells_.drop(chain, leaf, Holding::none);
             }
         }
     }
@@ -440,7 +440,7 @@ void Groups::release(Handle handle) {
             if (mine.guaranteed) {
                 note(placed.held.pool, mine.priority, -1);
             }
-            virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+            virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::none);
         }
     }
     remove(handle);

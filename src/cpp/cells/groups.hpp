@@ -1,4 +1,4 @@
-// Affinity groups: who uses and who reserves which leaf, and how plans are carried out.
+// Affinity groups: which leaves they use and reserve, and how plans are carried out.
 //
 // A leaf has a *user*, the group that runs there, and a *reserver*, a preempting group that waits
 // for the user to leave; the *holder* is the reserver if there is one, else the user. Each leaf
@@ -8,7 +8,7 @@
 //
 // A mutator first changes the bookings, by way of the journal of the virtual cells, and only when
 // all of them have succeeded the groups: so what fails is undone exactly. (Recovery, which drops
-// guarantees to see who else may have them, sets flags as it goes.)
+// guarantees to see which other groups may have them, sets flags as it goes.)
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ PhysicalCells::PhysicalCells(const Shape& shape, int node_level)
     }
     cells_.resize(cells);
     states_.assign(cells, CellState::inside);
-    holdings_.assign(shape_.size[0], Holding::nobody);
+    holdings_.assign(shape_.size[0], Holding::none);
     nodes_.resize(shape_.size[node_level]);
     for (int level = 0; level <= node_level; ++level) {
         for (CellIndex index = 0; index < shape_.size[level]; ++index) {
@@ -189,7 +189,7 @@ void PhysicalCells::set_holding(CellIndex leaf, Holding holding) {
     const bool good = healthy(leaf);
     const int load = change(Holding::opportunistic);
     const int held = change(Holding::virtually);
-    const int idle = good ? change(Holding::nobody) : 0;
+    const int idle = good ? change(Holding::none) : 0;
     shift(leaf, load != 0 ? shape_.levels : node_level_ + 1, load, 0, good ? -held : 0);
     const CellIndex index = shape_.ancestor(0, leaf, node_level_);
     nodes_[index].held += static_cast<CellIndex>(held);
@@ -205,7 +205,7 @@ void PhysicalCells::set_healthy(CellIndex leaf, bool good) {
     const int sign = good ? 1 : -1;
     shift(leaf, shape_.levels, 0, -sign, holdings_[leaf] != Holding::virtually ? sign : 0);
     const CellIndex index = shape_.ancestor(0, leaf, node_level_);
-    if (holdings_[leaf] == Holding::nobody) {
+    if (holdings_[leaf] == Holding::none) {
         nodes_[index].idle += static_cast<CellIndex>(sign);
         idle_total_ += static_cast<CellIndex>(sign);
     }

@@ -8,14 +8,14 @@
 //     bound    below a root, bound to a part of the tenant's cell that is in use
 //     inside   within a listed cell, or an unbound part of a root or bound cell
 //
-// A leaf is held by nobody, by opportunistic work, or virtually, as part of a tenant's cell. Per
+// A leaf is not held, or held by opportunistic work, or virtually, as part of a tenant's cell. Per
 // cell are counted
 //
 //     load     leaves held by opportunistic work, healthy or not
 //     bad      unhealthy leaves
 //     open     up to node level: healthy leaves that are not held virtually
 //
-// and per node `held` (held virtually) and `idle` (healthy and held by nobody). The listed cells of
+// and per node `held` (held virtually) and `idle` (healthy and not held). The listed cells of
 // a level stand in the order of load and index, once for the wholly healthy ones (`clean`) and
 // once for the others (`impaired`).
 //
@@ -49,7 +49,7 @@ namespace hivecore::cells {
 inline constexpr CellIndex kNoCell = ~CellIndex{0};
 
 enum class CellState : std::uint8_t { inside, listed, split, root, bound };
-enum class Holding : std::uint8_t { nobody, opportunistic, virtually };
+enum class Holding : std::uint8_t { none, opportunistic, virtually };
 
 // Nodes of more leaves are not ranked.
 inline constexpr CellIndex kMaxRankedLeaves = 127;

@@ -13,7 +13,7 @@ using Handle = std::int32_t;
 inline constexpr Handle kNoGroup = -1;
 
 // What comes before few evictions: that nodes are packed well; nothing; that the tenant's units are
-// those that it would get if nobody else were there.
+// those that it would get if no other group were there.
 enum class Evictions : std::uint8_t { packing, least, alone };
 enum class PlanOutcome : std::uint8_t { bind, preempt, wait };
 enum class PlanReason : std::uint8_t { none, capacity, fragmented, mapping, search_limit, policy };

@@ -1,11 +1,11 @@
-// Who holds cells of its tenant when groups run that are not all accounted for.
+// Which groups hold cells of their tenants when some run that are not accounted for.
 //
 // A leaf in a root of its pool joins it; otherwise the free cell around it becomes a new root.
 // Either all leaves of a group find one, or it goes on opportunistically, downgraded. After a
 // restart as many groups are accounted for as can be, the more important first, then those with the
 // lower first leaf. Sets of groups that can be accounted for together have subsets that can be,
 // too, so a newcomer that fits beside the others changes nothing, and one that does not takes from
-// the less important ones, of whom those that still fit are then accounted for again, in the same
+// the less important ones, of which those that still fit are then accounted for again, in the same
 // order: the outcome is that of all groups in order, whatever order they are recovered in. Groups
 // that preempt or are being preempted keep what they hold.
 //

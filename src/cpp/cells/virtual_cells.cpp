@@ -166,7 +166,7 @@ bool VirtualCells::book(VirtualLeaf booked, CellIndex leaf) {
 void VirtualCells::unbook(VirtualLeaf booked) {
     Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
     PhysicalCells& home = physical(pool.chain);
-    home.set_holding(at(pool, 0, booked.leaf).partner, Holding::nobody);
+    home.set_holding(at(pool, 0, booked.leaf).partner, Holding::none);
     CellIndex index = booked.leaf;
     for (int level = 0;; ++level) {
         Cell& cell = at(pool, level, index);

@@ -1,7 +1,7 @@
 // The states of kernels as bytes: numbers and arrays of them, one after the other, little-endian.
 //
 // A kernel writes what its state is made of and reads it back in the same order; what follows from
-// that it computes anew. A reader trusts nobody: whatever is too short, too long or out of range
+// that it computes again. A reader trusts no bytes: whatever is too short, too long or out of range
 // throws StateError, which says what is wrong. The envelope with its checksum is the wrapper's.
 #pragma once
 

@@ -40,7 +40,7 @@ void add_up(const Shape& shape, std::vector<std::uint64_t>& words);
 void confine(const Shape& shape, std::vector<std::uint64_t>& words, std::span<const Charge> charges,
              std::uint32_t types, bool any_function = false);
 
-// Whether all of this is free in a state; `idle`: and its GPUs are used by nobody.
+// Whether all of this is free in a state; `idle`: and its GPUs are not used.
 bool is_free(const Shape& shape, const std::uint64_t* words, std::span<const Charge> charges,
              bool idle);
 

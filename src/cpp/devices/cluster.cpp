@@ -143,7 +143,7 @@ void DeviceCluster::count_node(std::int32_t shape, int change) {
 
 void DeviceCluster::drop_heavy_mix() {
     if (mix_weight_ > kMostWork / std::max<std::int64_t>(most_memory_, 1)) {
-        set_mix({});  // until another one is told, which has to be lighter
+        set_mix({});  // until another one is set, which has to be lighter
     }
 }
 

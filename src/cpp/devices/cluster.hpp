@@ -1,4 +1,4 @@
-// The devices of all nodes of a cluster, and who has how much of them.
+// The devices of all nodes of a cluster, and how much of them each owner has.
 //
 // A node has a state (see states.hpp) and owners. What is used in a state is the sum of what the
 // owners have of the devices that are there; an owner keeps what it has by minor and amount, so it
@@ -111,7 +111,7 @@ class DeviceCluster {
     // No query that was asked before may be asked again.
     std::vector<std::int32_t> drop_unused_shapes();
     // What a node has from now on: its shape (-1: it is no node) and which devices are healthy. It
-    // may be new; numbers before it that nobody has spoken of are no nodes.
+    // may be new; numbers before it that were not given yet are no nodes.
     void set_node(std::int32_t node, std::int32_t shape, const Visible& healthy);
     std::int32_t nodes() const { return static_cast<std::int32_t>(nodes_.size()); }
     bool has_shape(std::int32_t number) const { return states_.has_shape(number); }
@@ -120,7 +120,7 @@ class DeviceCluster {
 
     // --- owners
 
-    // Whether all of this is free on a node; `idle`: and its GPUs are used by nobody.
+    // Whether all of this is free on a node; `idle`: and its GPUs are not used.
     bool is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const;
     // An owner's number. What it has may be more than there is.
     std::int32_t charge(std::int32_t node, std::vector<Charge> charges);

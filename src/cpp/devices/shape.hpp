@@ -23,7 +23,7 @@
 
 namespace hivecore::devices {
 
-// One device as it is told to a shape.
+// One device as it is given to a shape.
 struct DeviceRecord {
     Type type = kGpu;
     std::int32_t minor = 0;

@@ -21,7 +21,7 @@ struct ShareTemplate {
 
 struct ShareRules {
     bool shareable = true;
-    std::uint8_t matched = 0;  // amounts, as bits: who asks for one means a template
+    std::uint8_t matched = 0;  // amounts, as bits: a request for one means a template
     std::vector<ShareTemplate> templates;
 
     bool admit(const Need& gpus) const { return shareable || !gpus.is_shared(); }

@@ -1,7 +1,7 @@
 // The states that nodes are in, each kept once: nodes of equal inventory, health and use share one,
 // and what is worked out for a state holds for all of them.
 //
-// A state has a number while somebody refers to it. Numbers are used again, so whoever remembers
+// A state has a number while something refers to it. Numbers are used again, so a cache of
 // something of a state also remembers when the state was born. The words of a state never change;
 // they lie in blocks that never move, one list of blocks per shape. States are found again by a
 // hash table with chains through `next`.
@@ -24,7 +24,7 @@ class States {
     States(const States& other);
     States& operator=(const States&) = delete;
 
-    // Number of a shape that is told.
+    // Number of a shape that is given.
     std::int32_t add_shape(std::shared_ptr<const Shape> shape);
     // Forget a shape of which there are no states; its number may be given again.
     void drop_shape(std::int32_t number);

@@ -365,7 +365,7 @@ std::string Feasibility::list_demands(Index at) {
         key += own;
         add(demands_[t].count);
     }
-    std::map<Index, Index> of_claim;  // a claim with choices left is told how much it has
+    std::map<Index, Index> of_claim;  // how much a claim with choices left has
     for (auto later = at; later < variables_.size(); ++later) {
         const auto [is_request, number] = variables_[later];
         if (is_request && chosen_[number] == kNone) {

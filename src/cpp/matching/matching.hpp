@@ -1,6 +1,6 @@
 // Exact maximum-weight matching in general graphs, with a dual certificate: the interface of this
-// kernel. Whoever has a graph needs no other header, but for one that changes (matcher.hpp) and for
-// a small one in one call, from its weights as they are (small.hpp).
+// kernel. No other header is needed, but for a graph that changes (matcher.hpp) and for a small one
+// in one call, from its weights as they are (small.hpp).
 //
 // Weights are integers; edges of weight <= 0 are never needed and are ignored. The certificate is
 // in units of half a weight:

@@ -224,7 +224,7 @@ ReplicaCache::Heartbeat ReplicaCache::heartbeat() {
     for (const std::int32_t block : dirty_) {
         Block& b = blocks_[block];
         const bool here = b.place >= 0;
-        if (here != b.told) {
+        if (here != b.reported) {
             (here ? beat.added : beat.removed).push_back(block);
         }
         if (b.state == kReleasing) {
@@ -233,7 +233,7 @@ ReplicaCache::Heartbeat ReplicaCache::heartbeat() {
         if (b.state == kReleasing || b.state == kDenied) {
             become(block, kFree);
         }
-        b.told = here;
+        b.reported = here;
         b.owed = false;
         b.dirty = false;
     }
@@ -249,7 +249,7 @@ std::vector<std::int64_t> ReplicaCache::full_report() {
         leave(b);
         b.count = 0;
         b.state = here ? kFree : kAbsent;
-        b.told = here;
+        b.reported = here;
         b.owed = false;
         b.dirty = false;
         enter(b);
@@ -299,7 +299,7 @@ void ReplicaCache::save(StateWriter& writer) const {
     std::vector<Saved> saved;
     for (std::int64_t block = 0; block < blocks(); ++block) {
         const Block& b = blocks_[block];
-        const std::int64_t flags = b.state + 8 * b.pinned + 16 * b.told + 32 * b.owed;
+        const std::int64_t flags = b.state + 8 * b.pinned + 16 * b.reported + 32 * b.owed;
         if (flags != 0 || b.count != 0) {
             saved.push_back({block, b.place < 0 ? 0 : clock_at_[b.place], b.count, flags});
         }
@@ -334,7 +334,7 @@ ReplicaCache::ReplicaCache(StateReader& reader)
     for (const Saved& one : reader.get_array<Saved>()) {
         const std::int64_t state = one.flags & 7;
         const bool pinned = one.flags & 8;
-        const bool told = one.flags & 16;
+        const bool reported = one.flags & 16;
         const bool owed = one.flags & 32;
         const bool here = state != kAbsent;
         if (one.block <= last || one.block >= blocks() || one.flags < 0 || one.flags > 63 ||
@@ -348,9 +348,9 @@ ReplicaCache::ReplicaCache(StateReader& reader)
         b.count = static_cast<std::int32_t>(one.count);
         b.state = static_cast<State>(state);
         b.pinned = pinned;
-        b.told = told;
+        b.reported = reported;
         b.owed = owed;
-        if (here != told || owed || state == kDenied || state == kReleasing) {
+        if (here != reported || owed || state == kDenied || state == kReleasing) {
             touch(one.block);
         }
         if (here) {
@@ -425,7 +425,7 @@ std::string ReplicaCache::audit() const {
             return name + ": leased without arbitration";
         }
         if (!b.dirty &&
-            (cached != b.told || b.owed || b.state == kDenied || b.state == kReleasing)) {
+            (cached != b.reported || b.owed || b.state == kDenied || b.state == kReleasing)) {
             return name + ": the next heartbeat would miss it";
         }
     }

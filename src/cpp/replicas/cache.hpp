@@ -16,7 +16,7 @@
 //     queue 1   .  .  1  .  .  1        head: place 2
 //
 // Counts are the sum of all signed deltas ever received for a block, cached or not: the directory
-// takes back what it told once it learns that the block is gone, so a block that is evicted and
+// takes back what it reported once it learns that the block is gone, so a block that is evicted and
 // read again between two heartbeats keeps a right count. What scores is clamped to
 // [0, max_count].
 //
@@ -124,14 +124,14 @@ class ReplicaCache {
         std::int64_t block;
         std::int64_t clock;  // 0: not cached
         std::int64_t count;
-        std::int64_t flags;  // state, then one bit each: 8 pinned, 16 told, 32 owed
+        std::int64_t flags;  // state, then one bit each: 8 pinned, 16 reported, 32 owed
     };
     struct Block {
         std::int32_t place = -1;
         std::int32_t count = 0;
         State state = kAbsent;
         bool pinned = false;
-        bool told = false;   // the directory learnt of it with the last heartbeat
+        bool reported = false;  // the directory learnt of it with the last heartbeat
         bool owed = false;   // evicted under a lease of which the directory does not know the end
         bool dirty = false;  // in dirty_
     };

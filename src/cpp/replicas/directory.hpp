@@ -1,4 +1,4 @@
-// The master's view: which workers hold which blocks, and who may evict.
+// The master's view: which workers hold which blocks, and which may evict.
 //
 // Per block one bitmap of holders, the number of holders, and the number of those that hold a lease
 // to evict it. A report changes the bitmaps and answers with the deltas that workers have to learn:

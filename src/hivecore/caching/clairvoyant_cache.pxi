@@ -46,8 +46,8 @@ cdef class ClairvoyantCache(KernelObject):
 
     A job's use number u falls on the time ``start + u / rate``. A job that runs ahead of that or
     behind is predicted as if it were on time; tell the truth with ``set_rate``. After ``attach``,
-    ``detach`` and ``set_rate`` all predictions are computed anew before the next access, in
-    O(residents * jobs). Nobody has a quota. An item without a reader is never used again: it
+    ``detach`` and ``set_rate`` all predictions are computed again before the next access, in
+    O(residents * jobs). There are no quotas. An item without a reader is never used again: it
     stays until its place is needed. With independent shuffles of one dataset several jobs get more
     hits than capacity / items, the bound for one job; with the same shuffle, little apart, J jobs
     get 1 - (1 - capacity / items) / J: what one fetches waits for the others.

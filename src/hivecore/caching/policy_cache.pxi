@@ -53,7 +53,7 @@ cdef enum:
     LONG_POLICY_BATCH = 2048
 
 _POLICIES = ("uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fifo")
-_MOST_USES = 1 << 53  # in floats, further ones could not be told apart
+_MOST_USES = 1 << 53  # in floats, further ones could not be distinguished
 
 
 cdef int64_t check_ids(cnp.ndarray ids, uint64_t limit, str name) except -2:

@@ -151,7 +151,7 @@ cdef class UniformCache(KernelObject):
     bypassed (a later, smaller one may still fit). Only a quota that shrinks evicts. For jobs that
     read every item once per epoch in random order no policy has more hits (SiloD, EuroSys'23).
 
-    The cache keeps books, not data: the caller fetches what missed and deletes what it is told was
+    The cache keeps books, not data: the caller fetches what missed and deletes what is reported as
     evicted. A job is attached to one dataset. For each, the cache knows what it has not read in
     its current epoch. The next epoch begins by itself with the read of the last unread item, or
     with ``start_epoch`` for a job that reads only a part; repeated reads change nothing.
@@ -358,7 +358,7 @@ cdef class UniformCache(KernelObject):
     def start_epoch(self, job, /):
         """Begin the next epoch of a job: all items are unread again; its number is returned.
 
-        An epoch of which nothing has been read yet begins anew under the same number, so a loader
+        An epoch of which nothing has been read yet begins again under the same number, so a loader
         may call this before every epoch, although a complete one has ended by itself.
 
         :raises KeyError: no such job. Cost: O(items / 64).
@@ -376,7 +376,7 @@ cdef class UniformCache(KernelObject):
         :param items: an integer, or one-dimensional array of integers, each from 0 to n-1. An
             aligned contiguous array of int32 or int64 is not copied; where another thread writes to
             it meanwhile, it is undefined which items were read, and this may raise ValueError.
-        :param job: the name of the attached job that reads; without it, nobody's epoch advances.
+        :param job: the name of the attached job that reads; without it, no epoch advances.
         :param out: optional bool array as long as ``items``, set to what was a hit.
         :raises ValueError: an id is out of range, the job is attached to another dataset, or
             ``out`` has another length, is not contiguous or not writeable; nothing has changed.

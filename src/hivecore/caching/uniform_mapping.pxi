@@ -43,7 +43,7 @@ cdef class MappingStore:
         cdef bint own = type(self).getsizeof is not MappingStore.getsizeof
         self.clear()
         if self.entries:  # the end of a value put it there: it would not be an entry, or be one
-            raise RuntimeError("the mapping was used while it was made anew")
+            raise RuntimeError("the mapping was used while it was being cleared")
         self.maxsize = most
         self.sizer = getsizeof
         self.own_getsizeof = own

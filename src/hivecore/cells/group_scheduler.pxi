@@ -361,7 +361,8 @@ cdef class GroupScheduler(KernelObject):
         return 0
 
     def recover(self, vc, priority, lazy, pods, pools, displace=True, /):
-        """Put back a group that runs: (handle, whether it is downgraded, who was for its sake).
+        """Put back a group that runs: (handle, whether it is downgraded, which groups
+        were for it).
 
         :param pods: list of lists of leaves.
         :param pools: likewise, the pool of each leaf, or -1: unknown.
@@ -395,9 +396,10 @@ cdef class GroupScheduler(KernelObject):
         )
 
     def restore(self, vc, priority, lazy, preempting, pods, virtual, pools=None, /):
-        """Put back a group as ``group`` told it, after all with lower sequence numbers: its handle.
+        """Put back a group as ``group`` described it, after all with lower sequence numbers: its
+        handle.
 
-        :param pools: of a downgraded group, what ``wanted_pools`` told.
+        :param pools: of a downgraded group, what ``wanted_pools`` returned.
 
         :raises ValueError: it does not fit; nothing has changed.
         """
@@ -434,7 +436,7 @@ cdef class GroupScheduler(KernelObject):
         return handle
 
     def set_health(self, first, end, healthy, /):
-        """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
+        """Mark the leaves from ``first`` up to ``end``; the groups on them keep them."""
         cdef Guard guard
         cdef int64_t leaves = self.kernel.groups().leaf_count()
         cdef int64_t low = as_bounded(first, "first", 0, leaves)
@@ -639,7 +641,7 @@ cdef class GroupScheduler(KernelObject):
         return self.owners(chain, True)
 
     def idle_leaves(self, chain, /):
-        """Healthy leaves per node of the chain that nobody uses or has reserved: int32 array."""
+        """Healthy leaves per node of the chain that are neither used nor reserved: int32 array."""
         cdef int32_t where = self.as_chain(chain)
         cdef const PhysicalCells* physical = &self.kernel.virtual_cells().physical(where)
         cdef CellIndex many = physical.shape().size[physical.node_level()]

@@ -117,7 +117,8 @@ cdef class NamedGroups:
         del self.live[gone.group.name]
 
     def recover(self, group, tenant, pods, pools, displace, record, /):
-        """Put back a group that runs: (whether it is downgraded, who was for its sake).
+        """Put back a group that runs: (whether it is downgraded, which groups were
+        for it).
 
         :param record: see `LiveGroup`.
         :raises ValueError: a leaf is used or reserved, or named twice; nothing has changed.

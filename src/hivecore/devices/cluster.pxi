@@ -189,7 +189,7 @@ cdef class Plan:
 
     @property
     def idle(self):
-        """Whether its devices must be used by nobody."""
+        """Whether its devices must not be in use."""
         return bool(self.is_idle)
 
     @property
@@ -299,7 +299,7 @@ cdef int book_all(book, dict names, const vector[TakenRecord]& taken, priority) 
 cdef class DeviceKernel(KernelObject):
     """DeviceKernel()\n--\n\nThe devices of numbered nodes, and what numbered owners have of them.
 
-    `hivecore.devices.DeviceCluster` is this with names. A GPU of one unit, and who takes it:
+    `hivecore.devices.DeviceCluster` is this with names. A GPU of one unit, and an owner:
 
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
@@ -339,7 +339,7 @@ cdef class DeviceKernel(KernelObject):
             raise ValueError("query is another kernel's")
         return 0
 
-    cdef object identity  # another one when queries have to be made anew
+    cdef object identity  # another one when queries have to be made again
 
     def __init__(self):
         self.identity = object()
@@ -378,7 +378,7 @@ cdef class DeviceKernel(KernelObject):
 
     def drop_unused_shapes(self):
         """Forget the shapes that no node has; returns their numbers, none while there are marks.
-        Queries are to be made anew."""
+        Queries are to be made again."""
         cdef Guard guard
         cdef vector[int32_t] dropped
         cdef size_t i
@@ -893,7 +893,7 @@ cdef class DeviceKernel(KernelObject):
     # --- the state as a whole
 
     def copy(self):
-        """An independent equal, without marks; queries are asked anew."""
+        """An independent equal, without marks; queries are asked again."""
         cdef Guard guard
         cdef DeviceKernel other = DeviceKernel()
         guard.lock(self.mutex)

@@ -63,7 +63,7 @@ cdef extern from *:
     void add_function(DeviceRecord&, int32_t, int32_t) except +
 
 
-# Whoever is out of range was not checked by the wrapper.
+# A value out of range was not checked by the wrapper.
 cdef int64_t within(object value, int64_t low, int64_t high) except? -1:
     return as_bounded(value, "number", low, high)
 

@@ -197,7 +197,7 @@ cdef class QuotaKernel(KernelObject):
         return self.kernel.dimensions()
 
     def add_dimension(self, kept=()):
-        """One that nobody uses, none of the kept ones; None: there are too many."""
+        """A dimension that is not in use, none of the kept ones; None: there are too many."""
         cdef Guard guard
         cdef uint64_t mask = 0
         for one in kept:
@@ -554,7 +554,7 @@ cdef class QuotaKernel(KernelObject):
                     raise ValueError("an owner is asked for twice")
             asks.push_back(ask)
         if asks.empty():
-            raise ValueError("nobody is asked for")
+            raise ValueError("no owner is asked for")
         return asks
 
     def fits(self, asks):
@@ -685,7 +685,7 @@ cdef class QuotaKernel(KernelObject):
         self.kernel.withdraw(number)
 
     def revocable(self, quota):
-        """Who has to go so that a quota uses no more than its runtime."""
+        """The owners that have to leave so that a quota uses no more than its runtime."""
         cdef Guard guard
         guard.lock(self.mutex)
         cdef vector[int32_t] found = self.kernel.revocable(self.as_quota(quota))

@@ -1,4 +1,4 @@
-"""An amount shared out among children."""
+"""An amount divided among children."""
 
 
 ctypedef span[const uint8_t] Flags

@@ -347,7 +347,7 @@ cdef class ReplicaAwareCache(KernelObject):
         """Drop a cached block of one's own will, lease or not; the next heartbeat reports it.
 
         Without a lease, holders that have one may be counting on this copy: to be safe, drop only
-        what ``directory.lease`` grants, or what nobody needs.
+        what ``directory.lease`` grants, or what is not needed.
 
         :raises KeyError: it is not cached.
         :raises ValueError: it is pinned, or proposed and not yet answered; nothing has changed.

@@ -84,7 +84,7 @@ cdef dict deltas_by_worker(WorkerDeltas& deltas):
 
 @cython.final
 cdef class ReplicaDirectory(KernelObject):
-    """ReplicaDirectory(workers, blocks)\n--\n\nThe master's view of who holds which block: answers reports with the deltas to pass on.
+    """ReplicaDirectory(workers, blocks)\n--\n\nThe master's view of which workers hold which blocks: answers reports with the deltas to pass on.
 
     Workers and blocks are numbers from 0. A worker is known from its ``join`` until
     ``remove_worker``. The deltas of a call are a dict ``{worker: (blocks, changes)}`` of int64

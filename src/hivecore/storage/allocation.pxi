@@ -1,4 +1,4 @@
-"""Cache and remote IO shared out: whole arrays in, whole arrays out, the GIL released between."""
+"""Cache and remote IO divided: whole arrays in, whole arrays out, the GIL released between."""
 
 ctypedef span[const uint8_t] Flags
 

@@ -1,4 +1,4 @@
-"""How remote IO is shared out where it is scarce; the simulator's binding includes it as well."""
+"""How remote IO is divided where it is scarce; the simulator's binding includes it as well."""
 
 
 cdef extern from "storage/allocation.hpp" namespace "hivecore::storage" nogil:

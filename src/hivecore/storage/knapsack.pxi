@@ -53,8 +53,8 @@ cdef int check_quotas(cnp.ndarray quota, const double* most, str name) except -1
 def greedy_cache(efficiency, datasets, capacity, current=None, eps=0.1):
     """The cache with the least demand for remote IO, from efficiencies: float64[m].
 
-    What ``allocate_storage`` caches for "greedy", and nothing else, in some microseconds: for those
-    who decide at each event and keep efficiencies themselves.
+    What ``allocate_storage`` caches for "greedy", and nothing else, in some microseconds: for
+    callers that decide at each event and keep efficiencies themselves.
 
     :param efficiency: float64[m], what each unit of a dataset in the cache saves, as by
         ``cache_efficiency``, 0 to 1e30; what saves nothing is not cached.

@@ -65,8 +65,8 @@ cdef class RemoteIOLimiter(KernelObject):
 
     For every window of t seconds: all jobs together are granted at most rate * t + burst
     bytes, whatever jobs come, go or change; without lending, a job at most its own
-    rate * t + burst. Nobody takes from another's bucket: a request that its job repeats after
-    the wait that it was told is granted then, unless the job has taken tokens in between.
+    rate * t + burst. No job takes from another's bucket: a request that its job repeats after
+    the wait that was returned is granted then, unless the job has taken tokens in between.
 
     Times are nanoseconds since any fixed moment, as of ``time.monotonic_ns()``, integers from 0 to
     2**62. Time that goes back stands still: an earlier ``now_ns`` counts as the latest one. Integer

@@ -1,4 +1,4 @@
-"""Who may ask an API server for what: the rules of a manifest, applied to requests."""
+"""Which requests an API server allows: the rules of a manifest, applied to requests."""
 
 from pathlib import Path
 

@@ -313,7 +313,7 @@ class FakeApiServer:
 
     @contextmanager
     def away(self):
-        """Nobody is answered."""
+        """No request is answered."""
         self.down = True
         self.drop_watches()
         try:

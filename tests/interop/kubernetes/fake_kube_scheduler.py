@@ -1,4 +1,4 @@
-"""What kube-scheduler does with an extender, in short: for tests that need somebody who asks.
+"""What kube-scheduler does with an extender, in short: for tests that need its requests.
 
 One pod after another is tried: nodes that have the resource left are sent to *filter*, binds run
 side by side. Where no node is left it preempts: if pods of a lower priority hold the resource,
@@ -30,8 +30,8 @@ class FakeKubeScheduler:
     :param url: answers where the extender is now.
     :param grace: seconds from the eviction of a pod to its end.
     :param root: of the extender's verbs.
-    :ivar errors: pod -> what it was told last in an ``Error``.
-    :ivar failures: pod -> the ``FailedNodes`` that it was told last.
+    :ivar errors: pod -> the last ``Error``.
+    :ivar failures: pod -> the last ``FailedNodes``.
     """
 
     def __init__(self, api, url, grace=0.0, backoff=0.1, root="/v1/extender"):

@@ -60,14 +60,14 @@ def test_the_deployment_of_gpushare_runs_the_command_for_its_service():
     assert f":{port}/" in extender["urlPrefix"]
 
 
-def test_only_the_leader_is_ready_and_whoever_stands_by_lives():
+def test_only_the_leader_is_ready_and_the_others_live():
     assert container()["livenessProbe"]["httpGet"]["path"] == "/livez"
     assert container()["readinessProbe"]["httpGet"]["path"] == "/readyz"
     # A rolling update waits until the new one is ready, which it is when the old one is gone.
     assert one("hivecore.yaml", "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_kube_scheduler_is_told_of_the_paths_and_the_resource():
+def test_kube_scheduler_knows_the_paths_and_the_resource():
     config = one("kube-scheduler.yaml", "KubeSchedulerConfiguration")
     assert config["percentageOfNodesToScore"] == 100
     [extender] = config["extenders"]

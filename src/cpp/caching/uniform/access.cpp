@@ -15,7 +15,7 @@
 namespace hivecore::caching::uniform {
 
 // The caller's array. Another thread may write to it meanwhile: each id is loaded once, and what is
-// no item when it is used counts as the last one, and is told.
+// no item when it is used counts as the last one, and is reported.
 template <typename Id>
 class Ids {
   public:

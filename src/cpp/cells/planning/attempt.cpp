@@ -5,11 +5,11 @@
 // those of a level come by the idle units that they open, then in their own order. Where it is
 // known how few a domain can open, those that do are tried at once, without a look at the others.
 //
-// A way that harms nobody is taken. If the first one harms somebody, a way on idle leaves alone is
+// A way without victims is taken. If the first one has some, a way on idle leaves alone is
 // sought, at first one that packs as well, which is to open no more idle units; then the way of the
 // least harm, which has to pack as well unless the request wants the least evictions. A request as
 // if alone stays in the very units of the first way: only where those that are bound to nothing go
-// is up to who is there. For a single pod this looks at every cell; for a gang the victims of the
+// depends on other groups. For a single pod this looks at every cell; for a gang the victims of the
 // best way are spared one by one, and then cheaper sets of victims are tried, within limits.
 #include <algorithm>
 #include <functional>
@@ -566,7 +566,7 @@ bool GroupScheduler::maps() {
     return true;
 }
 
-// Those who are evicted or downgraded, by sequence.
+// The groups that are evicted or downgraded, by sequence.
 std::vector<Handle> GroupScheduler::harmed_by(const Way& way) const {
     std::vector<Handle> harmed = victims_of(way.placed);
     harmed.insert(harmed.end(), way.downgrades.begin(), way.downgrades.end());
@@ -581,7 +581,7 @@ void GroupScheduler::downgrade(std::span<const Handle> handles) {
     }
 }
 
-// Who uses the leaves, by sequence.
+// The groups that use the leaves, by sequence.
 std::vector<Handle> GroupScheduler::victims_of(std::span<const Placed> leaves) const {
     std::vector<Handle> found;
     for (const Placed& placed : leaves) {

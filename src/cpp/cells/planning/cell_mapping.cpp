@@ -27,7 +27,7 @@ bool CellMapping::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf
                        VirtualLeaf held) {
     if (unit_choice_.reach() == Reach::guaranteed) {
         if (physical_->holding(leaf) == Holding::virtually) {
-            virtual_cells_.drop(task_.chain, leaf, Holding::nobody);
+            virtual_cells_.drop(task_.chain, leaf, Holding::none);
         }
         unit_choice_.planned()[leaf] = true;
         planned_.push_back(leaf);

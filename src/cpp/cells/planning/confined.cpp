@@ -1,8 +1,8 @@
 // The exact search for pods of one unit, of which some are confined to cells below it.
 //
 // Depth first: the most confined pods first, of those the biggest, and at last, wherever there is
-// something left, those that are not confined. A pod takes its leaves for good in the cell that is
-// tried: who comes later is confined to the same level or to a higher one, where counts are all
+// something left, those that are not confined. A pod keeps its leaves in the cell that is tried:
+// later pods are confined to the same level or to a higher one, where counts are all
 // that matters. Cells that have the same left are of one *kind* if they are in the same cell of the
 // next level, or wherever they are if no pod is confined to a higher level; of a kind only the best
 // is tried. A state is what the cells of the pod's level have left, by kind; one that has failed is

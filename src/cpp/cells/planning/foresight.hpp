@@ -78,7 +78,7 @@ class Foresight {
     const UnitChoice* unit_choice_ = nullptr;
     const PhysicalCells* physical_ = nullptr;
     Task task_;
-    int lowest_ = 0;                              // level of the smallest cells that are told apart
+    int lowest_ = 0;                              // the smallest cells that are distinguished
     std::vector<std::vector<CellIndex>> usable_;  // by level and cell
     std::vector<std::vector<CellIndex>> cells_;   // by pool and unit
     std::vector<std::int32_t> roots_;             // the pool of each that may be paired

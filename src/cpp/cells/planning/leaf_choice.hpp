@@ -1,7 +1,7 @@
 // Which leaves of one physical cell a pod gets.
 //
-// Every leaf has a class: 0 nobody holds it, 1 opportunistic work does, 2 a group that may be
-// preempted does, or it cannot be had. A pod of n leaves goes into a cell of the lowest level that
+// Every leaf has a class: 0 it is not held, 1 by opportunistic work, 2 by a group that may be
+// preempted, or it cannot be had. A pod of n leaves goes into a cell of the lowest level that
 // has n; among those of the level the fewest leaves of class 2, then of class 1, are needed; then
 // the tightest cell, in the tightest parent, and so on up; then the lowest index. Counting per cell
 // is enough for that: subsets are never tried, so a choice costs O(leaves of the cell). Within the

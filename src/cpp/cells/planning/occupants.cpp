@@ -44,7 +44,7 @@ Harm Occupants::price(Handle handle) const {
     return group.lazy ? Harm{many, 0, 0} : Harm{many, many, 1};
 }
 
-// Those whom it costs something, in the order of their first leaves.
+// The groups that lose something, in the order of their first leaves.
 std::vector<Occupants::Occupant> Occupants::on(std::span<const CellIndex> leaves) const {
     std::vector<Occupant> occupants;
     for (const CellIndex leaf : leaves) {

@@ -1,12 +1,12 @@
-// Whose leaves a pod takes where it must take some: those of whom it costs least to lose.
+// Which groups lose their leaves to a pod that must take some: those whose loss costs least.
 //
 // An *occupant* of a cell is a group that runs there and would have to leave. What its going costs
 // counts the whole group, wherever its other leaves are, so a small group goes before a part of a
-// large one; who has gone already costs nothing more. For pods that may lie anywhere in one cell a
-// covering program over its occupants is exact, O(occupants * leaves), but that a lazy occupant's
-// price is that of a downgrade. Where pods are confined further, and in cells of very many leaves
-// and occupants, the dearest occupants are spared one by one while the pods fit. Leaves are then
-// chosen as ever, without those of occupants who stay.
+// large one; a group that has gone already costs nothing more. For pods that may lie anywhere in
+// one cell a covering program over its occupants is exact, O(occupants * leaves), but that a lazy
+// occupant's price is that of a downgrade. Where pods are confined further, and in cells of very
+// many leaves and occupants, the dearest occupants are spared one by one while the pods fit. Leaves
+// are then chosen as ever, without those of occupants that stay.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ Harm operator+(const Harm& one, const Harm& other);
 
 class Occupants {
   public:
-    // Nobody has gone. Those who are downgraded are not guaranteed.
+    // No group has gone. Those that are downgraded are not guaranteed.
     void start(const Groups& groups, const UnitChoice& unit_choice,
                std::span<const Handle> downgraded);
-    // Appends the leaves of each pod in turn, all in the cell, and those who are there leave;
+    // Appends the leaves of each pod in turn, all in the cell, and the groups there leave;
     // false: the pods do not fit, nothing has changed.
     bool take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
               std::vector<CellIndex>& out);

@@ -49,7 +49,7 @@ std::uint8_t UnitChoice::leaf_class(CellIndex leaf) const {
         }
     }
     switch (physical_->holding(leaf)) {
-        case Holding::nobody:
+        case Holding::none:
             return 0;
         case Holding::opportunistic:
             return reach_ == Reach::idle ? LeafChoice::kTaken : 1;
@@ -74,7 +74,7 @@ CellIndex UnitChoice::idle_in(int level, CellIndex cell) const {
     CellIndex idle = 0;
     const CellIndex wide = physical_->shape().leaves[level];
     for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
-        idle += physical_->healthy(leaf) && physical_->holding(leaf) == Holding::nobody;
+        idle += physical_->healthy(leaf) && physical_->holding(leaf) == Holding::none;
     }
     return idle;
 }
@@ -83,8 +83,8 @@ CellIndex UnitChoice::available_in(int level, CellIndex cell) const {
     if (reach_ == Reach::idle) {
         return idle_in(level, cell);
     }
-    const bool nobody_need_leave = victims_ == nullptr || physical_->cell(level, cell).load == 0;
-    if (reach_ == Reach::opportunistic && nobody_need_leave) {
+    const bool has_no_victims = victims_ == nullptr || physical_->cell(level, cell).load == 0;
+    if (reach_ == Reach::opportunistic && has_no_victims) {
         return physical_->cell(level, cell).open;
     }
     CellIndex available = 0;

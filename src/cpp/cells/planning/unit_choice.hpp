@@ -7,9 +7,9 @@
 // differ, a search decides, complete over what units have left (planning/exact_search.cpp), and
 // over the cells in them that pods are confined to (planning/confined.cpp).
 //
-// Opportunistic work goes where guaranteed work will come last: into racks that are promised to
-// nobody, then into idle ones that are promised, last of all to where guaranteed work is; of these
-// into the tenant's cell of which the fewest quarters are taken.
+// Opportunistic work goes where guaranteed work will come last: into racks that are not promised,
+// then into idle ones that are promised, last of all to where guaranteed work is; of these into the
+// tenant's cell of which the fewest quarters are taken.
 //
 // What may be preempted is not in use, but comes after what is idle.
 //
@@ -62,8 +62,8 @@ struct Unit {
     CellIndex index = 0;       // of the virtual cell, or the node
     CellIndex cell = kNoCell;  // where it is bound
     CellIndex available = 0;
-    CellIndex used = 0;    // by those who stay
-    CellIndex held = 0;    // of a node: by guaranteed groups; else by those who may be preempted
+    CellIndex used = 0;    // by those that stay
+    CellIndex held = 0;    // of a node: by guaranteed groups; else by those that may be preempted
     CellIndex around = 0;  // of an idle unit: the leaves in use in the cell of the next level
 };
 
@@ -143,10 +143,10 @@ class UnitChoice {
     }
     // How far one must reach for it; LeafChoice::kTaken: further, or it is bad.
     std::uint8_t leaf_class(CellIndex leaf) const;
-    // Leaves of the chain that count as taken, whoever holds them: what the plan has so far.
+    // Leaves of the chain that count as taken, held or not: what the plan has so far.
     std::vector<bool>& planned() { return planned_; }
     Unit unit_at(std::int32_t pool, CellIndex index) const;
-    // Leaves that can be had, and those that nobody holds, of a cell up to node level.
+    // Leaves that can be had, and those that are not held, of a cell up to node level.
     CellIndex available_in(int level, CellIndex cell) const;
     CellIndex idle_in(int level, CellIndex cell) const;
 

@@ -60,7 +60,7 @@ bool Chooser<W>::has_function(const FittedNeed& fitted, int begin, int end, int 
     return false;
 }
 
-// The devices of which enough is free, whoever uses them.
+// The devices of which enough is free, used or not.
 template <int W>
 typename Chooser<W>::Set Chooser<W>::fitting(int i) const {
     const auto& of = column(i);

@@ -130,7 +130,7 @@ class LocalSearch {
         }
     }
 
-    // --- two groups share their jobs out anew --------------------------------------------------
+    // --- two groups divide their jobs again ----------------------------------------------------
 
     // One pass over the pairs of nodes; whether any was changed.
     bool share_out(std::vector<Node>& nodes) {

@@ -1,8 +1,8 @@
 // Groups made better by small steps, from those that rounds of matchings gave.
 //
 // The sum of the groups' values, each times its GPUs, rises with every step: two groups of a bucket
-// share their jobs out anew, or one group splits while GPUs are left, or two merge for another to
-// split. All ways of sharing out up to eight jobs are tried, of more only moving one job or
+// divide their jobs again, or one group splits while GPUs are left, or two merge for another to
+// split. All ways of dividing up to eight jobs are tried, of more only moving one job or
 // swapping two. The search ends where no step helps, or early after so much effort; how far that is
 // from the best is not known.
 #pragma once

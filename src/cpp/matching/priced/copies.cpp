@@ -139,7 +139,7 @@ class Copies {
         }
     }
 
-    // An odd number gets a guest whom all like equally: otherwise a blossom would hold them all.
+    // An odd number gets a guest that all like equally: otherwise a blossom would hold them all.
     Matching solve_singly(const std::vector<Node>& kind_of) const {
         const auto n = std::ssize(kind_of);
         const auto all = n + n % 2;

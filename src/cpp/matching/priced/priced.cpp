@@ -5,11 +5,11 @@
 // each vertex the worst ones enter the core, which is solved again from where duals and pairs are.
 // When there are none, the duals prove the matching the heaviest of the complete graph.
 //
-// Where to begin is told by a fourth of the vertices, solved first in the same way: the duals of
+// A fourth of the vertices, solved first in the same way, say where to begin: the duals of
 // the others follow as the lowest that cover their pairs with these. Of each vertex some pairs of
 // little slack then make the core, and the best pair with each stretch of the others: where many
 // vertices are nearly alike, all their duals sink until a pair with others holds them.
-// Where an odd number of vertices has to leave one over, a guest joins whom all like equally and
+// Where an odd number of vertices has to leave one over, a guest joins that all like equally and
 // more than each other: otherwise a blossom would hold all of them and cover all pairs.
 //
 // Cost: O(n^2) weights computed per pass, by two threads: some five passes where weights are

@@ -1,7 +1,7 @@
 // The clockwork of jobs that share cache and remote IO: from event to event at constant rates.
 //
-// Somebody decides who runs and how much cache everyone may have. From then on time passes in
-// steps: the contents tell what each job misses now, remote IO is shared out by that, and for how
+// A policy decides which jobs run and how much cache each may have. From then on time passes in
+// steps: the contents say what each job misses now, remote IO is divided by that, and for how
 // long these rates stand is the least of what the contents say (an epoch ends, a cache is full, a
 // ratio has moved), of the end of a job, and of the time at which the next decision is due.
 //

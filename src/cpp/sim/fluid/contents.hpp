@@ -1,6 +1,6 @@
 // What caches hold while jobs read at constant rates, as amounts: the two models of it.
 //
-// The loop of clock.hpp asks for miss ratios, hands out rates, and is told for how long these
+// The loop of clock.hpp asks for miss ratios, hands out rates, and says for how long these
 // stand. Columns of the running jobs have their order in `allocate`.
 #pragma once
 
@@ -20,8 +20,8 @@ struct FluidShape {
 struct FluidDecision {
     std::span<const std::int64_t> jobs;     // that run from now on
     std::span<const double> quota;          // of each cache
-    std::span<const std::int64_t> reclaim;  // caches, who gives up first what is above its quota
-    std::span<const std::int64_t> wanted;   // caches, who is warmed up first
+    std::span<const std::int64_t> reclaim;  // caches, the first gives up its excess first
+    std::span<const std::int64_t> wanted;   // caches, which are warmed up first
     std::span<const std::int64_t> again;    // jobs that have lost all that they have read
 };
 

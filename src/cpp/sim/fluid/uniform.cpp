@@ -277,7 +277,7 @@ double FluidUniform::drift(double total) {
         if (pool > kLeastPool * held) {
             step = pool / total;
         } else {
-            lost = std::max(total - read_anew(shrinking, held), 0.0);
+            lost = std::max(total - read_again(shrinking, held), 0.0);
         }
     }
     for (Reader& reader : readers_) {
@@ -317,7 +317,7 @@ double FluidUniform::read_by_all(std::int64_t cache) const {
 }
 
 // The rate at which what one job has yet to read becomes what all have read.
-double FluidUniform::read_anew(std::int64_t cache, double held) const {
+double FluidUniform::read_again(std::int64_t cache, double held) const {
     if (!rules_.read_first) {
         return 0.0;
     }

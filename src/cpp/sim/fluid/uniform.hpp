@@ -81,7 +81,7 @@ class FluidUniform final : public FluidContents {
     double until_full(double total) const;
     double drift(double total);
     double read_by_all(std::int64_t cache) const;
-    double read_anew(std::int64_t cache, double held) const;
+    double read_again(std::int64_t cache, double held) const;
 
     FluidShape shape_;
     Rules rules_;
