@@ -25,7 +25,8 @@ std::int32_t function_for(const FittedNeed& need, const DeviceColumn& column,
             continue;
         }
         const auto name = column.function_names[f];
-        if (std::ranges::any_of(own, [&](const Charge& one) { return one.function == name; })) {
+        if (std::ranges::any_of(own,
+                                [&](const Charge& charge) { return charge.function == name; })) {
             return name;
         }
         lowest = lowest < 0 ? name : lowest;
@@ -49,9 +50,9 @@ void apply(const Shape& shape, std::vector<std::uint64_t>& words,
         if (charge.function >= 0) {
             // By its address, on whichever device it is by now.
             const auto& names = column.function_names;
-            if (const auto found = std::ranges::find(names, charge.function);
-                found != names.end()) {
-                set_bit(words, column.functions, static_cast<int>(found - names.begin()));
+            if (const auto place = std::ranges::find(names, charge.function);
+                place != names.end()) {
+                set_bit(words, column.functions, static_cast<int>(place - names.begin()));
             }
         }
         if (device < 0) {
@@ -110,24 +111,24 @@ void confine(const Shape& shape, std::vector<std::uint64_t>& words, std::span<co
             continue;
         }
         for (int i = 0; i < column.count; ++i) {
-            const auto found = std::ranges::find_if(charges, [&](const Charge& charge) {
+            const auto given = std::ranges::find_if(charges, [&](const Charge& charge) {
                 return charge.type == type && charge.minor == column.minors[i];
             });
-            if (found == charges.end()) {
+            if (given == charges.end()) {
                 clear_bit(words, column.healthy, i);
                 continue;
             }
             for (int c = 0; c < column.columns; ++c) {
                 const auto total = column.total[c * column.count + i];
-                const auto left = std::min(found->amounts[column.amount_of(c)], total);
+                const auto left = std::min(given->amounts[column.amount_of(c)], total);
                 auto& used = words[column.used + c * column.count + i];
                 used = std::max(used, static_cast<std::uint64_t>(total - left));
             }
-            if (any_function && found->function < 0) {
+            if (any_function && given->function < 0) {
                 continue;
             }
             for (int f = column.first_function[i]; f < column.first_function[i + 1]; ++f) {
-                if (column.function_names[f] != found->function) {
+                if (column.function_names[f] != given->function) {
                     set_bit(words, column.functions, f);
                 }
             }
@@ -188,8 +189,9 @@ std::vector<Charge> charges_for(const Request& request, const Fitted& fitted, co
         std::vector<int> times(column.count, 1);
         if (need.repeats) {
             WideMask first;
-            for (const auto& one : own) {
-                const int device = one.type == need.type ? shape.find(one.type, one.minor) : -1;
+            for (const auto& charge : own) {
+                const int device =
+                    charge.type == need.type ? shape.find(charge.type, charge.minor) : -1;
                 if (device >= 0) {
                     first.add(device);
                 }

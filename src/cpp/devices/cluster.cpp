@@ -60,9 +60,9 @@ std::uint64_t Query::bytes() const {
         sum += sizeof(Answer) * ranking.answers.capacity() + 8 * ranking.tree.capacity() +
                sizeof(Capacity) * ranking.capacities.capacity();
     }
-    for (const auto& one : fitted) {
-        for (std::size_t i = 0; one && i < one->needs.size(); ++i) {
-            sum += sizeof(FittedNeed) + 8 * one->needs[i].charge.capacity();
+    for (const auto& entry : fitted) {
+        for (std::size_t i = 0; entry && i < entry->needs.size(); ++i) {
+            sum += sizeof(FittedNeed) + 8 * entry->needs[i].charge.capacity();
         }
     }
     return sum;
@@ -129,9 +129,9 @@ void DeviceCluster::count_node(std::int32_t shape, int change) {
     auto memory = std::max(most_memory_, counted.memory);
     if (counted.nodes == 0 && (counted.cpu == cpu || counted.memory == memory)) {
         cpu = memory = 0;  // perhaps the last one of that size
-        for (const auto& one : of_shape_) {
-            cpu = std::max(cpu, one.nodes > 0 ? one.cpu : 0);
-            memory = std::max(memory, one.nodes > 0 ? one.memory : 0);
+        for (const auto& counts : of_shape_) {
+            cpu = std::max(cpu, counts.nodes > 0 ? counts.cpu : 0);
+            memory = std::max(memory, counts.nodes > 0 ? counts.memory : 0);
         }
     }
     if (cpu != most_cpu_ || memory != most_memory_) {
@@ -381,11 +381,11 @@ const Fitted& DeviceCluster::fitted(Query& query, std::int32_t shape) const {
     if (query.fitted.size() <= static_cast<std::size_t>(shape)) {
         query.fitted.resize(states_.shapes());
     }
-    auto& found = query.fitted[shape];
-    if (!found) {
-        found = std::make_unique<Fitted>(query.request, states_.shape(shape));
+    auto& kept = query.fitted[shape];
+    if (!kept) {
+        kept = std::make_unique<Fitted>(query.request, states_.shape(shape));
     }
-    return *found;
+    return *kept;
 }
 
 std::uint64_t DeviceCluster::version_of(Policy policy) const {
@@ -420,12 +420,12 @@ class DeviceCluster::Answering {
 
     // How good the node is, in one number.
     std::int64_t key(std::int32_t node) {
-        const auto& found = of_node(node);
-        if (found.code != Code::kFits) {
+        const auto& answer = of_node(node);
+        if (answer.code != Code::kFits) {
             return kNever;
         }
         // A score is less than 2^59 either way, and a request has four needs at most.
-        return (static_cast<std::int64_t>(found.preferred) << 60) + found.score;
+        return (static_cast<std::int64_t>(answer.preferred) << 60) + answer.score;
     }
 
   private:
@@ -583,11 +583,11 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
     std::int32_t best = -1;
     auto most = kNever;
     Answering answering(*this, query, policy);
-    for (const auto one : nodes) {
-        const auto node = static_cast<std::int32_t>(one);
-        const auto found = answering.key(node);
-        if (found > most || (found == most && found != kNever && node < best)) {
-            most = found;
+    for (const auto each : nodes) {
+        const auto node = static_cast<std::int32_t>(each);
+        const auto key = answering.key(node);
+        if (key > most || (key == most && key != kNever && node < best)) {
+            most = key;
             best = node;
         }
     }
@@ -649,15 +649,15 @@ std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std:
     std::uint64_t least = 0;
     Answering answering(*this, query, Policy::kRandom);
     const auto consider = [&](std::int32_t node) {
-        const auto& found = answering.of_node(node);
-        if (found.code != Code::kFits || (best >= 0 && found.preferred < preferred)) {
+        const auto& answer = answering.of_node(node);
+        if (answer.code != Code::kFits || (best >= 0 && answer.preferred < preferred)) {
             return;
         }
         const auto drawn = drawn_for(draw, static_cast<std::uint64_t>(node));
-        if (best < 0 || found.preferred > preferred || drawn < least ||
+        if (best < 0 || answer.preferred > preferred || drawn < least ||
             (drawn == least && node < best)) {
             best = node;
-            preferred = found.preferred;
+            preferred = answer.preferred;
             least = drawn;
         }
     };
@@ -820,19 +820,19 @@ bool DeviceCluster::is_possible(Query& query, const std::int64_t* nodes, std::in
 std::string DeviceCluster::audit() const {
     std::vector<std::int32_t> references(states_.size());
     for (std::int32_t node = 0; node < nodes(); ++node) {
-        const auto& one = nodes_[node];
-        for (std::size_t i = 0; i < one.owners.size(); ++i) {
-            const auto& owner = owners_[one.owners[i]];
+        const auto& record = nodes_[node];
+        for (std::size_t i = 0; i < record.owners.size(); ++i) {
+            const auto& owner = owners_[record.owners[i]];
             if (owner.node != node || owner.place != static_cast<std::int32_t>(i)) {
                 return "an owner of node " + std::to_string(node) + " is not on it";
             }
         }
-        if (one.state < 0) {
+        if (record.state < 0) {
             continue;
         }
-        ++references[one.state];
+        ++references[record.state];
         const auto words = built(node, {}, healthy(node));
-        if (!std::equal(words.begin(), words.end(), states_.words(one.state))) {
+        if (!std::equal(words.begin(), words.end(), states_.words(record.state))) {
             return "the state of node " + std::to_string(node) + " is not what its owners have";
         }
     }

@@ -82,7 +82,7 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices) {
     column.column_of.fill(-1);
     for (int amount = 0; amount < kAmounts; ++amount) {
         if (std::ranges::any_of(devices,
-                                [&](const auto& one) { return one.amounts[amount] > 0; })) {
+                                [&](const auto& device) { return device.amounts[amount] > 0; })) {
             column.column_of[amount] = static_cast<std::int8_t>(column.columns++);
             for (const auto& device : devices) {
                 column.total.push_back(device.amounts[amount]);
@@ -138,15 +138,15 @@ void Shape::find_near() {
                 continue;
             }
             const auto& here = columns_[type];
-            const auto& there = columns_[other];
+            const auto& others = columns_[other];
             auto& near = near_[type][other];
             near.resize(3 * here.on_place.size());
             for (int place = 0; place < here.places(); ++place) {
                 const auto same = [](std::int32_t a, std::int32_t b) { return a >= 0 && a == b; };
-                for (int i = 0; i < there.count; ++i) {
-                    const std::array levels{same(here.place_switch[place], there.switch_[i]),
-                                            same(here.place_numa[place], there.numa[i]),
-                                            same(here.place_socket[place], there.socket[i])};
+                for (int i = 0; i < others.count; ++i) {
+                    const std::array levels{same(here.place_switch[place], others.switch_[i]),
+                                            same(here.place_numa[place], others.numa[i]),
+                                            same(here.place_socket[place], others.socket[i])};
                     bool is_near = false;
                     for (int level = 0; level < 3; ++level) {
                         is_near |= levels[level];
@@ -177,8 +177,8 @@ void Shape::lay_out() {
 
 int Shape::find(Type type, std::int32_t minor) const {
     const auto& minors = columns_[type].minors;
-    const auto found = std::ranges::lower_bound(minors, minor);
-    return found != minors.end() && *found == minor ? static_cast<int>(found - minors.begin()) : -1;
+    const auto place = std::ranges::lower_bound(minors, minor);
+    return place != minors.end() && *place == minor ? static_cast<int>(place - minors.begin()) : -1;
 }
 
 std::vector<PartitionRow> Shape::partitions(int size) const {

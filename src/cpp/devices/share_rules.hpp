@@ -36,13 +36,13 @@ struct ShareRules {
         if (!must_match || !gpus.is_shared()) {
             return kNoTemplate;
         }
-        std::optional<std::int32_t> found;
-        for (const auto& one : templates) {
-            if (one.amounts == gpus.amounts) {
-                found = found ? kNoTemplate : one.name;
+        std::optional<std::int32_t> name;
+        for (const auto& share : templates) {
+            if (share.amounts == gpus.amounts) {
+                name = name ? kNoTemplate : share.name;
             }
         }
-        return found;
+        return name;
     }
 };
 

@@ -133,12 +133,12 @@ StateId States::emptied(StateId id) {
                         column.functions + column.function_words - column.used, 0);
         }
     }
-    const auto found = intern(shape_of(id), empty.data());
-    if (found == id) {
+    const auto without_owners = intern(shape_of(id), empty.data());
+    if (without_owners == id) {
         forget(id);  // no reference to itself
     }
-    states_[id].emptied = found;
-    return found;
+    states_[id].emptied = without_owners;
+    return without_owners;
 }
 
 void States::grow() {

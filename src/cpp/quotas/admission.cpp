@@ -13,8 +13,8 @@ namespace hivecore::quotas {
 
 // What an owner's use of a dimension counts for.
 std::int64_t QuotaTree::counted(OwnerId id, int dimension) const {
-    const auto& one = owner(id);
-    return manages(one.quota, dimension) ? amounts_of(id)[dimension] * one.members : 0;
+    const auto& record = owner(id);
+    return manages(record.quota, dimension) ? amounts_of(id)[dimension] * record.members : 0;
 }
 
 // The dimensions that an ask takes something of and that count at its quota.
@@ -44,14 +44,14 @@ QuotaTree::Places QuotaTree::collect(std::span<const Ask> asks) {
                 places.where.push_back(where);
                 places.wanted.push_back(0);
                 places.checked.push_back(0);
-                places.asked.resize(places.asked.size() + stride_);
+                places.requested.resize(places.requested.size() + stride_);
             }
             places.wanted[place] |= dimensions;
             if (where == quota || options_.check_ancestors) {
                 places.checked[place] |= dimensions;
             }
             const auto add = [&](std::vector<std::uint64_t>& sums) {
-                sums.resize(places.asked.size());
+                sums.resize(places.requested.size());
                 auto* sum = sums.data() + place * stride_;
                 for (auto rest = dimensions; rest != 0; rest &= rest - 1) {
                     const int d = std::countr_zero(rest);
@@ -59,7 +59,7 @@ QuotaTree::Places QuotaTree::collect(std::span<const Ask> asks) {
                     sum[d] = std::min<std::uint64_t>(sum[d] + more, std::uint64_t{1} << 63);
                 }
             };
-            add(places.asked);
+            add(places.requested);
             if (!owner(ask.owner).is_preemptible) {
                 add(places.firm);
             }
@@ -90,8 +90,8 @@ Dimensions QuotaTree::exceeded(const Places& places, std::size_t place, Field li
     Dimensions beyond = 0;
     for (auto rest = among; rest != 0; rest &= rest - 1) {
         const int d = std::countr_zero(rest);
-        const auto asked = places.asked[place * stride_ + d];
-        if (asked > static_cast<std::uint64_t>(left(places.where[place], d, limit))) {
+        const auto requested = places.requested[place * stride_ + d];
+        if (requested > static_cast<std::uint64_t>(left(places.where[place], d, limit))) {
             beyond |= Dimensions{1} << d;
         }
     }
@@ -106,18 +106,18 @@ std::int64_t QuotaTree::left(std::int32_t where, int dimension, Field limit) con
 
 std::vector<std::int64_t> QuotaTree::room(Code limit, std::span<const std::int64_t> quotas,
                                           std::span<const std::int64_t> dimensions) const {
-    std::vector<std::int64_t> found;
-    found.reserve(quotas.size() * dimensions.size());
+    std::vector<std::int64_t> amounts;
+    amounts.reserve(quotas.size() * dimensions.size());
     for (const auto each : quotas) {
         const auto quota = static_cast<QuotaId>(each);
         const auto where = limit == Code::kTotal ? -1 - root_of(quota) : quota;
         for (const auto each_dimension : dimensions) {
             const auto d = static_cast<int>(each_dimension);
             const auto most = limit == Code::kMax ? amount(kMax, quota, d) : runtime(where, d);
-            found.push_back(manages(quota, d) ? most - used(where, d) : kMost);
+            amounts.push_back(manages(quota, d) ? most - used(where, d) : kMost);
         }
     }
-    return found;
+    return amounts;
 }
 
 bool QuotaTree::is_refused(const Places& places, std::int32_t where) const {
@@ -195,9 +195,9 @@ Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) con
             return {Outcome::kWait, code, false, highest};
         }
     }
-    for (std::size_t i = 0; i < places.asked.size(); ++i) {
+    for (std::size_t i = 0; i < places.requested.size(); ++i) {
         const auto where = places.where[i / stride_];
-        const auto sum = static_cast<std::uint64_t>(used(where, i % stride_)) + places.asked[i];
+        const auto sum = static_cast<std::uint64_t>(used(where, i % stride_)) + places.requested[i];
         if (sum > static_cast<std::uint64_t>(kMost)) {
             return {Outcome::kWait, Code::kTotal, false, where};  // more than is counted
         }

@@ -17,45 +17,46 @@ std::string QuotaTree::audit() const {
     std::vector<std::int64_t> uses(stride_);
     std::vector<std::int32_t> counts(size()), running(size());
     for (OwnerId id = 0; id < owners(); ++id) {
-        const auto& one = owner(id);
-        if (one.quota < 0) {
+        const auto& record = owner(id);
+        if (record.quota < 0) {
             continue;
         }
-        if (!is_quota(one.quota) || one.members < 0 || one.members > one.count) {
+        if (!is_quota(record.quota) || record.members < 0 || record.members > record.count) {
             return "owner " + std::to_string(id) + " is impossible";
         }
-        ++counts[one.quota];
-        running[one.quota] += one.members > 0 ? 1 : 0;
+        ++counts[record.quota];
+        running[record.quota] += record.members > 0 ? 1 : 0;
         for (int d = 0; d < stride_; ++d) {
             const auto amount = amounts_of(id)[d];
-            sum(kOwnRequest, one.quota, d) += amount * one.count;
-            sum(kOwnUsed, one.quota, d) += amount * one.members;
-            sum(kOwnFirm, one.quota, d) += one.is_preemptible ? 0 : amount * one.members;
+            sum(kOwnRequest, record.quota, d) += amount * record.count;
+            sum(kOwnUsed, record.quota, d) += amount * record.members;
+            sum(kOwnFirm, record.quota, d) += record.is_preemptible ? 0 : amount * record.members;
             uses[d] += amount > 0 ? 1 : 0;
         }
     }
     std::vector<std::int64_t> used(roots_.size() * stride_);
     for (QuotaId quota = 0; quota < size(); ++quota) {
-        const auto& one = node(quota);
-        if (!one.is_alive) {
+        const auto& record = node(quota);
+        if (!record.is_alive) {
             continue;
         }
-        if (counts[quota] != one.owners) {
+        if (counts[quota] != record.owners) {
             return of("the number of owners", quota);
         }
-        const auto list = one.parent >= 0 || !one.is_outside
-                              ? children(one.parent)
-                              : std::span<const QuotaId>(roots_[-1 - one.parent].outside);
-        if (static_cast<std::size_t>(one.position) >= list.size() || list[one.position] != quota) {
+        const auto list = record.parent >= 0 || !record.is_outside
+                              ? children(record.parent)
+                              : std::span<const QuotaId>(roots_[-1 - record.parent].outside);
+        if (static_cast<std::size_t>(record.position) >= list.size() ||
+            list[record.position] != quota) {
             return of("the position", quota);
         }
-        if (static_cast<std::size_t>(running[quota]) != one.running.size()) {
+        if (static_cast<std::size_t>(running[quota]) != record.running.size()) {
             return of("the running owners", quota);
         }
-        for (std::size_t i = 0; i < one.running.size(); ++i) {
-            const auto& last = owner(one.running[i]);
+        for (std::size_t i = 0; i < record.running.size(); ++i) {
+            const auto& last = owner(record.running[i]);
             if (last.quota != quota || last.members == 0 ||
-                (i > 0 && !owner(one.running[i - 1]).is_more_important(last))) {
+                (i > 0 && !owner(record.running[i - 1]).is_more_important(last))) {
                 return of("the order of owners", quota);
             }
         }
@@ -69,14 +70,14 @@ std::string QuotaTree::audit() const {
             if (limited != amount(kLimited, quota, d)) {
                 return of("the limited request", quota);
             }
-            if (one.parent >= 0) {
-                sum(kChildRequest, one.parent, d) += limited;
+            if (record.parent >= 0) {
+                sum(kChildRequest, record.parent, d) += limited;
             }
             for (std::int32_t where = quota; managed; where = node(where).parent) {
                 const auto own = sum(kOwnUsed, quota, d);
                 if (where < 0) {
                     used[static_cast<std::size_t>(-1 - where) * stride_ + d] +=
-                        one.is_outside ? 0 : own;
+                        record.is_outside ? 0 : own;
                     break;
                 }
                 sum(kUsed, where, d) += own;
@@ -161,8 +162,8 @@ std::uint64_t QuotaTree::bytes() const {
     std::uint64_t sum = sizeof *this;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         sum += sizeof(NodeBlock) + 8 * nodes_[i].amounts.capacity();
-        for (const auto& one : nodes_[i].nodes) {
-            sum += 4 * (one.children.capacity() + one.running.capacity());
+        for (const auto& record : nodes_[i].nodes) {
+            sum += 4 * (record.children.capacity() + record.running.capacity());
         }
     }
     for (std::size_t i = 0; i < owner_blocks_.size(); ++i) {

@@ -170,11 +170,11 @@ void ManyChildren::go_through(std::int64_t amount) {
     is_too_large_ = is_enough_ = false;
     amount_ = amount;
     rounds_.clear();
-    const Wide there(static_cast<std::uint64_t>(amount));
-    if (all_bases_ >= there) {
+    const Wide available(static_cast<std::uint64_t>(amount));
+    if (all_bases_ >= available) {
         return;
     }
-    is_enough_ = unweighted_ == 0 && all_bases_ + all_rests_ <= there;
+    is_enough_ = unweighted_ == 0 && all_bases_ + all_rests_ <= available;
     if (is_enough_) {
         return;
     }
@@ -185,19 +185,19 @@ void ManyChildren::go_through(std::int64_t amount) {
     }
     more_.clear();
     hungry_ = classes_;
-    for (auto& one : hungry_) {
-        for (auto i = one.begin; i < one.end; ++i) {
+    for (auto& peers : hungry_) {
+        for (auto i = peers.begin; i < peers.end; ++i) {
             auto& block = blocks_[i];
             block.hungry = block.size;
             block.met = 0;
             block.met_sum = 0;
             block.given = 0;
             block.more = -1;
-            one.hungry += block.hungry;
+            peers.hungry += block.hungry;
         }
     }
     while (left > 0) {
-        std::erase_if(hungry_, [](const Class& one) { return one.hungry * one.weight == 0; });
+        std::erase_if(hungry_, [](const Class& peers) { return peers.hungry * peers.weight == 0; });
         if (hungry_.empty()) {
             return;
         }
@@ -211,16 +211,16 @@ void ManyChildren::go_through(std::int64_t amount) {
 
 // What each weight gets in a round, and which children get one unit more.
 void ManyChildren::share(Round& round) {
-    for (const auto& one : hungry_) {
-        round.total += one.weight * one.hungry;
+    for (const auto& peers : hungry_) {
+        round.total += peers.weight * peers.hungry;
     }
     const auto rate = round.rate();
     auto left = round.amount;
     std::int64_t largest = 0;
-    for (auto& one : hungry_) {
-        one.part = part_of(one.weight, round.amount, round.total, rate);
-        left -= one.part.units * one.hungry;
-        largest = std::max(largest, one.part.remainder);
+    for (auto& peers : hungry_) {
+        peers.part = part_of(peers.weight, round.amount, round.total, rate);
+        left -= peers.part.units * peers.hungry;
+        largest = std::max(largest, peers.part.remainder);
     }
     round.remainder = kNobody;
     if (left == 0) {
@@ -230,8 +230,8 @@ void ManyChildren::share(Round& round) {
     const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(largest)));
     const auto shift = std::max(bits - kBits, 0);
     std::array<std::int64_t, 1 << kBits> buckets{};
-    for (const auto& one : hungry_) {
-        buckets[one.part.remainder >> shift] += one.hungry;
+    for (const auto& peers : hungry_) {
+        buckets[peers.part.remainder >> shift] += peers.hungry;
     }
     auto bucket = largest >> shift;
     while (left > buckets[bucket]) {
@@ -311,38 +311,38 @@ std::int64_t ManyChildren::give(const Round& round) {
     auto* remembered = remembered_.data() + which * blocks_.size();
     auto* blocks = blocks_.data();
     std::int64_t returned = 0;
-    for (auto& one : hungry_) {
-        const bool is_equal = one.part.remainder == round.remainder;
-        bool more = one.part.remainder > round.remainder;
-        for (auto i = one.begin; i < one.end; ++i) {
+    for (auto& peers : hungry_) {
+        const bool is_equal = peers.part.remainder == round.remainder;
+        bool more = peers.part.remainder > round.remainder;
+        for (auto i = peers.begin; i < peers.end; ++i) {
             auto& block = blocks[i];
             std::int32_t last = -1;
             if (is_equal) {
                 more = children_[block.end - 1] <= round.last;
                 last = !more && children_[block.begin] <= round.last ? round.last : -1;
             }
-            const auto share = one.part.units + (more ? 1 : 0);
+            const auto share = peers.part.units + (more ? 1 : 0);
             if (last >= 0 || block.more >= 0) {
                 const auto hungry = block.hungry;
                 returned += raise_unevenly(i, share, last);
-                one.hungry -= hungry - block.hungry;
+                peers.hungry -= hungry - block.hungry;
                 continue;
             }
             if (share == 0) {
                 break;  // nor do those after it get any
             }
             block.given += share;
-            auto& found = remembered[i];
-            if (block.given < found.low || block.given >= found.high) {
-                search(i, found);
+            auto& latest = remembered[i];
+            if (block.given < latest.low || block.given >= latest.high) {
+                search(i, latest);
             }
-            const auto met = found.many - block.met;
+            const auto met = latest.many - block.met;
             returned += static_cast<std::int64_t>(static_cast<std::uint64_t>(block.given) * met -
-                                                  (found.sum - block.met_sum));
-            block.met = found.many;
-            block.met_sum = found.sum;
+                                                  (latest.sum - block.met_sum));
+            block.met = latest.many;
+            block.met_sum = latest.sum;
             block.hungry -= met;
-            one.hungry -= met;
+            peers.hungry -= met;
         }
     }
     return returned;
@@ -377,12 +377,12 @@ std::int64_t ManyChildren::raise_unevenly(std::int32_t block, std::int64_t share
 
 // How many rests are not above what is given. They are likely to be almost as many as the last
 // time, but how many is as good as random, so all that are near are compared.
-void ManyChildren::search(std::int32_t block, Met& found) const {
+void ManyChildren::search(std::int32_t block, Met& latest) const {
     constexpr std::int32_t kNear = 4;
     const auto& [rests, children, sums] = sorted_[block];
     const auto size = blocks_[block].size;
     const auto given = blocks_[block].given;
-    const auto low = std::min(std::max(found.many, kNear) - kNear, size);
+    const auto low = std::min(std::max(latest.many, kNear) - kNear, size);
     const auto high = std::min(low + 2 * kNear, size);
     auto many = low;
     for (auto i = low; i < high; ++i) {
@@ -391,10 +391,10 @@ void ManyChildren::search(std::int32_t block, Met& found) const {
     if ((many == low && low > 0) || (many == high && high < size)) {
         many = static_cast<std::int32_t>(std::ranges::upper_bound(rests, given) - rests.begin());
     }
-    found.many = many;
-    found.sum = sums[many];
-    found.low = many == 0 ? 0 : rests[many - 1];
-    found.high = many == size ? kNobody : rests[many];
+    latest.many = many;
+    latest.sum = sums[many];
+    latest.low = many == 0 ? 0 : rests[many - 1];
+    latest.high = many == size ? kNobody : rests[many];
 }
 
 std::uint64_t ManyChildren::bytes() const {

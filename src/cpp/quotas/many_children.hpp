@@ -101,7 +101,7 @@ class ManyChildren {
     std::int64_t given_to(std::int32_t block, std::int32_t child) const;
     std::int64_t give(const Round& round);
     std::int64_t raise_unevenly(std::int32_t block, std::int64_t share, std::int32_t last);
-    void search(std::int32_t block, Met& found) const;
+    void search(std::int32_t block, Met& latest) const;
 
     std::vector<Claim> claims_;
     // By weight and then by number: the place of each child; at each place the child, its rest, and

@@ -20,11 +20,11 @@ int QuotaTree::add_dimension(Dimensions kept) {
     }
     const int wider = stride_ + 1;
     const auto widen = [&](std::vector<std::int64_t>& rows, std::size_t count) {
-        std::vector<std::int64_t> made(count * wider);
+        std::vector<std::int64_t> widened(count * wider);
         for (std::size_t row = 0; row < count; ++row) {
-            std::copy_n(rows.begin() + row * stride_, stride_, made.begin() + row * wider);
+            std::copy_n(rows.begin() + row * stride_, stride_, widened.begin() + row * wider);
         }
-        rows = std::move(made);
+        rows = std::move(widened);
     };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         auto& amounts = nodes_.own(i).amounts;
@@ -102,9 +102,9 @@ void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total
 }
 
 std::int64_t QuotaTree::net_total(std::int32_t root, int dimension) const {
-    const auto& one = roots_[root];
-    auto left = std::max<std::int64_t>(one.total[dimension] - one.taken[dimension], 0);
-    for (const auto quota : one.outside) {
+    const auto& record = roots_[root];
+    auto left = std::max<std::int64_t>(record.total[dimension] - record.taken[dimension], 0);
+    for (const auto quota : record.outside) {
         left = std::max<std::int64_t>(left - amount(kUsed, quota, dimension), 0);
     }
     for (std::size_t other = 1; root == 0 && other < roots_.size(); ++other) {
@@ -265,23 +265,23 @@ void QuotaTree::unlink(QuotaId quota) {
 }
 
 void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
-    auto& one = change(quota);
-    one.lends = limits.lends;
-    one.scales = limits.scales;
+    auto& record = change(quota);
+    record.lends = limits.lends;
+    record.scales = limits.scales;
     const bool has_other_min = !std::ranges::equal(row(kMin, quota), limits.min);
     for (int d = 0; d < stride_; ++d) {
         const bool managed = limits.max[d] != kUnmanaged;
         uses_[d] += (managed ? 1 : 0) - (manages(quota, d) ? 1 : 0);
         const auto bit = Dimensions{1} << d;
-        one.managed = managed ? one.managed | bit : one.managed & ~bit;
+        record.managed = managed ? record.managed | bit : record.managed & ~bit;
         change(kMax, quota, d) = limits.max[d];
         change(kMin, quota, d) = managed ? limits.min[d] : 0;
         change(kWeight, quota, d) = managed ? limits.weight[d] : 0;
-        if (one.is_outside) {
+        if (record.is_outside) {
             change(kRuntime, quota, d) = managed ? limits.max[d] : 0;
             compare_to_runtime(quota, d);
         }
-        if (one.is_outside || has_other_min) {
+        if (record.is_outside || has_other_min) {
             change(kScaledMin, quota, d) = amount(kMin, quota, d);
         }
     }
@@ -423,9 +423,9 @@ std::int64_t QuotaTree::request(QuotaId quota, int dimension) const {
         return 0;
     }
     // Two sums of at most 2^62 each.
-    const auto asked = static_cast<std::uint64_t>(amount(kOwnRequest, quota, dimension)) +
-                       static_cast<std::uint64_t>(amount(kChildRequest, quota, dimension));
-    const auto sum = static_cast<std::int64_t>(std::min<std::uint64_t>(asked, kMost));
+    const auto requested = static_cast<std::uint64_t>(amount(kOwnRequest, quota, dimension)) +
+                           static_cast<std::uint64_t>(amount(kChildRequest, quota, dimension));
+    const auto sum = static_cast<std::int64_t>(std::min<std::uint64_t>(requested, kMost));
     return lends(quota) ? sum : std::max(sum, amount(kMin, quota, dimension));
 }
 
@@ -434,11 +434,11 @@ std::int64_t QuotaTree::limited_request(QuotaId quota, int dimension) const {
     if (!manages(quota, dimension)) {
         return 0;
     }
-    const auto asked = request(quota, dimension), max = amount(kMax, quota, dimension);
-    if (asked <= max || !counts_beyond_max()) {
-        return std::min(asked, max);
+    const auto requested = request(quota, dimension), max = amount(kMax, quota, dimension);
+    if (requested <= max || !counts_beyond_max()) {
+        return std::min(requested, max);
     }
-    return std::min(asked, std::max(max, amount(kUsed, quota, dimension)));
+    return std::min(requested, std::max(max, amount(kUsed, quota, dimension)));
 }
 
 // Adds the current request of the quota to those of its ancestors; false: a sum would be too large,
@@ -537,19 +537,19 @@ void QuotaTree::push_allocated(std::int32_t where, int dimension) {
 
 // What an owner asks for comes (1) or goes (-1).
 bool QuotaTree::add_request(OwnerId owner, int sign) {
-    const auto& one = this->owner(owner);
+    const auto& record = this->owner(owner);
     const auto amounts = amounts_of(owner);
     for (int d = 0; d < stride_; ++d) {
-        if (sign > 0 && amount(kOwnRequest, one.quota, d) > kMost - amounts[d] * one.count) {
+        if (sign > 0 && amount(kOwnRequest, record.quota, d) > kMost - amounts[d] * record.count) {
             return false;
         }
     }
     for (int d = 0; d < stride_; ++d) {
-        change(kOwnRequest, one.quota, d) += sign * amounts[d] * one.count;
+        change(kOwnRequest, record.quota, d) += sign * amounts[d] * record.count;
         log_.add(Place::kUses, d, 0, uses_[d]);
         uses_[d] += amounts[d] > 0 ? sign : 0;
     }
-    if (push_requests(one.quota)) {
+    if (push_requests(record.quota)) {
         return true;
     }
     add_request(owner, -1);
@@ -557,27 +557,27 @@ bool QuotaTree::add_request(OwnerId owner, int sign) {
 }
 
 bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
-    const auto& one = this->owner(owner);
+    const auto& record = this->owner(owner);
     const auto amounts = amounts_of(owner);
-    const bool outside = node(one.quota).is_outside;
+    const bool outside = node(record.quota).is_outside;
     for (int d = 0; d < stride_; ++d) {
-        if (manages(one.quota, d) && !can_use(one.quota, outside, d, amounts[d] * members)) {
+        if (manages(record.quota, d) && !can_use(record.quota, outside, d, amounts[d] * members)) {
             return false;
         }
     }
     bool fits = true;
     for (int d = 0; d < stride_; ++d) {
-        const auto more = amounts[d] * members, firm = one.is_preemptible ? 0 : more;
+        const auto more = amounts[d] * members, firm = record.is_preemptible ? 0 : more;
         if (more == 0) {
             continue;
         }
-        change(kOwnUsed, one.quota, d) += more;
+        change(kOwnUsed, record.quota, d) += more;
         if (firm != 0) {
-            change(kOwnFirm, one.quota, d) += firm;
+            change(kOwnFirm, record.quota, d) += firm;
         }
-        if (manages(one.quota, d)) {
-            fits &= push_used(one.quota, outside, d, more, firm);
-            push_allocated(one.quota, d);
+        if (manages(record.quota, d)) {
+            fits &= push_used(record.quota, outside, d, more, firm);
+            push_allocated(record.quota, d);
         }
     }
     if (!fits) {
@@ -600,9 +600,9 @@ OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,
         owner = free_owners_.back();
         free_owners_.pop_back();
     }
-    auto& one = change_owner(owner);
-    one = terms;
-    one.quota = quota;
+    auto& record = change_owner(owner);
+    record = terms;
+    record.quota = quota;
     auto& places = owner_blocks_.own(owner / kRows).amounts;
     auto at = static_cast<std::size_t>(owner % kRows) * stride_;
     for (const auto amount : amounts) {
@@ -623,12 +623,12 @@ bool QuotaTree::admit(OwnerId owner, std::int32_t members) {
     if (!add_use(owner, members)) {
         return false;
     }
-    auto& one = change_owner(owner);
-    if (one.members == 0) {
-        one.start = next_start_++;
+    auto& record = change_owner(owner);
+    if (record.members == 0) {
+        record.start = next_start_++;
         enter_running(owner);
     }
-    one.members += members;
+    record.members += members;
     return true;
 }
 
@@ -654,14 +654,14 @@ void QuotaTree::stop(OwnerId owner) {
 }
 
 void QuotaTree::evict(OwnerId owner, bool is_reclaimed) {
-    auto& one = change_owner(owner);
-    if (one.members == 0) {
+    auto& record = change_owner(owner);
+    if (record.members == 0) {
         return;
     }
     stop(owner);
-    add_use(owner, -std::int64_t{one.members});
-    one.members = 0;
-    one.evicted_at = is_reclaimed ? events_ : 0;
+    add_use(owner, -std::int64_t{record.members});
+    record.members = 0;
+    record.evicted_at = is_reclaimed ? events_ : 0;
 }
 
 void QuotaTree::release(OwnerId owner) {
@@ -679,10 +679,10 @@ void QuotaTree::withdraw(OwnerId owner) {
 }
 
 void QuotaTree::take_back(OwnerId owner, std::int32_t members) {
-    auto& one = change_owner(owner);
+    auto& record = change_owner(owner);
     add_use(owner, -std::int64_t{members});
-    one.members -= members;
-    if (one.members == 0) {
+    record.members -= members;
+    if (record.members == 0) {
         stop(owner);
         --next_start_;
     }

@@ -249,10 +249,10 @@ class QuotaTree {
     // What all asks together come to at the quotas and roots that they are below.
     struct Places {
         std::vector<std::int32_t> where;
-        std::vector<Dimensions> wanted;    // those of which something is asked
-        std::vector<Dimensions> checked;   // of these, in which the limit of the place applies
-        std::vector<std::uint64_t> asked;  // [place * stride + dimension]
-        std::vector<std::uint64_t> firm;   // of it, by owners that cannot be preempted; or empty
+        std::vector<Dimensions> wanted;        // those of which something is asked
+        std::vector<Dimensions> checked;       // of these, in which the limit of the place applies
+        std::vector<std::uint64_t> requested;  // [place * stride + dimension]
+        std::vector<std::uint64_t> firm;  // of it, by owners that cannot be preempted; or empty
 
         std::size_t size() const { return where.size(); }
         std::size_t of(std::int32_t sought) const {
@@ -292,9 +292,9 @@ class QuotaTree {
     const Node& node(QuotaId quota) const { return nodes_[quota / kRows].nodes[quota % kRows]; }
     Node& change(QuotaId quota) { return nodes_.own(quota / kRows).nodes[quota % kRows]; }
     Owner& change_owner(OwnerId id) {
-        auto& one = owner_blocks_.own(id / kRows).owners[id % kRows];
-        log_.add(id, one);
-        return one;
+        auto& record = owner_blocks_.own(id / kRows).owners[id % kRows];
+        log_.add(id, record);
+        return record;
     }
     std::size_t at(Field field, QuotaId quota, int dimension) const {
         return (static_cast<std::size_t>(field) * kRows + quota % kRows) * stride_ + dimension;
@@ -308,10 +308,10 @@ class QuotaTree {
     }
     std::int64_t& change(Field field, QuotaId quota, int dimension) {
         const auto place = at(field, quota, dimension);
-        auto& one = nodes_.own(quota / kRows).amounts[place];
-        log_.add(Place::kAmount, quota, place, one);
+        auto& value = nodes_.own(quota / kRows).amounts[place];
+        log_.add(Place::kAmount, quota, place, value);
         moves_ += field == kUsed || field == kRuntime || field == kMax;
-        return one;
+        return value;
     }
     std::span<const std::int64_t> row(Field field, QuotaId quota) const {
         return {nodes_[quota / kRows].amounts.data() + at(field, quota, 0),

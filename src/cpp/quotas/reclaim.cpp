@@ -49,11 +49,11 @@ class QuotaTree::Freed {
 
     // The most important first.
     std::vector<OwnerId> owners() const {
-        auto found = owners_;
-        std::ranges::sort(found, [&](auto a, auto b) {
+        auto ordered = owners_;
+        std::ranges::sort(ordered, [&](auto a, auto b) {
             return tree_.owner(a).is_more_important(tree_.owner(b));
         });
-        return found;
+        return ordered;
     }
 
   private:
@@ -164,15 +164,15 @@ class QuotaTree::Reclaim {
                                      &Candidate::ratio);
             most_of_others_ = candidates_[kFirst].ratio;
             const auto others = std::ranges::partition(
-                candidates_, [&](const auto& one) { return is_above_others(one); });
+                candidates_, [&](const auto& candidate) { return is_above_others(candidate); });
             others_.assign(others.begin(), others.end());
             candidates_.erase(others.begin(), others.end());
         }
         std::ranges::make_heap(candidates_, ComesLater{*this});
     }
 
-    bool is_above_others(const Share& one) const {
-        return one.ratio > most_of_others_ * (1 + 1e-9);
+    bool is_above_others(const Share& share) const {
+        return share.ratio > most_of_others_ * (1 + 1e-9);
     }
 
     void take_others_if_due() {
@@ -199,26 +199,27 @@ class QuotaTree::Reclaim {
         const auto wanted =
             only_roots_lack_ ? tree_.node(quota).over & lacking_roots_[root] : useful(quota);
         if (wanted != 0 && !asks_for(quota)) {
-            Candidate one{quota, root, running};
-            weigh(one);
-            candidates_.push_back(one);
+            Candidate candidate{quota, root, running};
+            weigh(candidate);
+            candidates_.push_back(candidate);
         }
     }
 
     // How much a quota is over that is.
-    void weigh(Candidate& one) const {
-        const auto used = tree_.row(kUsed, one.quota), runtime = tree_.row(kRuntime, one.quota);
+    void weigh(Candidate& candidate) const {
+        const auto used = tree_.row(kUsed, candidate.quota),
+                   runtime = tree_.row(kRuntime, candidate.quota);
         Share most{-1, 0, 1};
-        for (auto rest = tree_.node(one.quota).over; rest != 0; rest &= rest - 1) {
+        for (auto rest = tree_.node(candidate.quota).over; rest != 0; rest &= rest - 1) {
             const int d = std::countr_zero(rest);
-            const auto at = static_cast<std::size_t>(one.root) * tree_.stride_ + d;
+            const auto at = static_cast<std::size_t>(candidate.root) * tree_.stride_ + d;
             const auto over = used[d] - runtime[d];
             const Share other{static_cast<double>(over) * shares_[at], over, totals_[at]};
             if (most.ratio < 0 || compare(most, other) < 0) {
                 most = other;
             }
         }
-        static_cast<Share&>(one) = most;
+        static_cast<Share&>(candidate) = most;
     }
 
     // The signs of the difference of two parts.
@@ -265,21 +266,21 @@ class QuotaTree::Reclaim {
     OwnerId next() {
         for (take_others_if_due(); !candidates_.empty(); take_others_if_due()) {
             std::ranges::pop_heap(candidates_, ComesLater{*this});
-            auto& one = candidates_.back();
-            if (tree_.node(one.quota).over == 0) {
+            auto& candidate = candidates_.back();
+            if (tree_.node(candidate.quota).over == 0) {
                 candidates_.pop_back();
                 continue;
             }
-            const auto before = one;
-            weigh(one);
-            if (one.over != before.over || one.total != before.total) {
+            const auto before = candidate;
+            weigh(candidate);
+            if (candidate.over != before.over || candidate.total != before.total) {
                 std::ranges::push_heap(candidates_, ComesLater{*this});
                 continue;
             }
-            const auto wanted = useful(one.quota);
-            const auto& running = tree_.node(one.quota).running;
-            while (wanted != 0 && one.weakest > 0) {
-                const auto owner = running[--one.weakest];
+            const auto wanted = useful(candidate.quota);
+            const auto& running = tree_.node(candidate.quota).running;
+            while (wanted != 0 && candidate.weakest > 0) {
+                const auto owner = running[--candidate.weakest];
                 if (!tree_.owner(owner).is_preemptible) {
                     continue;
                 }
@@ -377,13 +378,13 @@ std::vector<OwnerId> QuotaTree::revocable(QuotaId quota) {
 
 std::vector<QuotaId> QuotaTree::overused() {
     refresh_all();
-    std::vector<QuotaId> found;
+    std::vector<QuotaId> quotas;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         for (auto rest = nodes_[i].over; rest != 0; rest &= rest - 1) {
-            found.push_back(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
+            quotas.push_back(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
         }
     }
-    return found;
+    return quotas;
 }
 
 }  // namespace hivecore::quotas

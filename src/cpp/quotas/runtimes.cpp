@@ -194,11 +194,11 @@ ManyChildren::Claim QuotaTree::claim(QuotaId quota, int dimension) const {
 void QuotaTree::note_request(QuotaId quota, int dimension) {
     const auto parent = node(quota).parent;
     const bool is_shared = !kept_.empty() && !node(quota).is_outside;
-    const auto found = is_shared ? kept_.find(key(parent, dimension)) : kept_.end();
-    if (found == kept_.end() || !found->second.many) {
+    const auto entry = is_shared ? kept_.find(key(parent, dimension)) : kept_.end();
+    if (entry == kept_.end() || !entry->second.many) {
         return;
     }
-    auto& kept = found->second;
+    auto& kept = entry->second;
     kept.changed.push_back(quota);
     if (kept.changed.size() > kept.many->size() / 4) {
         kept.many.reset();
@@ -213,10 +213,10 @@ std::int64_t QuotaTree::runtime_among_many(Kept& kept, std::int32_t parent, Quot
         kept.many->set_request(node(quota).position, claim(quota, dimension).request);
     }
     kept.changed.clear();
-    const auto there = shared_amount(parent, dimension);
+    const auto available = shared_amount(parent, dimension);
     const bool is_scaled = options_.scale_min && !is_settled(parent, dimension) &&
-                           kept.many->minimums() > Wide(static_cast<std::uint64_t>(there));
-    return is_scaled ? -1 : kept.many->runtime(there, node(child).position);
+                           kept.many->minimums() > Wide(static_cast<std::uint64_t>(available));
+    return is_scaled ? -1 : kept.many->runtime(available, node(child).position);
 }
 
 // Brings one of very many children up to date, in the dimensions in which the sharing is stale, and
@@ -269,7 +269,7 @@ void QuotaTree::scale_like_original(QuotaId quota) {
     const auto parent = node(quota).parent;
     std::vector<std::int64_t> scaled;
     for (int d = 0; d < stride_; ++d) {
-        const auto there = shared_amount(parent, d);
+        const auto available = shared_amount(parent, d);
         Wide all, scalable, fixed;
         for (const auto child : children(parent)) {
             const auto least = static_cast<std::uint64_t>(amount(kMin, child, d));
@@ -277,15 +277,15 @@ void QuotaTree::scale_like_original(QuotaId quota) {
             (node(child).scales ? scalable : fixed) += least;
         }
         scaled.push_back(amount(kMin, quota, d));
-        if (all <= Wide(static_cast<std::uint64_t>(there))) {
+        if (all <= Wide(static_cast<std::uint64_t>(available))) {
             continue;
         }
-        const bool is_left = fixed < Wide(static_cast<std::uint64_t>(there));
+        const bool is_left = fixed < Wide(static_cast<std::uint64_t>(available));
         scaled[d] =
             !is_left || scalable == Wide()
                 ? 0
                 : static_cast<std::int64_t>(
-                      static_cast<double>(there - static_cast<std::int64_t>(fixed.low)) *
+                      static_cast<double>(available - static_cast<std::int64_t>(fixed.low)) *
                       static_cast<double>(amount(kMin, quota, d)) / scalable.as_signed_double());
     }
     set_scaled_min(quota, scaled);
@@ -383,20 +383,21 @@ QuotaTree::Sharing QuotaTree::sharing(std::int32_t parent, int dimension) {
         refresh_children(parent);
     }
     gather(parent, dimension);
-    Sharing found;
+    Sharing division;
     const auto list = children(parent);
-    found.amount = shared_amount(parent, dimension);
-    found.children.assign(list.begin(), list.end());
+    division.amount = shared_amount(parent, dimension);
+    division.children.assign(list.begin(), list.end());
     WaterFill fill;
-    fill.rounds = &found.rounds;
-    fill.fill(found.amount, {scratch_.request, scratch_.minimum, scratch_.weight, scratch_.lends},
+    fill.rounds = &division.rounds;
+    fill.fill(division.amount,
+              {scratch_.request, scratch_.minimum, scratch_.weight, scratch_.lends},
               scratch_.runtime);
-    found.request = scratch_.request;
-    found.minimum = scratch_.minimum;
-    found.weight = scratch_.weight;
-    found.runtime = scratch_.runtime;
-    found.lends = scratch_.lends;
-    return found;
+    division.request = scratch_.request;
+    division.minimum = scratch_.minimum;
+    division.weight = scratch_.weight;
+    division.runtime = scratch_.runtime;
+    division.lends = scratch_.lends;
+    return division;
 }
 
 }  // namespace hivecore::quotas

@@ -51,11 +51,11 @@ class Network {
         std::int32_t begin, end;
     };
     Range below(int of, std::int32_t domain, int level) const {
-        Range found{domain, domain + 1};
+        Range range{domain, domain + 1};
         for (; of < level; ++of) {
-            found = {begins_[of][found.begin], begins_[of][found.end]};
+            range = {begins_[of][range.begin], begins_[of][range.end]};
         }
-        return found;
+        return range;
     }
 
   private:

@@ -38,11 +38,11 @@ void NetworkTopology::set_slots(std::int32_t node, std::int64_t slots) {
 // --- what it may cost
 
 std::vector<std::int64_t> NetworkTopology::most_slots() const {
-    std::vector<std::int64_t> found;
-    for (const auto& one : largest_) {
-        found.push_back(one.largest());
+    std::vector<std::int64_t> most;
+    for (const auto& tree : largest_) {
+        most.push_back(tree.largest());
     }
-    return found;
+    return most;
 }
 
 // Of what is touched below the domain that holds all, or of that one as well.
@@ -81,7 +81,7 @@ CostLayout NetworkTopology::layout_of(const Question& question,
 // divided by s.
 NetworkTopology::Numbers NetworkTopology::fewest(const Sums& slots_of, int held,
                                                  std::int32_t domain, std::int64_t pods) const {
-    Numbers found, sums, beyond;
+    Numbers least, sums, beyond;
     std::vector<std::int32_t> counts;
     for (int level = held + 1; level <= network_->deepest(); ++level) {
         const auto [begin, end] = network_->below(held, domain, level);
@@ -120,16 +120,16 @@ NetworkTopology::Numbers NetworkTopology::fewest(const Sums& slots_of, int held,
                     }
                     beyond.push_back(sum);
                 }
-                const auto used = found.back();
+                const auto used = least.back();
                 std::ranges::nth_element(beyond, beyond.begin() + used - 1, std::greater());
                 const auto more =
                     std::accumulate(beyond.begin(), beyond.begin() + used, std::int64_t{0});
                 touched = std::max(touched, (pods - more + s - 1) / s);
             }
         }
-        found.push_back(touched);
+        least.push_back(touched);
     }
-    return found;
+    return least;
 }
 
 // Whichever role is scarce is worth more, so that the nodes are worth about as much for either.
@@ -141,13 +141,13 @@ NetworkTopology::Worth NetworkTopology::worth(const Wish& wish, const Sums& othe
         return std::max<std::int64_t>(1, kMost * std::min(1.0, static_cast<double>(all) / most));
     };
     const std::int64_t of_pod = share(all_others), of_other = share(all_pods);
-    Worth found;
-    found.all = of_pod * wish.pods + of_other * wish.others;
-    found.sums.resize(slots_.size());
+    Worth weighed;
+    weighed.all = of_pod * wish.pods + of_other * wish.others;
+    weighed.sums.resize(slots_.size());
     for (std::size_t level = 0; level < slots_.size(); ++level) {
-        found.sums[level].resize(slots_[level].size());
+        weighed.sums[level].resize(slots_[level].size());
     }
-    auto& of_nodes = found.sums.back();
+    auto& of_nodes = weighed.sums.back();
     for (std::size_t node = 0; node < of_nodes.size(); ++node) {
         for (auto i = wish.begins[node]; i < wish.begins[node + 1]; ++i) {
             const auto pods = std::min(wish.options[i].pods, wish.pods);
@@ -157,25 +157,25 @@ NetworkTopology::Worth NetworkTopology::worth(const Wish& wish, const Sums& othe
     }
     for (int level = network_->deepest(); level > 0; --level) {
         for (std::int32_t domain = 0; domain < network_->size(level); ++domain) {
-            found.sums[level - 1][network_->parent(level, domain)] += found.sums[level][domain];
+            weighed.sums[level - 1][network_->parent(level, domain)] += weighed.sums[level][domain];
         }
     }
-    return found;
+    return weighed;
 }
 
 // Of both roles: each has to be somewhere, and both together.
 NetworkTopology::Numbers NetworkTopology::fewest(const Question& question,
                                                  std::int32_t domain) const {
     const auto& wish = question.wish;
-    auto found = fewest(slots_, question.held, domain, wish.pods);
+    auto least = fewest(slots_, question.held, domain, wish.pods);
     if (question.others != nullptr) {
-        found = std::max(found, fewest(*question.others, question.held, domain, wish.others));
+        least = std::max(least, fewest(*question.others, question.held, domain, wish.others));
     }
     if (question.worth != nullptr) {
         const auto& [sums, all] = *question.worth;
-        found = std::max(found, fewest(sums, question.held, domain, all));
+        least = std::max(least, fewest(sums, question.held, domain, all));
     }
-    return found;
+    return least;
 }
 
 // At most what it costs if this domain holds all.
@@ -183,18 +183,18 @@ NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
                                                 std::int32_t domain) const {
     const auto& [wish, held, existing, most_existing, slots, others, worth] = question;
     const int levels = network_->deepest() - held;
-    auto found = fewest(question, domain);
+    auto costs = fewest(question, domain);
     if (!existing.empty()) {
-        found.push_back(most_existing[held] - existing[held][domain]);
-        found.resize(found.size() + levels);
-        add_around(existing, most_existing, held, domain, found);
+        costs.push_back(most_existing[held] - existing[held][domain]);
+        costs.resize(costs.size() + levels);
+        add_around(existing, most_existing, held, domain, costs);
     }
     if (!wish.cost.empty()) {
-        found.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
+        costs.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
     }
-    found.push_back(slots[held][domain]);
-    found.resize(found.size() + levels, wish.pods + wish.others);
-    return found;
+    costs.push_back(slots[held][domain]);
+    costs.resize(costs.size() + levels, wish.pods + wish.others);
+    return costs;
 }
 
 // What the domains around one have, from narrow to wide, or what they miss of the most.
@@ -212,27 +212,27 @@ NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
                                                   const CostLayout& inside, std::int32_t domain,
                                                   const Cost<kWords>& cost) const {
     const auto& [wish, held, existing, most_existing, slots, others, worth] = question;
-    Numbers found;
+    Numbers costs;
     int field = 0;
     const auto take = [&](int count) {
         for (int i = 0; i < count; ++i) {
-            found.push_back(inside.get(cost, field++));
+            costs.push_back(inside.get(cost, field++));
         }
     };
     const int levels = network_->deepest() - held;
     take(levels);
     if (!existing.empty()) {
-        found.push_back(most_existing[held] - existing[held][domain]);
+        costs.push_back(most_existing[held] - existing[held][domain]);
         take(levels);
-        add_around(existing, most_existing, held, domain, found);
+        add_around(existing, most_existing, held, domain, costs);
     }
     if (!wish.cost.empty()) {
         take(1);
-        found.back() += levels == 0 ? wish.cost[domain] : 0;
+        costs.back() += levels == 0 ? wish.cost[domain] : 0;
     }
-    found.push_back(slots[held][domain]);
+    costs.push_back(slots[held][domain]);
     take(levels);
-    return found;
+    return costs;
 }
 
 // The cells of a search; rows that are too long are too much work.
@@ -253,9 +253,9 @@ std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t
 
 // Few domains, the fullest first, the last one the smallest that holds the rest.
 void NetworkTopology::fill(int level, std::int32_t domain, std::int64_t pods,
-                           std::vector<NodePods>& found) const {
+                           std::vector<NodePods>& placed) const {
     if (level == network_->deepest()) {
-        found.push_back({domain, pods, 0});
+        placed.push_back({domain, pods, 0});
         return;
     }
     std::vector<std::int32_t> children(network_->end_child(level, domain) -
@@ -269,14 +269,14 @@ void NetworkTopology::fill(int level, std::int32_t domain, std::int64_t pods,
             ++chosen;
         }
         const auto part = std::min(pods, slots[*chosen]);
-        fill(level + 1, *chosen, part, found);
+        fill(level + 1, *chosen, part, placed);
         pods -= part;
     }
 }
 
 template <int kWords>
 bool NetworkTopology::search(const Question& question, const CostLayout& layout,
-                             Placement& found) const {
+                             Placement& placement) const {
     const auto& wish = question.wish;
     using Candidate = std::pair<Numbers, std::int32_t>;
     const auto candidate = [&](std::int32_t domain, Numbers numbers) {
@@ -298,62 +298,62 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
                           question.most_existing);
     std::optional<Candidate> best;
     std::uint64_t work = 0;
-    for (const auto& one : candidates) {
-        if (best && one > *best) {
+    for (const auto& tried : candidates) {
+        if (best && tried > *best) {
             break;
         }
         const auto row = (wish.pods + 1) * (wish.others + 1);
-        work += cells(question.held, one.second, row, kWords);
+        work += cells(question.held, tried.second, row, kWords);
         if (question.others != nullptr && row <= kMostCells) {
             const auto [begin, end] =
-                network_->below(question.held, one.second, network_->deepest());
+                network_->below(question.held, tried.second, network_->deepest());
             work += static_cast<std::uint64_t>(wish.begins[end] - wish.begins[begin]) * row /
                     4;  // four cells are one step
         }
         if (work > static_cast<std::uint64_t>(wish.work)) {
-            found.is_optimal = false;
+            placement.is_optimal = false;
             break;
         }
-        const auto cost = search.cost(one.second);
+        const auto cost = search.cost(tried.second);
         if (cost.words[0] < kImpossible) {
-            auto exact = candidate(one.second, numbers(question, layout, one.second, cost));
+            auto exact = candidate(tried.second, numbers(question, layout, tried.second, cost));
             if (!best || exact < *best) {
                 best = std::move(exact);
             }
         }
     }
     if (best) {
-        found.domain = best->second;
-        found.pods = search.pods(best->second);
-    } else if (!found.is_optimal && wish.multiples.empty() && wish.limits.empty() &&
+        placement.domain = best->second;
+        placement.pods = search.pods(best->second);
+    } else if (!placement.is_optimal && wish.multiples.empty() && wish.limits.empty() &&
                wish.others == 0) {
-        found.domain = candidates[0].second;
-        fill(question.held, found.domain, wish.pods, found.pods);
-        std::ranges::sort(found.pods, {}, &NodePods::node);
+        placement.domain = candidates[0].second;
+        fill(question.held, placement.domain, wish.pods, placement.pods);
+        std::ranges::sort(placement.pods, {}, &NodePods::node);
     } else {
         return false;
     }
-    found.level = question.held;
-    if (!found.is_optimal) {
-        found.fewest = fewest(question, candidates[0].second);
+    placement.level = question.held;
+    if (!placement.is_optimal) {
+        placement.fewest = fewest(question, candidates[0].second);
     }
     return true;
 }
 
-bool NetworkTopology::answer(const Question& question, Placement& found) const {
+bool NetworkTopology::answer(const Question& question, Placement& placement) const {
     std::vector<std::int64_t> most;
     for (const auto& level : question.slots) {
         most.push_back(*std::ranges::max_element(level));
     }
     const auto layout = layout_of(question, most, false);
     const int words = layout.words();
-    return words == 1    ? search<1>(question, layout, found)
-           : words == 2  ? search<2>(question, layout, found)
-           : words <= 4  ? search<4>(question, layout, found)
-           : words <= 8  ? search<8>(question, layout, found)
-           : words <= 16 ? search<16>(question, layout, found)
-           : words <= 32 ? search<32>(question, layout, found)
-                         : search<128>(question, layout, found);
+    return words == 1    ? search<1>(question, layout, placement)
+           : words == 2  ? search<2>(question, layout, placement)
+           : words <= 4  ? search<4>(question, layout, placement)
+           : words <= 8  ? search<8>(question, layout, placement)
+           : words <= 16 ? search<16>(question, layout, placement)
+           : words <= 32 ? search<32>(question, layout, placement)
+                         : search<128>(question, layout, placement);
 }
 
 Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others) {
@@ -386,7 +386,7 @@ Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others
     // Without a search, its options are not all there are.
     const bool is_searched = others != nullptr && (wish.pods + 1) * (wish.others + 1) <= kMostCells;
     const auto both = is_searched ? worth(wish, others->slots_) : Worth();
-    Placement found;
+    Placement placement;
     for (int held = wish.narrowest; held >= wish.widest; --held) {
         if (largest_[held].largest() < wish.pods) {
             continue;
@@ -399,12 +399,13 @@ Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others
                                 others != nullptr ? &others->slots_ : nullptr,
                                 is_searched ? &both : nullptr};
         auto* kind = is_plain ? kind_of(question) : nullptr;
-        if (kind != nullptr ? answer_again(question, *kind, found) : answer(question, found)) {
-            return found;
+        if (kind != nullptr ? answer_again(question, *kind, placement)
+                            : answer(question, placement)) {
+            return placement;
         }
     }
-    found.level = -1;
-    return found;
+    placement.level = -1;
+    return placement;
 }
 
 // --- what is kept
@@ -490,8 +491,8 @@ NetworkTopology::Kind* NetworkTopology::kind_of(const Question& question) {
         }
         kinds_.pop_front();
     }
-    for (auto& one : most) {  // so that the layouts do for a while
-        one = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(one) + 1) - 1);
+    for (auto& slots : most) {  // so that the layouts do for a while
+        slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(slots) + 1) - 1);
     }
     Kind kind{wish.pods,
               held,
@@ -534,7 +535,7 @@ void NetworkTopology::keep(Kind& kind, std::int32_t domain, const Numbers& numbe
     }
 }
 
-bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placement& found) {
+bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placement& placement) {
     for (const auto domain : kind.dirty) {
         const bool holds = slots_[kind.level][domain] >= kind.pods;
         keep(kind, domain, holds ? bound(question, domain) : Numbers(), !holds);
@@ -555,17 +556,17 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
     for (auto first = best(); kind.exact[first] == 0; first = best()) {
         work += cells(question.held, first, kind.pods + 1, 1);
         if (work > static_cast<std::uint64_t>(question.wish.work)) {
-            return answer(question, found);
+            return answer(question, placement);
         }
         keep(kind, first, numbers(question, kind.inside, first, search.cost(first)), true);
         replay(kind, first);
     }
-    found.domain = best();
-    if (kind.costs[found.domain].words[0] >= kImpossible) {
+    placement.domain = best();
+    if (kind.costs[placement.domain].words[0] >= kImpossible) {
         return false;
     }
-    found.pods = search.pods(found.domain);
-    found.level = question.held;
+    placement.pods = search.pods(placement.domain);
+    placement.level = question.held;
     return true;
 }
 

@@ -111,11 +111,11 @@ class NetworkTopology {
     Numbers numbers(const Question& question, const CostLayout& inside, std::int32_t domain,
                     const Cost<kWords>& cost) const;
     template <int kWords>
-    bool search(const Question& question, const CostLayout& layout, Placement& found) const;
-    bool answer(const Question& question, Placement& found) const;
+    bool search(const Question& question, const CostLayout& layout, Placement& placement) const;
+    bool answer(const Question& question, Placement& placement) const;
     std::uint64_t cells(int held, std::int32_t domain, std::int64_t row, int words) const;
     void fill(int level, std::int32_t domain, std::int64_t pods,
-              std::vector<NodePods>& found) const;
+              std::vector<NodePods>& placed) const;
 
     Kind* kind_of(const Question& question);
     static void touch(Kind& kind, std::int32_t domain);
@@ -124,7 +124,7 @@ class NetworkTopology {
     std::int32_t winner(const Kind& kind, int level, std::int32_t domain) const;
     void replay(Kind& kind, std::int32_t domain) const;
     void replay_all(Kind& kind) const;
-    bool answer_again(const Question& question, Kind& kind, Placement& found);
+    bool answer_again(const Question& question, Kind& kind, Placement& placement);
 
     std::shared_ptr<const Network> network_;
     Sums slots_;

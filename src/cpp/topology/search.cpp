@@ -272,8 +272,8 @@ Cost<kWords> Search<kWords>::cost(std::int32_t domain) {
     }
     if (held_ == network_.deepest()) {
         const bool serves =
-            wish_.others == 0 || std::ranges::any_of(options(domain), [&](const Option& one) {
-                return one.pods >= wish_.pods && one.others >= wish_.others;
+            wish_.others == 0 || std::ranges::any_of(options(domain), [&](const Option& option) {
+                return option.pods >= wish_.pods && option.others >= wish_.others;
             });
         return serves ? Cost<kWords>() : impossible;
     }
@@ -284,40 +284,40 @@ Cost<kWords> Search<kWords>::cost(std::int32_t domain) {
 
 template <int kWords>
 std::vector<NodePods> Search<kWords>::pods(std::int32_t domain) {
-    std::vector<NodePods> found;
+    std::vector<NodePods> placed;
     if (held_ == network_.deepest()) {
-        found.push_back({domain, wish_.pods, wish_.others});
+        placed.push_back({domain, wish_.pods, wish_.others});
     } else {
         Need need{wish_.pods, wish_.others};
         const auto behind = empty_row();
         other_.resize(behind.size());
         retrace(held_ + 1, network_.first_child(held_, domain), network_.end_child(held_, domain),
-                behind, need, found);
+                behind, need, placed);
     }
-    return found;
+    return placed;
 }
 
 // Which of these domains get how many of the pods, some of which may be for those behind them,
 // whose row this is. Half of them are tried, then the others with what is left.
 template <int kWords>
 void Search<kWords>::retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind,
-                             Need& need, std::vector<NodePods>& found) {
+                             Need& need, std::vector<NodePods>& placed) {
     if (cell(need) == 0 || begin == end) {
         return;
     }
     if (end - begin == 1) {
-        return retrace_one(level, begin, behind, need, found);
+        return retrace_one(level, begin, behind, need, placed);
     }
     const auto middle = begin + (end - begin) / 2;
     Row row = behind;
     sweep(level, middle, end, row, 0);
-    retrace(level, begin, middle, row, need, found);
-    retrace(level, middle, end, behind, need, found);
+    retrace(level, begin, middle, row, need, placed);
+    retrace(level, middle, end, behind, need, placed);
 }
 
 template <int kWords>
 void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behind, Need& need,
-                                 std::vector<NodePods>& found) {
+                                 std::vector<NodePods>& placed) {
     const auto slots = slots_[level][domain];
     const auto step = multiple(level), most = limit(level);
     const bool is_node = level == network_.deepest();
@@ -325,7 +325,7 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
         return;
     }
     if (is_node && wish_.others > 0) {
-        return retrace_options(domain, behind, need, found);
+        return retrace_options(domain, behind, need, placed);
     }
     const auto first = is_node ? 0 : network_.first_child(level, domain);
     const auto last = is_node ? 0 : network_.end_child(level, domain);
@@ -333,7 +333,7 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
         Row inside = behind;
         sweep(level + 1, first, last, inside, 0);
         if (inside[cell(need)] + touch(level, domain) <= behind[cell(need)]) {
-            retrace(level + 1, first, last, behind, need, found);
+            retrace(level + 1, first, last, behind, need, placed);
         }
         return;
     }
@@ -360,17 +360,17 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
     }
     need.pods -= taken;
     if (is_node && taken > 0) {
-        found.push_back({domain, taken, 0});
+        placed.push_back({domain, taken, 0});
     } else if (taken > 0) {
         Need all{taken, 0};  // of them are inside
-        retrace(level + 1, first, last, empty_row(), all, found);
+        retrace(level + 1, first, last, empty_row(), all, placed);
     }
 }
 
 // Of the best ways to use a node, or not, that one with most others, then most pods on it.
 template <int kWords>
 void Search<kWords>::retrace_options(std::int32_t node, const Row& behind, Need& need,
-                                     std::vector<NodePods>& found) {
+                                     std::vector<NodePods>& placed) {
     auto best = behind[cell(need)];
     Need taken{0, 0};
     for (const auto& option : options(node)) {
@@ -388,7 +388,7 @@ void Search<kWords>::retrace_options(std::int32_t node, const Row& behind, Need&
     }
     need = {need.pods - taken.pods, need.others - taken.others};
     if (cell(taken) != 0) {
-        found.push_back({node, taken.pods, taken.others});
+        placed.push_back({node, taken.pods, taken.others});
     }
 }
 

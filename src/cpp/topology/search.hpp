@@ -95,11 +95,11 @@ class Search {
                    std::int64_t most, Row& row);
     void inside_row(int level, std::int32_t domain, Row& row, int depth);
     void retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind, Need& need,
-                 std::vector<NodePods>& found);
+                 std::vector<NodePods>& placed);
     void retrace_one(int level, std::int32_t domain, const Row& behind, Need& need,
-                     std::vector<NodePods>& found);
+                     std::vector<NodePods>& placed);
     void retrace_options(std::int32_t node, const Row& behind, Need& need,
-                         std::vector<NodePods>& found);
+                         std::vector<NodePods>& placed);
 
     const Network& network_;
     const Sums& slots_;

@@ -346,15 +346,15 @@ Verdict Chooser<W>::verdict() {
     if (const auto missing = lacking(); missing.code != Code::kFits) {
         return missing;
     }
-    Verdict found;
+    Verdict latest;
     each_group([&](const Group& group) {
         const bool feasible = is_feasible(group);
         if (!feasible) {
-            found = {reason(group), request_.needs[group.driver].type};
+            latest = {reason(group), request_.needs[group.driver].type};
         }
         return feasible;
     });
-    return found;
+    return latest;
 }
 
 // --- how good the node is

@@ -34,7 +34,7 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
     FittedNeed fitted;
     fitted.charge.resize(static_cast<std::size_t>(column.columns) * column.count);
     fitted.functions.resize(column.function_words);
-    std::array<bool, kAmounts> asked{};
+    std::array<bool, kAmounts> is_used{};
     for (int device = 0; device < column.count; ++device) {
         Amounts charge;
         if (!matches(need.selector, column.labels[device])) {
@@ -51,7 +51,7 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
                 const auto at = c * column.count + device;
                 fitted.charge[at] = charge[amount];
                 all &= charge[amount] == column.total[at];
-                asked[c] |= charge[amount] > 0;
+                is_used[c] |= charge[amount] > 0;
             }
         }
         if (all) {
@@ -69,7 +69,7 @@ FittedNeed fit(const Need& need, const DeviceColumn& column) {
         }
     }
     for (int c = 0; c < column.columns; ++c) {
-        if (asked[c]) {
+        if (is_used[c]) {
             fitted.columns.push_back(static_cast<std::int8_t>(c));
         }
     }

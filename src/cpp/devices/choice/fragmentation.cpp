@@ -41,8 +41,8 @@ MixTable::MixTable(const TaskMix& mix, const Shape& shape) {
 
 std::int64_t MixTable::fragmentation(std::span<const std::int64_t> free, std::int64_t cpu) const {
     std::int64_t idle = 0;
-    for (const auto one : free) {
-        idle += one;
+    for (const auto memory : free) {
+        idle += memory;
     }
     const auto rank = std::ranges::upper_bound(cpus_, cpu) - cpus_.begin();
     std::int64_t sum = never_ * idle;
@@ -53,9 +53,9 @@ std::int64_t MixTable::fragmentation(std::span<const std::int64_t> free, std::in
             share = bucket.share;
             enough = 0;
             too_little = 0;
-            for (const auto one : free) {
-                enough += one >= share;
-                too_little += one >= share ? 0 : one;
+            for (const auto memory : free) {
+                enough += memory >= share;
+                too_little += memory >= share ? 0 : memory;
             }
         }
         const auto runs = enough >= bucket.count ? bucket.runs[rank] : 0;

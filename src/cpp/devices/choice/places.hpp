@@ -112,37 +112,37 @@ Taken<W> best_spread(const std::vector<const OfferedPlace*>& places, const Sprea
             }
             const auto bits = from / paid;
             to += ((bits | 3) - bits) * paid;
-            auto made = best[from];
-            made.price += place->price + (bits & 1 ? 0 : place->numa_price) +
-                          (bits & 2 ? 0 : place->socket_price);
+            auto extended = best[from];
+            extended.price += place->price + (bits & 1 ? 0 : place->numa_price) +
+                              (bits & 2 ? 0 : place->socket_price);
             const int most =
                 std::min(static_cast<int>(place->devices.size()), limits.count - taken);
             for (int i = 0; i < most; ++i) {
-                made.worth += place->worth[i];
-                made.outside += place->outside[i];
-                made.devices.add(place->devices[i]);
+                extended.worth += place->worth[i];
+                extended.outside += place->outside[i];
+                extended.devices.add(place->devices[i]);
                 ++to;
-                if (made.is_better_than(next[to])) {
-                    next[to] = made;
+                if (extended.is_better_than(next[to])) {
+                    next[to] = extended;
                 }
             }
         }
         best.swap(next);
     }
-    Taken<W> found;
+    Taken<W> cheapest;
     std::size_t enough = limits.count;
     for (std::size_t f = 0; f < strides.size(); ++f) {
         enough += strides[f] * limits.followers[f];
     }
     for (std::size_t bits = 0; bits < 4; ++bits) {
         for (int touched = 0; touched < touched_states; ++touched) {
-            const auto& one = best[enough + touched * (limits.count + 1) + bits * paid];
-            if (one.is_better_than(found)) {
-                found = one;
+            const auto& spread = best[enough + touched * (limits.count + 1) + bits * paid];
+            if (spread.is_better_than(cheapest)) {
+                cheapest = spread;
             }
         }
     }
-    return found;
+    return cheapest;
 }
 
 }  // namespace hivecore::devices

@@ -36,10 +36,10 @@ template <int W>
 Chosen Chooser<W>::choose() {
     Chosen chosen;
     each_group([&](const Group& group) {
-        const auto found = best(group);
+        const auto choice = best(group);
         const auto take = [&](int i) {
             const auto type = request_.needs[i].type;
-            chosen.devices[type] = found.devices[i].template as<kMostDevices / 64>();
+            chosen.devices[type] = choice.devices[i].template as<kMostDevices / 64>();
             chosen.scopes[type] = scope_of(shape_.of(type), chosen.devices[type]);
         };
         take(group.driver);
@@ -129,17 +129,17 @@ void Chooser<W>::search(const Group& group, const Pools& pools, Found& best) {
 template <int W>
 bool Chooser<W>::search_rows(const Group& group, const Pools& pools, Found& best) {
     const auto free = eligible_[group.driver] & ~in_use(group.driver);
-    Found found;
+    Found by_rows;
     for (const auto& row : fitted_.rows) {
         const auto members = row.members.template as<W>();
         if (row.scope <= limit(group.driver) && members.is_within(free)) {
-            consider(group, pools, members, &row, found);
+            consider(group, pools, members, &row, by_rows);
         }
     }
-    if (found.is_valid && (!best.is_valid || found.key.comes_before(best.key))) {
-        best = found;
+    if (by_rows.is_valid && (!best.is_valid || by_rows.key.comes_before(best.key))) {
+        best = by_rows;
     }
-    return found.is_valid;
+    return by_rows.is_valid;
 }
 
 template <int W>
@@ -153,9 +153,9 @@ void Chooser<W>::search_places(const Group& group, const Pools& pools, Found& be
     const auto offered = offers(group, pools, limits);
     const auto tightest = need.count == 1 ? kOneDevice : kSwitch;
     for (int scope = tightest; scope <= limit(group.driver); ++scope) {
-        const auto found = spread(offered, limits, static_cast<Scope>(scope));
-        if (found.is_valid) {
-            consider(group, pools, found.devices, nullptr, best);
+        const auto taken = spread(offered, limits, static_cast<Scope>(scope));
+        if (taken.is_valid) {
+            consider(group, pools, taken.devices, nullptr, best);
             if (circumstances_.reserved == nullptr) {
                 return;  // a wider one could only have more of what is reserved
             }
@@ -245,9 +245,9 @@ Taken<W> Chooser<W>::spread(const std::vector<OfferedPlace>& offered, const Spre
             devices += place->devices.size();
         }
         if (devices >= static_cast<std::size_t>(limits.count)) {
-            const auto found = best_spread<W>(domain, limits);
-            if (found.is_better_than(best)) {
-                best = found;
+            const auto cheapest = best_spread<W>(domain, limits);
+            if (cheapest.is_better_than(best)) {
+                best = cheapest;
             }
         }
         domain.clear();
@@ -275,31 +275,31 @@ template <int W>
 void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices, const FittedRow* row,
                           Found& best) const {
     const auto& of = column(group.driver);
-    Found found;
-    found.is_valid = true;
-    found.key.scope = scope_of(of, devices.template as<kMostDevices / 64>());
-    if (found.key.scope > limit(group.driver)) {
+    Found choice;
+    choice.is_valid = true;
+    choice.key.scope = scope_of(of, devices.template as<kMostDevices / 64>());
+    if (choice.key.scope > limit(group.driver)) {
         return;
     }
-    found.devices[group.driver] = devices;
+    choice.devices[group.driver] = devices;
     for (int f = 0; f < group.count; ++f) {
         const int i = group.followers[f];
-        if (!follow(group, i, pools[i], devices, found.devices[i])) {
+        if (!follow(group, i, pools[i], devices, choice.devices[i])) {
             return;
         }
     }
     const auto prices = price(group, pools, devices);
-    found.key.distances = prices >> kDistances;
-    found.key.neighbourhood = prices & ((std::int64_t{1} << kDistances) - 1);
+    choice.key.distances = prices >> kDistances;
+    choice.key.neighbourhood = prices & ((std::int64_t{1} << kDistances) - 1);
     if (row != nullptr) {
-        found.key.tier = row->tier;
-        found.key.residual = -residual(devices);
+        choice.key.tier = row->tier;
+        choice.key.residual = -residual(devices);
     }
-    devices.each([&](int device) { found.key.worth += worth(group.driver, device); });
-    found.key.devices = devices;
-    found.key.outside = (devices & ~reserved(group.driver)).count();
-    if (!best.is_valid || found.key.comes_before(best.key)) {
-        best = found;
+    devices.each([&](int device) { choice.key.worth += worth(group.driver, device); });
+    choice.key.devices = devices;
+    choice.key.outside = (devices & ~reserved(group.driver)).count();
+    if (!best.is_valid || choice.key.comes_before(best.key)) {
+        best = choice;
     }
 }
 

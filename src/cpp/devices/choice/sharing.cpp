@@ -153,10 +153,10 @@ typename Chooser<W>::Set Chooser<W>::least_fragmenting(int driver) const {
             }
             tried.add(device);
             free[device] -= charge;
-            const auto found = circumstances_.mix->fragmentation(free, cpu);
+            const auto fragmented = circumstances_.mix->fragmentation(free, cpu);
             free[device] += charge;
-            if (best < 0 || found < least) {
-                least = found;
+            if (best < 0 || fragmented < least) {
+                least = fragmented;
                 best = device;
             }
         });
@@ -200,8 +200,8 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
                          reserved(0).template as<kMostDevices / 64>());
     }
     const auto share = [&](int device) {
-        const auto one = fitted_.needs[0].charge[gpus.primary[device] * gpus.count + device];
-        return times.empty() ? one : one * times[device];
+        const auto charge = fitted_.needs[0].charge[gpus.primary[device] * gpus.count + device];
+        return times.empty() ? charge : charge * times[device];
     };
     if (policy_ == Policy::kBestFit || policy_ == Policy::kWorstFit) {
         const auto cost = as_integer(cpu * most_memory + memory * most_cpu,
@@ -209,11 +209,11 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
         return policy_ == Policy::kBestFit ? -cost : cost;
     }
     if (policy_ == Policy::kDotProduct) {
-        std::int64_t asked = 0;
-        taken.each([&](int device) { asked += share(device); });
+        std::int64_t gpu_memory = 0;
+        taken.each([&](int device) { gpu_memory += share(device); });
         const auto bound = static_cast<double>(circumstances.cpu) * most_memory;
         return -as_integer(static_cast<double>(wanted_cpu()) * cpu * most_memory * most_memory +
-                               static_cast<double>(asked) * memory * most_cpu * most_cpu,
+                               static_cast<double>(gpu_memory) * memory * most_cpu * most_cpu,
                            2 * bound * bound);
     }
     if (policy_ == Policy::kFgd) {
