@@ -75,10 +75,11 @@ kernel::Numbers as_square(const py::array& array, const std::string& name) {
 }
 
 template <class Dual>
-py::tuple as_tuple(kernel::MatchingOf<Dual>&& found) {
-    return py::make_tuple(as_array(std::move(found.mate)), as_array(std::move(found.duals)),
-                          as_array(std::move(found.innermost)), as_array(std::move(found.parents)),
-                          as_array(std::move(found.blossom_duals)));
+py::tuple as_tuple(kernel::MatchingOf<Dual>&& matching) {
+    return py::make_tuple(as_array(std::move(matching.mate)), as_array(std::move(matching.duals)),
+                          as_array(std::move(matching.innermost)),
+                          as_array(std::move(matching.parents)),
+                          as_array(std::move(matching.blossom_duals)));
 }
 
 kernel::Grid grid_of(bool positive) {
@@ -87,15 +88,16 @@ kernel::Grid grid_of(bool positive) {
 
 py::tuple survey_dense(const py::array& weights, bool positive) {
     const auto square = as_square(weights, "weights");
-    const auto found = without_gil([&] { return kernel::survey_dense(square, grid_of(positive)); });
-    return py::make_tuple(found.asymmetric, found.edges, found.extent.low, found.extent.high,
-                          found.extent.grid);
+    const auto survey =
+        without_gil([&] { return kernel::survey_dense(square, grid_of(positive)); });
+    return py::make_tuple(survey.asymmetric, survey.edges, survey.extent.low, survey.extent.high,
+                          survey.extent.grid);
 }
 
 py::tuple extent_of(const py::array& weights, bool positive) {
     const auto list = as_list(weights, "weights");
-    const auto found = without_gil([&] { return kernel::extent_of(list, grid_of(positive)); });
-    return py::make_tuple(found.low, found.high, found.grid);
+    const auto extent = without_gil([&] { return kernel::extent_of(list, grid_of(positive)); });
+    return py::make_tuple(extent.low, extent.high, extent.grid);
 }
 
 py::tuple rows(std::int64_t n, const py::array& u, const py::array& v,
@@ -106,15 +108,17 @@ py::tuple rows(std::int64_t n, const py::array& u, const py::array& v,
     if (weights && weights->size() != u.size()) {
         throw py::value_error("weights and u are of different lengths");
     }
-    auto made = without_gil([&] {
+    auto compressed = without_gil([&] {
         kernel::Rows all = kernel::rows_of(n, ends.first, ends.second);
         if (values && all.repeated >= 0) {
             kernel::combine_parallel(all, *values, lightest);
         }
         return all;
     });
-    return py::make_tuple(made.outside, made.loop, made.repeated, as_array(std::move(made.offsets)),
-                          as_array(std::move(made.neighbours)), as_array(std::move(made.edges)));
+    return py::make_tuple(compressed.outside, compressed.loop, compressed.repeated,
+                          as_array(std::move(compressed.offsets)),
+                          as_array(std::move(compressed.neighbours)),
+                          as_array(std::move(compressed.edges)));
 }
 
 py::array_t<std::int64_t> entries_of(const Array<std::int64_t>& offsets,
@@ -144,64 +148,64 @@ std::optional<py::array_t<std::int64_t>> scaled_exactly(const Array<double>& wei
 py::array_t<std::int64_t> read_only(std::initializer_list<Py_intptr_t> shape) {
     const auto& api = py::detail::npy_api::get();
     auto* dims = const_cast<Py_intptr_t*>(shape.begin());
-    auto made = py::reinterpret_steal<py::array_t<std::int64_t>>(api.PyArray_NewFromDescr_(
+    auto array = py::reinterpret_steal<py::array_t<std::int64_t>>(api.PyArray_NewFromDescr_(
         api.PyArray_Type_, py::dtype::of<std::int64_t>().release().ptr(),
         static_cast<int>(shape.size()), dims, nullptr, nullptr, 0, nullptr));
-    if (!made) {
+    if (!array) {
         throw py::error_already_set();
     }
-    py::detail::array_proxy(made.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
-    return made;
+    py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+    return array;
 }
 
 std::int64_t* data_of(const py::array_t<std::int64_t>& array) {
     return const_cast<std::int64_t*>(array.data());
 }
 
-py::array_t<std::int64_t> mates_of(const kernel::Matching& found) {
-    auto mates = read_only({static_cast<Py_intptr_t>(found.mate.size())});
-    std::ranges::copy(found.mate, data_of(mates));
+py::array_t<std::int64_t> mates_of(const kernel::Matching& matching) {
+    auto mates = read_only({static_cast<Py_intptr_t>(matching.mate.size())});
+    std::ranges::copy(matching.mate, data_of(mates));
     return mates;
 }
 
 // The smaller vertex first.
-py::array_t<std::int64_t> pairs_of(const kernel::Matching& found) {
-    const auto n = static_cast<std::int64_t>(found.mate.size());
-    const auto pairs = (n - std::ranges::count(found.mate, -1)) / 2;
-    auto made = read_only({pairs, 2});
-    std::int64_t* next = data_of(made);
+py::array_t<std::int64_t> pairs_of(const kernel::Matching& matching) {
+    const auto n = static_cast<std::int64_t>(matching.mate.size());
+    const auto pairs = (n - std::ranges::count(matching.mate, -1)) / 2;
+    auto array = read_only({pairs, 2});
+    std::int64_t* next = data_of(array);
     for (std::int64_t u = 0; u < n; ++u) {
-        if (found.mate[u] > u) {
+        if (matching.mate[u] > u) {
             *next++ = u;
-            *next++ = found.mate[u];
+            *next++ = matching.mate[u];
         }
     }
-    return made;
+    return array;
 }
 
 // exponent, offset, duals, innermost, parents, blossom_duals as int64: a certificate to be.
 py::bytes proof_of(const kernel::SmallMatching& solved) {
-    const kernel::Matching& found = solved.found;
+    const kernel::Matching& matching = solved.matching;
     const std::array<std::int64_t, 2> scale{solved.exponent, solved.offset};
-    const std::span<const std::int64_t> parts[] = {scale, found.duals, found.innermost,
-                                                   found.parents, found.blossom_duals};
+    const std::span<const std::int64_t> parts[] = {scale, matching.duals, matching.innermost,
+                                                   matching.parents, matching.blossom_duals};
     std::size_t size = 0;
     for (const auto& part : parts) {
         size += part.size_bytes();
     }
-    auto made = py::reinterpret_steal<py::bytes>(
+    auto proof = py::reinterpret_steal<py::bytes>(
         PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
-    if (!made) {
+    if (!proof) {
         throw py::error_already_set();
     }
-    char* next = PyBytes_AS_STRING(made.ptr());
+    char* next = PyBytes_AS_STRING(proof.ptr());
     for (const auto& part : parts) {
         if (!part.empty()) {
             std::memcpy(next, part.data(), part.size_bytes());
             next += part.size_bytes();
         }
     }
-    return made;
+    return proof;
 }
 
 // Exactly an array, of numbers that compiled code reads as they are.
@@ -286,16 +290,16 @@ template <std::size_t N>
 py::object object_with(const py::type& cls, PyObject* const (&names)[N],
                        const std::array<py::object, N>& values) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
-    auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
-    if (!made) {
+    auto object = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
+    if (!object) {
         throw py::error_already_set();
     }
     for (std::size_t i = 0; i < N; ++i) {
-        if (PyObject_GenericSetAttr(made.ptr(), names[i], values[i].ptr()) != 0) {
+        if (PyObject_GenericSetAttr(object.ptr(), names[i], values[i].ptr()) != 0) {
             throw py::error_already_set();
         }
     }
-    return made;
+    return object;
 }
 
 py::object solve_small(const py::type& cls, const py::object& graph, std::int64_t sense,
@@ -310,7 +314,7 @@ py::object solve_small(const py::type& cls, const py::object& graph, std::int64_
     const kernel::SmallGoal goal{sense, is_true(most_edges)};
     const auto solved =
         PyTuple_Check(graph.ptr()) ? solve_small_list(graph, goal) : solve_small_array(graph, goal);
-    const auto free = solved ? std::ranges::count(solved->found.mate, -1) : 0;
+    const auto free = solved ? std::ranges::count(solved->matching.mate, -1) : 0;
     if (!solved || (free > 0 && is_true(perfect))) {
         return py::none();
     }
@@ -320,7 +324,7 @@ py::object solve_small(const py::type& cls, const py::object& graph, std::int64_
     }
     return object_with<std::size(names)>(
         cls, names,
-        {mates_of(solved->found), pairs_of(solved->found), py::cast(solved->weight),
+        {mates_of(solved->matching), pairs_of(solved->matching), py::cast(solved->weight),
          py::bool_(true), py::reinterpret_borrow<py::object>(no_gap), std::move(later)});
 }
 
@@ -389,8 +393,8 @@ py::capsule matcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
     const auto room = static_cast<kernel::Node>(capacity);
     const auto n = static_cast<kernel::Node>(weights.shape(0));
     const auto values = as_span(weights);
-    auto made = without_gil([&] { return kernel::make_matcher(room, n, values); });
-    return LockedMatcher::make(room, std::move(made));
+    auto kernel_matcher = without_gil([&] { return kernel::make_matcher(room, n, values); });
+    return LockedMatcher::make(room, std::move(kernel_matcher));
 }
 
 kernel::Node vertex_of(const LockedMatcher& locked, std::int64_t v, const char* name) {

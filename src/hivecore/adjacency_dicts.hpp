@@ -114,7 +114,7 @@ class EdgesInDicts {
         });
     }
 
-    py::tuple made() && {
+    py::tuple as_tuple() && {
         const auto m = static_cast<py::ssize_t>(ends_.size() / 2);
         return py::make_tuple(as_array(std::move(ends_)).reshape({m, py::ssize_t{2}}),
                               std::move(values_));
@@ -160,7 +160,7 @@ inline py::object edges_in(const py::dict& adjacency, py::dict number, py::objec
     return py::none();  // another thread could write to the dicts meanwhile
 #else
     EdgesInDicts edges(std::move(number), std::move(weight));
-    return edges.read(adjacency) ? py::object(std::move(edges).made()) : py::none();
+    return edges.read(adjacency) ? py::object(std::move(edges).as_tuple()) : py::none();
 #endif
 }
 

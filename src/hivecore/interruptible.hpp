@@ -21,7 +21,7 @@ auto interruptible(Work work) {
         ~Unlocked() { PyEval_RestoreThread(state); }
     };
     bool raised = false;
-    auto found = [&] {
+    auto result = [&] {
         Unlocked unlocked;
         matching::Interrupt interrupt([&] {
             PyEval_RestoreThread(unlocked.state);
@@ -34,7 +34,7 @@ auto interruptible(Work work) {
     if (raised) {
         throw PythonError();
     }
-    return found;
+    return result;
 }
 
 }  // namespace hivecore

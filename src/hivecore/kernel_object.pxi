@@ -30,9 +30,9 @@ cdef extern from *:
     // Another kernel, made of a saved state or of its like, in place of the one that is there.
     template <class Pointer, class Source>
     void replace_kernel(Pointer& kernel, Source& source) {
-        Pointer made = new std::remove_pointer_t<Pointer>(source);
+        Pointer replacement = new std::remove_pointer_t<Pointer>(source);
         delete kernel;
-        kernel = made;
+        kernel = replacement;
     }
     """
     void read_kernel "replace_kernel"[P](P&, StateReader&) except +

@@ -17,10 +17,10 @@ class Locked {
   public:
     template <class... Arguments>
     static pybind11::capsule make(Arguments&&... arguments) {
-        auto made = std::make_unique<Locked>(std::forward<Arguments>(arguments)...);
-        const pybind11::capsule capsule(made.get(), T::kName,
+        auto locked = std::make_unique<Locked>(std::forward<Arguments>(arguments)...);
+        const pybind11::capsule capsule(locked.get(), T::kName,
                                         [](void* p) { delete static_cast<Locked*>(p); });
-        made.release();
+        locked.release();
         return capsule;
     }
 

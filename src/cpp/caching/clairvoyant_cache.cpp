@@ -31,9 +31,9 @@ Clairvoyant::Clairvoyant(std::span<const std::int64_t> datasets, std::int64_t ca
 }
 
 const Clairvoyant::Job* Clairvoyant::find(std::int64_t name) const {
-    const auto found =
+    const auto entry =
         std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.name == name; });
-    return found == jobs_.end() ? nullptr : &*found;
+    return entry == jobs_.end() ? nullptr : &*entry;
 }
 
 double Clairvoyant::time_of_use(const Job& job, std::uint64_t use) {

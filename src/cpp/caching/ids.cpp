@@ -153,11 +153,11 @@ std::int64_t largest_id(const Ids& ids, std::uint64_t limit, std::int64_t& bad) 
         }
         if (most >= limit) {
             const auto outside = [&](auto id) { return as_unsigned(id) >= limit; };
-            const auto found = std::find_if(values.begin(), values.end(), outside);
-            if (found == values.end()) {  // another thread has written to the array meanwhile
+            const auto first = std::find_if(values.begin(), values.end(), outside);
+            if (first == values.end()) {  // another thread has written to the array meanwhile
                 return std::int64_t{-1};
             }
-            bad = found - values.begin();
+            bad = first - values.begin();
         }
         return values.empty() ? std::int64_t{-1} : static_cast<std::int64_t>(most);
     });

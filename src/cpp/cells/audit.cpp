@@ -80,11 +80,11 @@ class GroupsAudit {
         for (std::int32_t instance = 0; instance < virtual_cells_.instances(); ++instance) {
             for (const auto& [priority, count] :
                  groups_.held_[static_cast<std::size_t>(instance)]) {
-                const auto found = held.find({instance, priority});
-                if (found == held.end() || found->second != count) {
+                const auto entry = held.find({instance, priority});
+                if (entry == held.end() || entry->second != count) {
                     return "the virtual leaves held per priority are miscounted";
                 }
-                held.erase(found);
+                held.erase(entry);
             }
         }
         return held.empty() ? "" : "virtual leaves held at a priority are not counted";

@@ -160,10 +160,10 @@ bool GroupScheduler::is_refused() const {
 bool GroupScheduler::found_without(const Request& request, std::span<const Handle> victims) {
     groups_.lift(victims);
     base_ = virtual_cells().journal_size();
-    const bool found = first_success(request);
-    reason_without_ = found ? PlanReason::none : reason();
+    const bool has_way = first_success(request);
+    reason_without_ = has_way ? PlanReason::none : reason();
     unwind();
-    return found;
+    return has_way;
 }
 
 // Makes the state what it was before it was planned in.

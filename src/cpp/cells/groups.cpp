@@ -66,20 +66,20 @@ std::vector<Handle> Groups::by_sequence() const {
 }
 
 std::vector<Handle> Groups::victims(Handle handle) const {
-    std::vector<Handle> found;
+    std::vector<Handle> users;
     for (const Placed& placed : leaves(handle)) {
         const Handle other = user(placed.leaf);
-        if (other != kNoGroup && other != handle && (found.empty() || found.back() != other)) {
-            found.push_back(other);
+        if (other != kNoGroup && other != handle && (users.empty() || users.back() != other)) {
+            users.push_back(other);
         }
     }
-    sort_by_sequence(found);
-    return found;
+    sort_by_sequence(users);
+    return users;
 }
 
 std::vector<Handle> Groups::preemptible(std::int32_t instance, std::int32_t priority) const {
-    std::vector<Handle> found = by_sequence();
-    std::erase_if(found, [&](Handle handle) {
+    std::vector<Handle> handles = by_sequence();
+    std::erase_if(handles, [&](Handle handle) {
         const Group& other = group(handle);
         const auto mine = leaves(handle);
         return other.preempting || other.priority >= priority ||
@@ -88,7 +88,7 @@ std::vector<Handle> Groups::preemptible(std::int32_t instance, std::int32_t prio
                     return virtual_cells_.pool(placed.held.pool).instance != instance;
                 }));
     });
-    return found;
+    return handles;
 }
 
 bool Groups::is_being_preempted(Handle handle) const {
@@ -125,15 +125,15 @@ void Groups::note(std::int32_t pool, std::int32_t priority, std::int64_t change)
 
 void Groups::add_held(const HeldCount& count) {
     auto& held = held_[static_cast<std::size_t>(count.instance)];
-    auto found =
+    auto entry =
         std::lower_bound(held.begin(), held.end(), std::pair(count.priority, std::int64_t{0}),
                          [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (found == held.end() || found->first != count.priority) {
-        found = held.insert(found, {count.priority, 0});
+    if (entry == held.end() || entry->first != count.priority) {
+        entry = held.insert(entry, {count.priority, 0});
     }
-    found->second += count.change;
-    if (found->second == 0) {
-        held.erase(found);
+    entry->second += count.change;
+    if (entry->second == 0) {
+        held.erase(entry);
     }
 }
 

@@ -38,7 +38,7 @@ std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
     const auto is_good = [&](int level, CellIndex index) {
         return physical.cell(level, index).bad == 0 && physical.listed_level(level, index) >= 0;
     };
-    std::vector<Doomed> found;
+    std::vector<Doomed> losses;
     std::int64_t spare = 0;
     for (int level = shape.levels; level-- > 0;) {
         std::vector<std::int64_t> owed(static_cast<std::size_t>(virtual_cells().tenants()), 0);
@@ -66,14 +66,14 @@ std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
         }
         for (std::size_t vc = 0; vc < owed.size(); ++vc) {
             if (left[vc] < owed[vc]) {
-                found.push_back({level, static_cast<std::int32_t>(vc), owed[vc] - left[vc]});
+                losses.push_back({level, static_cast<std::int32_t>(vc), owed[vc] - left[vc]});
             }
         }
     }
-    std::sort(found.begin(), found.end(), [](const Doomed& a, const Doomed& b) {
+    std::sort(losses.begin(), losses.end(), [](const Doomed& a, const Doomed& b) {
         return a.level != b.level ? a.level < b.level : a.vc < b.vc;
     });
-    return found;
+    return losses;
 }
 
 bool GroupScheduler::placement_good(Handle handle,

@@ -116,8 +116,8 @@ class VirtualCells {
     // From now on the leaf is held by `after`, which is not `virtually`.
     void drop(std::int32_t chain, CellIndex leaf, Holding after);
     VirtualLeaf booked_at(std::int32_t chain, CellIndex leaf) const {
-        const PhysicalCells::Cell& found = physical(chain).cell(0, leaf);
-        return {found.pool, found.partner};
+        const PhysicalCells::Cell& entry = physical(chain).cell(0, leaf);
+        return {entry.pool, entry.partner};
     }
 
     // Binds an unbound root as if something in it were used, to a cell that may be split off the

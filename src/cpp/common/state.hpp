@@ -125,9 +125,9 @@ class StateReader {
         if (length > rest_.size()) {
             throw StateError("it ends too early");
         }
-        const auto found = rest_.first(length);
+        const auto head = rest_.first(length);
         rest_ = rest_.subspan(length);
-        return found;
+        return head;
     }
 
     std::span<const char> rest_;

@@ -58,20 +58,20 @@ struct Division {
 // quotient below 2^63. A quotient of floats leaves a rest that is smaller by fifty bits, as of it
 // the next.
 inline Division divide(Wide number, Wide divisor) {
-    Division found{0, number};
+    Division division{0, number};
     const double by = divisor.as_signed_double();
-    while (found.rest.is_negative() || found.rest >= divisor) {
-        auto step = static_cast<std::int64_t>(found.rest.as_signed_double() / by);
-        if (found.rest.is_negative()) {
+    while (division.rest.is_negative() || division.rest >= divisor) {
+        auto step = static_cast<std::int64_t>(division.rest.as_signed_double() / by);
+        if (division.rest.is_negative()) {
             step -= 1;
         } else if (step == 0) {
             step = 1;
         }
-        found.quotient += step;
+        division.quotient += step;
         const auto taken = product(divisor, static_cast<std::uint64_t>(step < 0 ? -step : step));
-        found.rest = step < 0 ? found.rest + taken : found.rest - taken;
+        division.rest = step < 0 ? division.rest + taken : division.rest - taken;
     }
-    return found;
+    return division;
 }
 
 }  // namespace hivecore

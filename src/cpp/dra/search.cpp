@@ -654,10 +654,10 @@ class Search {
     }
 
     // Two equal devices in the answer at hand.
-    void exchange(Index one, Index other) {
+    void exchange(Index first, Index other) {
         for (Index r = 0; r < problem_.requests; ++r) {
             for (auto& device : feasibility().devices(r)) {
-                device = device == one ? other : device == other ? one : device;
+                device = device == first ? other : device == other ? first : device;
             }
         }
     }

@@ -16,16 +16,16 @@
 namespace hivecore::matching {
 
 template <class Dual>
-void match(MatchingOf<Dual>& found, Node u, Node v) {
-    found.mate[u] = v;
-    found.mate[v] = u;
+void match(MatchingOf<Dual>& matching, Node u, Node v) {
+    matching.mate[u] = v;
+    matching.mate[v] = u;
 }
 
 template <class T>
-void match_leftover(const Matrix<T>& matrix, Matching& found) {
+void match_leftover(const Matrix<T>& matrix, Matching& matching) {
     std::vector<Node> free;
     for (Node v = 0; v < matrix.size(); ++v) {
-        if (found.mate[v] < 0) {
+        if (matching.mate[v] < 0) {
             free.push_back(v);
         }
     }
@@ -38,7 +38,7 @@ void match_leftover(const Matrix<T>& matrix, Matching& found) {
             best = row[free[i]] > row[free[best]] ? i : best;
         }
         if (!free.empty() && row[free[best]] > 0) {
-            match(found, v, free[best]);
+            match(matching, v, free[best]);
             free[best] = free.back();
             free.pop_back();
         }
@@ -46,21 +46,21 @@ void match_leftover(const Matrix<T>& matrix, Matching& found) {
 }
 
 template <class Weight, class Dual>
-void match_leftover(const Adjacency<Weight>& graph, MatchingOf<Dual>& found) {
+void match_leftover(const Adjacency<Weight>& graph, MatchingOf<Dual>& matching) {
     for (Node v = 0; v < graph.vertices(); ++v) {
-        if (found.mate[v] >= 0) {
+        if (matching.mate[v] >= 0) {
             continue;
         }
         Node best = -1;
         Weight heaviest = 0;
         for (const auto& edge : graph.edges(v)) {
-            if (edge.weight > heaviest && found.mate[edge.to] < 0) {
+            if (edge.weight > heaviest && matching.mate[edge.to] < 0) {
                 best = edge.to;
                 heaviest = edge.weight;
             }
         }
         if (best >= 0) {
-            match(found, v, best);
+            match(matching, v, best);
         }
     }
 }

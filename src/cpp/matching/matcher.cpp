@@ -34,25 +34,25 @@ struct PassLimit {
 };
 
 // Makes one blossom of the free vertex with a dual above 0, if there is one, and the matched ones.
-void enclose(Matching& found) {
+void enclose(Matching& matching) {
     std::int64_t lowest = 0;
-    for (std::size_t v = 0; v < found.mate.size(); ++v) {
-        lowest = found.mate[v] < 0 ? std::max(lowest, found.duals[v]) : lowest;
+    for (std::size_t v = 0; v < matching.mate.size(); ++v) {
+        lowest = matching.mate[v] < 0 ? std::max(lowest, matching.duals[v]) : lowest;
     }
     if (lowest == 0) {
         return;
     }
-    for (std::size_t v = 0; v < found.mate.size(); ++v) {
-        if (found.duals[v] > 0) {
-            found.duals[v] -= lowest;
-            ++found.innermost[v];
+    for (std::size_t v = 0; v < matching.mate.size(); ++v) {
+        if (matching.duals[v] > 0) {
+            matching.duals[v] -= lowest;
+            ++matching.innermost[v];
         }
     }
-    for (std::int64_t& parent : found.parents) {
+    for (std::int64_t& parent : matching.parents) {
         ++parent;
     }
-    found.parents.insert(found.parents.begin(), -1);
-    found.blossom_duals.insert(found.blossom_duals.begin(), 2 * lowest);
+    matching.parents.insert(matching.parents.begin(), -1);
+    matching.blossom_duals.insert(matching.blossom_duals.begin(), 2 * lowest);
 }
 
 template <class T>
@@ -120,10 +120,10 @@ class DenseMatcher final : public Matcher {
         }
         std::fill(changed_.begin(), changed_.end(), false);
         changes_.clear();
-        Matching found = search_->result();
+        Matching matching = search_->result();
         search_->rejoin();
-        enclose(found);
-        return found;
+        enclose(matching);
+        return matching;
     }
 
     static void check(std::int64_t weight) {
@@ -187,9 +187,9 @@ class DenseMatcher final : public Matcher {
         const std::int64_t before = engine_->passes();
         PassLimit<T> limit{*engine_, before + credit_};
         search_from(roots, limit);
-        const bool found = !limit.has_passed();
-        credit_ += (found ? scratch : 0) - (engine_->passes() - before);
-        return found;
+        const bool is_complete = !limit.has_passed();
+        credit_ += (is_complete ? scratch : 0) - (engine_->passes() - before);
+        return is_complete;
     }
 
     // Makes the duals of changed vertices feasible and those of free ones no higher than needed.

@@ -426,23 +426,23 @@ class Search {
     void shrink(Node u, Node v) {
         const Node base = common_ancestor(outer(u), outer(v));
         const Node x = new_blossom();
-        Blossom& made = blossom(x);
-        made.clear();
+        Blossom& parts = blossom(x);
+        parts.clear();
         left_.clear();
         climb(u, base, left_);
         Node upper = base;
         for (auto up = left_.rbegin(); up != left_.rend(); ++up) {
-            made.push_back({upper, up->to, up->from});
+            parts.push_back({upper, up->to, up->from});
             upper = up->child;
         }
-        made.push_back({upper, u, v});
-        climb(v, base, made);
+        parts.push_back({upper, u, v});
+        climb(v, base, parts);
         nodes_[x].match_to = nodes_[base].match_to;
         nodes_[x].match_from = nodes_[base].match_from;
         labelled_.push_back(x);
         nodes_[x].z = -2 * now;
         became_plus_.clear();
-        for (const auto& [child, from, to] : made) {
+        for (const auto& [child, from, to] : parts) {
             Group& group = group_of(child);
             if (child >= n) {
                 nodes_[child].z += group.label == kPlus ? 2 * now : -2 * now;  // true from here on

@@ -75,12 +75,12 @@ Number weight_of(std::uint64_t count, const Extent& extent, int exponent) {
 // The sum over all pairs of count(u, v), u < v; unsigned, so that another thread that writes to
 // the weights meanwhile can at worst spoil it.
 template <class Count>
-std::uint64_t sum_of_pairs(const Matching& found, Count count) {
-    const auto n = static_cast<std::int64_t>(found.mate.size());
+std::uint64_t sum_of_pairs(const Matching& matching, Count count) {
+    const auto n = static_cast<std::int64_t>(matching.mate.size());
     std::uint64_t sum = 0;
     for (std::int64_t u = 0; u < n; ++u) {
-        if (found.mate[u] > u) {
-            sum += static_cast<std::uint64_t>(count(u, found.mate[u]));
+        if (matching.mate[u] > u) {
+            sum += static_cast<std::uint64_t>(count(u, matching.mate[u]));
         }
     }
     return sum;
@@ -102,7 +102,7 @@ std::optional<SmallMatching> solve_small(const Numbers& weights, const SmallGoal
     const std::uint64_t count = std::visit(
         [&]<class T>(const Strided<T>& array) {
             const Scaler<T> scaler(Scale{.exponent = scale->exponent});
-            return sum_of_pairs(solved.found, [&](std::int64_t u, std::int64_t v) {
+            return sum_of_pairs(solved.matching, [&](std::int64_t u, std::int64_t v) {
                 return scaler(array.at(u, v));
             });
         },
@@ -134,12 +134,13 @@ std::optional<SmallMatching> solve_small(std::int64_t n, const Numbers& u, const
     }
     SmallMatching solved{
         solve_sparse(n, rows.offsets, rows.neighbours, counts), scale->exponent, scale->offset, {}};
-    const std::uint64_t count = sum_of_pairs(solved.found, [&](std::int64_t from, std::int64_t to) {
-        const auto row = rows.neighbours.begin() + rows.offsets[from];
-        const auto end = rows.neighbours.begin() + rows.offsets[from + 1];
-        const auto entry = std::lower_bound(row, end, to) - rows.neighbours.begin();
-        return goal.sense * (counts[entry] - scale->offset);
-    });
+    const std::uint64_t count =
+        sum_of_pairs(solved.matching, [&](std::int64_t from, std::int64_t to) {
+            const auto row = rows.neighbours.begin() + rows.offsets[from];
+            const auto end = rows.neighbours.begin() + rows.offsets[from + 1];
+            const auto entry = std::lower_bound(row, end, to) - rows.neighbours.begin();
+            return goal.sense * (counts[entry] - scale->offset);
+        });
     solved.weight = weight_of(count, extent, scale->exponent);
     return solved;
 }

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kSmallGraph = 512;  // of a list of edges, likewis
 inline constexpr std::int64_t kFewEdges = 4096;   // of a list, at most
 
 struct SmallMatching {
-    Matching found;
+    Matching matching;
     int exponent = 0;         // weights counted sense * w / 2^exponent + offset, ...
     std::int64_t offset = 0;  // ... none of them rounded
     Number weight;            // of the pairs: int64 of integers, else double, rounded once

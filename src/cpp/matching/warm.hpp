@@ -56,13 +56,13 @@ void raise_where_infeasible(std::vector<Value>& duals, Needed needed, Violated v
 // No feasible dual needs to be larger than the greatest weight, doubled as duals are.
 template <class Value>
 std::vector<Value> within(const std::vector<std::int64_t>& duals, std::int64_t greatest) {
-    std::vector<Value> made;
-    made.reserve(duals.size());
+    std::vector<Value> clamped;
+    clamped.reserve(duals.size());
     for (const std::int64_t dual : duals) {
-        made.push_back(static_cast<Value>(
+        clamped.push_back(static_cast<Value>(
             std::clamp<std::int64_t>(dual, 0, std::max<std::int64_t>(0, greatest))));
     }
-    return made;
+    return clamped;
 }
 
 // Feasible duals, and the pairs that are tight with them.

@@ -79,18 +79,18 @@ void ReplicaCache::become(std::int64_t block, State state) {
 }
 
 std::int64_t ReplicaCache::best(int group) const {
-    std::int64_t found = -1;
+    std::int64_t victim = -1;
     double least = 0;
     for (std::uint64_t rest = live_[group]; rest != 0; rest &= rest - 1) {
         const int level = std::countr_zero(rest);
         const auto place = static_cast<std::int64_t>(queues_[group * levels_ + level].first());
         const double value = score(clock_at_[place], level);
-        if (found < 0 || value < least || (value == least && place < found)) {
-            found = place;
+        if (victim < 0 || value < least || (value == least && place < victim)) {
+            victim = place;
             least = value;
         }
     }
-    return found;
+    return victim;
 }
 
 std::int64_t ReplicaCache::victim() const {
@@ -194,16 +194,16 @@ void ReplicaCache::discard(std::int64_t block) {
 }
 
 std::vector<std::int64_t> ReplicaCache::propose(std::int64_t limit) {
-    std::vector<std::int64_t> asked;
-    while (static_cast<std::int64_t>(asked.size()) < limit) {
+    std::vector<std::int64_t> proposed;
+    while (static_cast<std::int64_t>(proposed.size()) < limit) {
         const std::int64_t place = best(0);
         if (place < 0) {
             break;
         }
-        asked.push_back(block_at_[place]);
+        proposed.push_back(block_at_[place]);
         become(block_at_[place], kAsked);
     }
-    return asked;
+    return proposed;
 }
 
 void ReplicaCache::answer(std::span<const std::int64_t> blocks,
@@ -331,30 +331,30 @@ ReplicaCache::ReplicaCache(StateReader& reader)
     last_evicted_ = reader.get<std::int64_t>("the last evicted block", -1, blocks() - 1);
     std::vector<std::pair<std::int64_t, std::int64_t>> order;
     std::int64_t last = -1;
-    for (const Saved& one : reader.get_array<Saved>()) {
-        const std::int64_t state = one.flags & 7;
-        const bool pinned = one.flags & 8;
-        const bool reported = one.flags & 16;
-        const bool owed = one.flags & 32;
+    for (const Saved& entry : reader.get_array<Saved>()) {
+        const std::int64_t state = entry.flags & 7;
+        const bool pinned = entry.flags & 8;
+        const bool reported = entry.flags & 16;
+        const bool owed = entry.flags & 32;
         const bool here = state != kAbsent;
-        if (one.block <= last || one.block >= blocks() || one.flags < 0 || one.flags > 63 ||
-            state > kReleasing || one.count < Limits::min() || one.count > Limits::max() ||
-            (here ? one.clock < 1 || one.clock > clock_ || owed : one.clock != 0 || pinned) ||
+        if (entry.block <= last || entry.block >= blocks() || entry.flags < 0 || entry.flags > 63 ||
+            state > kReleasing || entry.count < Limits::min() || entry.count > Limits::max() ||
+            (here ? entry.clock < 1 || entry.clock > clock_ || owed : entry.clock != 0 || pinned) ||
             (state == kLeased && pinned) || (!arbitrated_ && (state > kFree || owed))) {
             throw StateError("a block is in no possible state");
         }
-        last = one.block;
-        Block& b = blocks_[one.block];
-        b.count = static_cast<std::int32_t>(one.count);
+        last = entry.block;
+        Block& b = blocks_[entry.block];
+        b.count = static_cast<std::int32_t>(entry.count);
         b.state = static_cast<State>(state);
         b.pinned = pinned;
         b.reported = reported;
         b.owed = owed;
         if (here != reported || owed || state == kDenied || state == kReleasing) {
-            touch(one.block);
+            touch(entry.block);
         }
         if (here) {
-            order.emplace_back(one.clock, one.block);
+            order.emplace_back(entry.clock, entry.block);
             leased_ += state == kLeased;
         }
     }

@@ -101,12 +101,12 @@ class Solver {
             case Objective::throughput: {
                 std::vector<double> totals(problem_.size.size(), 0.0);
                 sum_per_dataset(rate_, problem_.dataset, totals);
-                ThroughputCache found =
+                ThroughputCache chosen =
                     throughput_cache(totals, problem_.size, problem_.cache, problem_.bandwidth);
-                solution_.cache = std::move(found.cache);
-                solution_.multiplier = found.multiplier;
-                solution_.bound = found.bound;
-                solution_.choice = found.choice;
+                solution_.cache = std::move(chosen.cache);
+                solution_.multiplier = chosen.multiplier;
+                solution_.bound = chosen.bound;
+                solution_.choice = chosen.choice;
                 break;
             }
             case Objective::max_min:

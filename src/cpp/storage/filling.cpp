@@ -13,9 +13,9 @@ std::vector<double> reference_rates(const StorageProblem& problem, std::span<con
     double sharers = 0.0;
     std::vector<double> users(problem.size.size(), 0.0);
     for (std::size_t j = 0; j < n; ++j) {
-        const double one = problem.running.empty() || problem.running[j] ? 1.0 : 0.0;
-        sharers += one;
-        users[static_cast<std::size_t>(problem.dataset[j])] += one;
+        const double share = problem.running.empty() || problem.running[j] ? 1.0 : 0.0;
+        sharers += share;
+        users[static_cast<std::size_t>(problem.dataset[j])] += share;
     }
     sharers = std::max(sharers, 1.0);
     std::vector<double> missed(users.size());

@@ -36,13 +36,13 @@ struct Whole {
 
 Whole whole_datasets(std::span<const double> totals, std::span<const double> size, double capacity,
                      double bandwidth, std::span<const std::uint32_t> order, std::int64_t first) {
-    Whole found{std::vector<double>(size.size(), 0.0)};
+    Whole whole{std::vector<double>(size.size(), 0.0)};
     double left = capacity;
     const auto take = [&](std::size_t d) {
-        if (found.cache[d] == 0.0 && size[d] <= left) {
-            found.cache[d] = size[d];
+        if (whole.cache[d] == 0.0 && size[d] <= left) {
+            whole.cache[d] = size[d];
             left -= size[d];
-            found.gain += totals[d];
+            whole.gain += totals[d];
         }
     };
     if (first >= 0) {
@@ -54,7 +54,7 @@ Whole whole_datasets(std::span<const double> totals, std::span<const double> siz
     double best = 0.0;
     std::int64_t part = -1;
     for (std::size_t d = 0; d < size.size(); ++d) {
-        if (totals[d] > 0.0 && found.cache[d] == 0.0) {
+        if (totals[d] > 0.0 && whole.cache[d] == 0.0) {
             const double worth = partial_gain(totals[d], size[d], left, bandwidth);
             if (worth > best) {
                 best = worth;
@@ -63,10 +63,10 @@ Whole whole_datasets(std::span<const double> totals, std::span<const double> siz
         }
     }
     if (part >= 0) {
-        found.cache[static_cast<std::size_t>(part)] = left;
+        whole.cache[static_cast<std::size_t>(part)] = left;
     }
-    found.gain += best;
-    return found;
+    whole.gain += best;
+    return whole;
 }
 
 }  // namespace
@@ -109,37 +109,37 @@ ThroughputCache throughput_cache(std::span<const double> totals, std::span<const
     for (std::size_t d = 0; d < size.size(); ++d) {
         value[d] = totals[d] / size[d];
     }
-    ThroughputCache found{{}, 0.0, 0.0, CacheChoice::greedy};
-    found.multiplier = Knapsack().fill(value, size, capacity, {}, 0.0, found.cache);
+    ThroughputCache chosen{{}, 0.0, 0.0, CacheChoice::greedy};
+    chosen.multiplier = Knapsack().fill(value, size, capacity, {}, 0.0, chosen.cache);
     double gain = 0.0;
     double saved = 0.0;
     double everything = 0.0;
     std::int64_t largest = -1;
     for (std::size_t d = 0; d < size.size(); ++d) {
         everything += totals[d];
-        saved += value[d] * found.cache[d];
-        if (found.cache[d] == size[d]) {
+        saved += value[d] * chosen.cache[d];
+        if (chosen.cache[d] == size[d]) {
             gain += totals[d];
-        } else if (found.cache[d] > 0.0) {
-            gain += partial_gain(totals[d], size[d], found.cache[d], bandwidth);
+        } else if (chosen.cache[d] > 0.0) {
+            gain += partial_gain(totals[d], size[d], chosen.cache[d], bandwidth);
         }
         if (totals[d] > 0.0 && size[d] <= capacity &&
             (largest < 0 || totals[d] > totals[static_cast<std::size_t>(largest)])) {
             largest = static_cast<std::int64_t>(d);
         }
     }
-    found.bound = std::min(everything, bandwidth + saved);
+    chosen.bound = std::min(everything, bandwidth + saved);
     const std::vector<std::uint32_t> order = by_efficiency(totals, size);
     for (const CacheChoice choice : {CacheChoice::whole, CacheChoice::largest}) {
         const std::int64_t first = choice == CacheChoice::largest ? largest : -1;
         Whole other = whole_datasets(totals, size, capacity, bandwidth, order, first);
         if (other.gain > gain) {
             gain = other.gain;
-            found.cache.swap(other.cache);
-            found.choice = choice;
+            chosen.cache.swap(other.cache);
+            chosen.choice = choice;
         }
     }
-    return found;
+    return chosen;
 }
 
 void sum_per_dataset(std::span<const double> amounts, std::span<const std::int64_t> dataset,

@@ -306,14 +306,15 @@ Limiter::Limiter(StateReader& reader)
     const auto spare = reader.get<Tokens>();
     const auto saved = reader.get_array<Saved>();
     std::int64_t last = -1;
-    for (const Saved& one : saved) {
-        if (one.job <= last || one.job >= kMaxJobs || one.rate < 0 || one.rate > free_rate_ ||
-            one.burst < 0 || one.burst > free_burst_ || !is_possible(one.tokens, one.burst)) {
+    for (const Saved& entry : saved) {
+        if (entry.job <= last || entry.job >= kMaxJobs || entry.rate < 0 ||
+            entry.rate > free_rate_ || entry.burst < 0 || entry.burst > free_burst_ ||
+            !is_possible(entry.tokens, entry.burst)) {
             throw StateError("a job is in no possible state");
         }
-        last = one.job;
-        free_rate_ -= one.rate;
-        free_burst_ -= one.burst;
+        last = entry.job;
+        free_rate_ -= entry.rate;
+        free_burst_ -= entry.burst;
     }
     if (!is_possible(spare, free_burst_)) {
         throw StateError("the spare bucket is in no possible state");
@@ -322,14 +323,14 @@ Limiter::Limiter(StateReader& reader)
     jobs_.resize(last + 1);
     reserve();
     size_ = static_cast<std::int64_t>(saved.size());
-    for (const Saved& one : saved) {
-        Job& job = jobs_[one.job];
+    for (const Saved& entry : saved) {
+        Job& job = jobs_[entry.job];
         job.live = true;
-        job.rate = one.rate;
-        job.burst = one.burst;
-        job.tokens = one.tokens;
+        job.rate = entry.rate;
+        job.burst = entry.burst;
+        job.tokens = entry.tokens;
         job.since = now_;
-        push(one.job);
+        push(entry.job);
     }
     for (std::int64_t id = 0; id < slots(); ++id) {
         if (!is_live(id)) {

@@ -172,12 +172,12 @@ class Lfu final : public Batched<Lfu<Sized>, Sized> {
         Bucket& bucket = buckets_[b];
         const std::uint64_t frequency = bucket.frequency + 1;
         std::uint32_t higher = bucket.higher;
-        const bool there = higher != kNone && buckets_[higher].frequency == frequency;
-        if (!there && bucket.oldest == bucket.newest) {
+        const bool has_bucket = higher != kNone && buckets_[higher].frequency == frequency;
+        if (!has_bucket && bucket.oldest == bucket.newest) {
             bucket.frequency = frequency;
             return;
         }
-        if (!there) {
+        if (!has_bucket) {
             higher = new_bucket(frequency, b, higher);
         }
         unlink(slot, b);

@@ -93,7 +93,7 @@ class S3Fifo final : public Batched<S3Fifo<Sized>, Sized> {
                 return "an item is in no known state";
             }
         }
-        std::uint64_t found = 0;
+        std::uint64_t ghosts_in_ring = 0;
         for (std::uint32_t i = 0; i < ghosts_.count; ++i) {
             const auto at =
                 static_cast<std::uint32_t>((std::uint64_t{ghosts_.head} + i) % ghosts_.ids.size());
@@ -104,24 +104,26 @@ class S3Fifo final : public Batched<S3Fifo<Sized>, Sized> {
             if (id >= this->room_.items || state_[id] != kGhost || ghost_at_[id] != at) {
                 return "the ring of ghosts does not hold the ghosts";
             }
-            ++found;
+            ++ghosts_in_ring;
         }
         const auto ghosts =
             this->tally([&](std::uint32_t id) { return (state_[id] & kPlace) == kGhost; });
-        if (found != ghost_count_ || ghosts.count != found ||
+        if (ghosts_in_ring != ghost_count_ || ghosts.count != ghosts_in_ring ||
             ghosts.used != static_cast<std::uint64_t>(ghost_used_)) {
             return "the ghosts do not add up";
         }
         for (const std::uint8_t place : {kSmall, kMain}) {
             const Ring& queue = place == kSmall ? small_ : main_;
-            const auto there = [&](std::uint32_t id) { return (state_[id] & kPlace) == place; };
+            const auto is_in_queue = [&](std::uint32_t id) {
+                return (state_[id] & kPlace) == place;
+            };
             const auto id_at = [&](std::uint64_t i) {
                 return queue.ids[(queue.head + i) % queue.ids.size()];
             };
-            const auto sum = this->tally(there);
+            const auto sum = this->tally(is_in_queue);
             const std::int64_t used =
                 place == kSmall ? small_used_ : this->room_.used - small_used_;
-            if (!lists_residents_once(this->room_.items, queue.count, id_at, there) ||
+            if (!lists_residents_once(this->room_.items, queue.count, id_at, is_in_queue) ||
                 sum.count != queue.count || sum.used != static_cast<std::uint64_t>(used)) {
                 return "a queue does not hold its items";
             }

@@ -56,7 +56,7 @@ struct Slots {
         if (fresh > slots || count > fresh) {
             return false;
         }
-        std::uint64_t found = 0;
+        std::uint64_t used = 0;
         for (std::uint64_t id = 0; id < where.size(); ++id) {
             const std::uint32_t slot = where[id] - 1;
             if (slot == kNone) {
@@ -66,7 +66,7 @@ struct Slots {
                 return false;
             }
             live.set(slot);
-            ++found;
+            ++used;
         }
         std::uint64_t unused = 0;
         for (std::uint32_t slot = free; slot != kNone; slot = link[slot].newer) {
@@ -74,7 +74,7 @@ struct Slots {
                 return false;
             }
         }
-        return found == count && unused == fresh - count;
+        return used == count && unused == fresh - count;
     }
 
     Zeroed<std::uint32_t> where;

@@ -148,17 +148,17 @@ void set_bits(Word* words, Ids<Id> ids) {
 // As `check_and_clear_bits`, unless the ids are checked; adds to `total`.
 template <typename Id>
 std::int64_t count_bits(const Word* words, Ids<Id> ids, bool checked, std::int64_t& total) {
-    std::uint64_t found = 0;
+    std::uint64_t bits = 0;
     std::uint64_t highest = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
         const std::uint64_t item = ids.use(k, highest);
         if (highest > ids.last() && !checked) {
             return static_cast<std::int64_t>(k);
         }
-        found += words[item >> 6] >> (item & 63) & 1;
+        bits += words[item >> 6] >> (item & 63) & 1;
     }
     ids.check_used(highest);
-    total += static_cast<std::int64_t>(found);
+    total += static_cast<std::int64_t>(bits);
     return -1;
 }
 

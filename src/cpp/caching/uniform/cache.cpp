@@ -39,13 +39,13 @@ std::int64_t number_of(const std::vector<std::unique_ptr<T>>& table) {
 }
 
 std::vector<std::int64_t> in_first_only(const Plane& first, const Plane& second) {
-    std::vector<std::int64_t> found;
+    std::vector<std::int64_t> items;
     for (std::size_t w = 0; w < first.size(); ++w) {
         for (Word word = first[w] & ~second[w]; word != 0; word &= word - 1) {
-            found.push_back(static_cast<std::int64_t>(w << 6) + std::countr_zero(word));
+            items.push_back(static_cast<std::int64_t>(w << 6) + std::countr_zero(word));
         }
     }
-    return found;
+    return items;
 }
 
 }  // namespace
@@ -234,13 +234,13 @@ void UniformCache::end_first_holds(Job& job) {
 // Quotas
 
 std::vector<std::int64_t> UniformCache::candidates(const Dataset& set, bool pinned) const {
-    std::vector<std::int64_t> found;
+    std::vector<std::int64_t> items;
     for_each(set.cached, [&](std::int64_t item) {
         if ((set.pinned > 0 && is_pinned(set, item)) == pinned) {
-            found.push_back(item);
+            items.push_back(item);
         }
     });
-    return found;
+    return items;
 }
 
 // Takes one of the pool, each with the same probability.

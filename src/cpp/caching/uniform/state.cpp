@@ -24,9 +24,9 @@ void put_all(StateWriter& writer, const std::vector<T>& values) {
     writer.put_all(std::span<const T>(values));
 }
 
-void put_optional(StateWriter& writer, bool there, const Plane& plane) {
-    put(writer, there);
-    if (there) {
+void put_optional(StateWriter& writer, bool exists, const Plane& plane) {
+    put(writer, exists);
+    if (exists) {
         put_all(writer, plane);
     }
 }

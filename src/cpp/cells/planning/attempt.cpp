@@ -583,15 +583,15 @@ void GroupScheduler::downgrade(std::span<const Handle> handles) {
 
 // The groups that use the leaves, by sequence.
 std::vector<Handle> GroupScheduler::victims_of(std::span<const Placed> leaves) const {
-    std::vector<Handle> found;
+    std::vector<Handle> users;
     for (const Placed& placed : leaves) {
         const Handle user = groups_.user(placed.leaf);
-        if (user != kNoGroup && (found.empty() || found.back() != user)) {
-            found.push_back(user);
+        if (user != kNoGroup && (users.empty() || users.back() != user)) {
+            users.push_back(user);
         }
     }
-    groups_.sort_by_sequence(found);
-    return found;
+    groups_.sort_by_sequence(users);
+    return users;
 }
 
 // What the way that was found last does to others.

@@ -87,7 +87,7 @@ bool CellMapping::map(const Choice& choice) {
     }
     // By the lowest bound cell around each unit, else its root; those that are bound first.
     std::vector<Place> places;
-    std::map<std::tuple<std::int32_t, int, CellIndex>, std::size_t> found;
+    std::map<std::tuple<std::int32_t, int, CellIndex>, std::size_t> numbers;
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
         int level = unit_choice_.unit_level(unit.pool);
@@ -101,7 +101,7 @@ bool CellMapping::map(const Choice& choice) {
             ++level;
         }
         const auto [entry, fresh] =
-            found.emplace(std::tuple(unit.pool, level, index), places.size());
+            numbers.emplace(std::tuple(unit.pool, level, index), places.size());
         if (fresh) {
             places.push_back(
                 {virtual_cells_.is_bound(unit.pool, level, index), unit.pool, level, index, {}});
@@ -318,19 +318,19 @@ CellIndex CellMapping::first_below(int level, CellIndex cell, int root_level, Un
                    : kNoCell;
     }
     for (const CellIndex child : candidates(level, cell)) {
-        const CellIndex found = first_below(level - 1, child, root_level, units, sick);
-        if (found != kNoCell) {
-            return found;
+        const CellIndex cell_inside = first_below(level - 1, child, root_level, units, sick);
+        if (cell_inside != kNoCell) {
+            return cell_inside;
         }
     }
     return kNoCell;
 }
 
-bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, CellIndex& found) {
+bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, CellIndex& chosen) {
     const std::uint64_t many = physical_->shape().size[source];
     const auto try_cell = [&](std::uint64_t key) {
-        found = first_below(source, static_cast<CellIndex>(key % many), root_level, units, sick);
-        return found != kNoCell;
+        chosen = first_below(source, static_cast<CellIndex>(key % many), root_level, units, sick);
+        return chosen != kNoCell;
     };
     const IndexSet& clean = physical_->clean(source);
     const IndexSet& impaired = physical_->impaired(source);
@@ -374,9 +374,9 @@ bool CellMapping::assign_root(int level, Units units) {
             if (source > level && !physical_->may_split(level, source)) {
                 break;
             }
-            CellIndex found = kNoCell;
-            if (in_listed(source, level, units, sick, found)) {
-                return assign(level, units, found);
+            CellIndex chosen = kNoCell;
+            if (in_listed(source, level, units, sick, chosen)) {
+                return assign(level, units, chosen);
             }
         }
     }

@@ -65,7 +65,7 @@ class CellMapping {
     bool assign(int level, Units units, CellIndex cell);
     bool assign_root(int level, Units units);
     CellIndex first_below(int level, CellIndex cell, int root_level, Units units, bool sick);
-    bool in_listed(int source, int root_level, Units units, bool sick, CellIndex& found);
+    bool in_listed(int source, int root_level, Units units, bool sick, CellIndex& chosen);
 
     Groups& groups_;
     VirtualCells& virtual_cells_;

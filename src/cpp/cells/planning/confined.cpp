@@ -114,13 +114,13 @@ class ConfinedSearch {
     }
 
     void write(std::vector<CellIndex>& out) {
-        std::vector<const Frame*> found(pods_.size(), nullptr);
+        std::vector<const Frame*> frames(pods_.size(), nullptr);
         for (std::size_t depth = 0; depth < order_.size(); ++depth) {
-            found[order_[depth]] = &frames_[depth];
+            frames[order_[depth]] = &frames_[depth];
         }
         for (std::size_t pod = 0; pod < pods_.size(); ++pod) {
-            if (found[pod] != nullptr) {
-                out.insert(out.end(), found[pod]->taken.begin(), found[pod]->taken.end());
+            if (frames[pod] != nullptr) {
+                out.insert(out.end(), frames[pod]->taken.begin(), frames[pod]->taken.end());
             } else {
                 leaves_.take_within(top_, candidate_, pods_[pod].leaves, -1, out);
             }

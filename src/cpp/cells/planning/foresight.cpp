@@ -52,14 +52,14 @@ bool Foresight::look() {
     for (const Pairing& pairing : path_) {
         bind(pairing);
     }
-    const bool found = sights_ == 0 ? descend(0) : next_path();
-    was_cut_short_ = found && sights_ == (is_large() ? 1 : kMostSights);
+    const bool has_path = sights_ == 0 ? descend(0) : next_path();
+    was_cut_short_ = has_path && sights_ == (is_large() ? 1 : kMostSights);
     ++sights_;
     for (const std::int32_t pool : virtual_cells_->instance(task_.instance).pools) {
         const VirtualCells::Pool& owner = virtual_cells_->pool(pool);
         cells_[static_cast<std::size_t>(pool)].assign(virtual_cells_->cells(pool, owner.unit_level),
                                                       kNoCell);
-        for (CellIndex root = 0; found && root < static_cast<CellIndex>(owner.count); ++root) {
+        for (CellIndex root = 0; has_path && root < static_cast<CellIndex>(owner.count); ++root) {
             if (virtual_cells_->is_bound(pool, owner.level, root)) {
                 pair(pool, owner.level, root,
                      virtual_cells_->cell(pool, owner.level, root).partner);
@@ -68,7 +68,7 @@ bool Foresight::look() {
     }
     unbind();
     virtual_cells_->physical(task_.chain).forget_roots();
-    return found && !was_cut_short_;
+    return has_path && !was_cut_short_;
 }
 
 // --- pairings
@@ -207,7 +207,7 @@ std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
     while (highest < shape.top() && physical_->may_split(level, highest + 1)) {
         ++highest;
     }
-    std::vector<Offer> found;
+    std::vector<Offer> all;
     for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
         Offer offer{0, usable(level, cell), physical_->listed_level(level, cell), cell};
         if (offer.from < 0 || offer.from > highest) {
@@ -219,21 +219,21 @@ std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
             offer.pods +=
                 task_.most.empty() ? pods : std::min<std::int64_t>(pods, task_.most[around]);
         }
-        if (!is_large() || found.empty()) {
-            found.push_back(offer);
-        } else if (!better(level, found.front(), offer)) {
-            found.front() = offer;
+        if (!is_large() || all.empty()) {
+            all.push_back(offer);
+        } else if (!better(level, all.front(), offer)) {
+            all.front() = offer;
         }
     }
-    if (found.size() < 2) {
-        return found;
+    if (all.size() < 2) {
+        return all;
     }
-    std::sort(found.begin(), found.end(), [&](const Offer& a, const Offer& b) {
+    std::sort(all.begin(), all.end(), [&](const Offer& a, const Offer& b) {
         return a.cell < b.cell ? better(level, a, b) : a.cell > b.cell && !better(level, b, a);
     });
     find_kinds();
     std::set<std::vector<std::uint32_t>> kinds;
-    std::erase_if(found, [&](const Offer& offer) {
+    std::erase_if(all, [&](const Offer& offer) {
         std::vector<std::uint32_t> path;
         CellIndex cell = offer.cell;
         for (int at = level;; cell = shape.parent(at++, cell)) {
@@ -244,7 +244,7 @@ std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
         }
         return !kinds.insert(std::move(path)).second;
     });
-    return found;
+    return all;
 }
 
 // Numbers what the cells that a symmetry maps to each other share.

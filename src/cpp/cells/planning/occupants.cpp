@@ -19,8 +19,8 @@ bool is_in(std::span<const Handle> handles, Handle handle) {
 
 }  // namespace
 
-Harm operator+(const Harm& one, const Harm& other) {
-    return {one[0] + other[0], one[1] + other[1], one[2] + other[2]};
+Harm operator+(const Harm& harm, const Harm& other) {
+    return {harm[0] + other[0], harm[1] + other[1], harm[2] + other[2]};
 }
 
 void Occupants::start(const Groups& groups, const UnitChoice& unit_choice,

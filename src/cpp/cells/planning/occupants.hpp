@@ -23,7 +23,7 @@ class UnitChoice;
 
 // Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups.
 using Harm = std::array<std::uint64_t, 3>;
-Harm operator+(const Harm& one, const Harm& other);
+Harm operator+(const Harm& harm, const Harm& other);
 
 class Occupants {
   public:

@@ -56,18 +56,18 @@ Room::Room(const Groups& groups, const UnitChoice& unit_choice, const Task& task
 }
 
 std::vector<Handle> Room::groups() const {
-    std::vector<Handle> found;
+    std::vector<Handle> handles;
     for (const auto& [handle, nodes] : more_) {
-        found.push_back(handle);
+        handles.push_back(handle);
     }
-    return found;
+    return handles;
 }
 
 bool Room::may_suffice(std::span<const Handle> victims) const {
     std::map<CellIndex, CellIndex> gained;
     for (const Handle victim : victims) {
-        if (const auto found = more_.find(victim); found != more_.end()) {
-            for (const auto& [node, leaves] : found->second) {
+        if (const auto entry = more_.find(victim); entry != more_.end()) {
+            for (const auto& [node, leaves] : entry->second) {
                 gained[node] += leaves;
             }
         }

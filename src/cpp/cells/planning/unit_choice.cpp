@@ -456,20 +456,20 @@ bool UnitChoice::visit(CellIndex least, Unit& unit) {
         }
         return false;
     }
-    RankedWalk::Visit found;
-    while (walk_.next(least, found)) {
+    RankedWalk::Visit visit;
+    while (walk_.next(least, visit)) {
         if (as_filed_) {
-            unit = {found.pool, found.index, found.index, found.available, found.used, found.held,
+            unit = {visit.pool, visit.index, visit.index, visit.available, visit.used, visit.held,
                     0};
-            if (found.pool >= 0) {
+            if (visit.pool >= 0) {
                 unit.cell = groups_.virtual_cells()
-                                .cell(found.pool, unit_level(found.pool), found.index)
+                                .cell(visit.pool, unit_level(visit.pool), visit.index)
                                 .partner;
-                unit.around = found.used == 0 ? used_around(found.pool, found.index) : 0;
+                unit.around = visit.used == 0 ? used_around(visit.pool, visit.index) : 0;
             }
             return true;
         }
-        unit = unit_at(found.pool, found.index);
+        unit = unit_at(visit.pool, visit.index);
         if (unit.available >= least && unit_suggested(unit)) {
             return true;
         }

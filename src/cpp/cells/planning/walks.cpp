@@ -45,7 +45,7 @@ bool RankedWalk::previous_group(Source& source, std::uint64_t before) {
     return true;
 }
 
-void RankedWalk::found(Source& source, CellIndex index, CellIndex used, CellIndex held) {
+void RankedWalk::set_visit(Source& source, CellIndex index, CellIndex used, CellIndex held) {
     const RankedCells& cells = *source.cells;
     source.visit.index = source.visit.pool < 0 ? cells.cells() - 1 - index : index;
     source.visit.used = used;
@@ -64,7 +64,7 @@ void RankedWalk::advance_idle(Source& source, CellIndex least) {
             source.position = key + 1;
             const auto index = static_cast<CellIndex>(key - row);
             if (source.cells->available(index) >= least) {
-                found(source, index, 0, 0);
+                set_visit(source, index, 0, 0);
                 return;
             }
             continue;
@@ -136,7 +136,7 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
         if (cells.available(index) < least) {
             continue;
         }
-        found(source, index, source.width - group, held);
+        set_visit(source, index, source.width - group, held);
         return;
     }
 }
@@ -229,9 +229,9 @@ bool PhysicalWalk::next(CellIndex least, CellIndex& cell) {
             continue;
         }
         position_ = key + 1;
-        const auto found = static_cast<CellIndex>(key % many);
-        if (cells_->available(found) >= least) {
-            cell = cells_->cells() - 1 - found;
+        const auto candidate = static_cast<CellIndex>(key % many);
+        if (cells_->available(candidate) >= least) {
+            cell = cells_->cells() - 1 - candidate;
             return true;
         }
     }

@@ -88,7 +88,7 @@ class RankedWalk {
     bool comes_before(const Source& a, const Source& b) const;
     void advance(Source& source, CellIndex least) const;
     static void advance_idle(Source& source, CellIndex least);
-    static void found(Source& source, CellIndex index, CellIndex used, CellIndex held);
+    static void set_visit(Source& source, CellIndex index, CellIndex used, CellIndex held);
     static bool previous_group(Source& source, std::uint64_t before);
 
     bool spread_ = false;

@@ -61,9 +61,9 @@ class Search {
     }
 
     void offer(const BoxedSimplex& solved) {
-        auto found = program_.rounded(solved);
-        if (found && found->value > best_.value) {
-            best_ = std::move(*found);
+        auto partition = program_.rounded(solved);
+        if (partition && partition->value > best_.value) {
+            best_ = std::move(*partition);
         }
     }
 
@@ -92,7 +92,7 @@ class Search {
     }
 
     int largest_fraction(const BoxedSimplex& simplex) const {
-        int found = -1;
+        int best = -1;
         double most = kIntegral;
         for (const int c : simplex.basis()) {
             if (c >= program_.columns()) {
@@ -101,10 +101,10 @@ class Search {
             const double fraction = simplex.x(c) - std::floor(simplex.x(c));
             if (fraction > most && fraction < 1 - kIntegral) {
                 most = fraction;
-                found = c;
+                best = c;
             }
         }
-        return found;
+        return best;
     }
 
     // --- cuts ------------------------------------------------------------------------------------

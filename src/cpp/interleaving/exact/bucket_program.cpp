@@ -73,19 +73,19 @@ BucketProgram program_of(const GroupKinds& kinds, const std::vector<int>& jobs,
 }
 
 int BucketProgram::most_fractional(const BoxedSimplex& solved) const {
-    int found = -1;
+    int best = -1;
     double most = kIntegral;
     for (const int c : solved.basis()) {
         if (c >= columns()) {
             continue;
         }
         const double off = std::fabs(solved.x(c) - std::round(solved.x(c)));
-        if (off > most + 1e-9 || (off > most - 1e-9 && found >= 0 && c < found)) {
+        if (off > most + 1e-9 || (off > most - 1e-9 && best >= 0 && c < best)) {
             most = std::max(most, off);
-            found = c;
+            best = c;
         }
     }
-    return found;
+    return best;
 }
 
 std::optional<Partition> BucketProgram::rounded(const BoxedSimplex& solved) const {

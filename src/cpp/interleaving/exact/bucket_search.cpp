@@ -37,9 +37,9 @@ BucketProgram BucketSearch::program_for(int groups) const {
 }
 
 const BucketSearch::Root& BucketSearch::root(int groups) {
-    const auto found = roots_.find(groups);
-    if (found != roots_.end()) {
-        return found->second;
+    const auto known = roots_.find(groups);
+    if (known != roots_.end()) {
+        return known->second;
     }
     const BucketProgram program = program_for(groups);
     BoxedSimplex simplex(program.matrix, program.right, std::vector<double>(upper_.size(), 0.0),
@@ -60,11 +60,11 @@ Relaxed BucketSearch::relax(int groups) {
     if (status != LpStatus::kOptimal || program.most_fractional(simplex) >= 0) {
         return relaxed;
     }
-    if (auto found = program.rounded(simplex)) {
-        found->bound = std::max(found->value, bound);
-        const double most = std::max(std::fabs(found->value), std::fabs(found->bound));
-        if (found->bound - found->value <= kPrecision * most) {
-            relaxed.best = std::move(found);
+    if (auto partition = program.rounded(simplex)) {
+        partition->bound = std::max(partition->value, bound);
+        const double most = std::max(std::fabs(partition->value), std::fabs(partition->bound));
+        if (partition->bound - partition->value <= kPrecision * most) {
+            relaxed.best = std::move(partition);
         }
     }
     return relaxed;

@@ -170,13 +170,13 @@ class Cover::Solving {
 
     Kept kept(std::size_t b, const Partition& partition) {
         const GroupKinds& all = kinds(b);
-        Kept found{partition.value, partition.bound, {}};
+        Kept keepable{partition.value, partition.bound, {}};
         for (const auto& [kind, count] : partition.groups) {
-            found.groups.push_back(
+            keepable.groups.push_back(
                 {{all.member.begin() + all.start[kind], all.member.begin() + all.start[kind + 1]},
                  count});
         }
-        return found;
+        return keepable;
     }
 
     bool is_known(std::size_t b, int groups) const {
@@ -281,14 +281,14 @@ Covering Cover::solve(const std::vector<BucketJobs>& buckets, const MakeKinds& m
         known.push_back(&known_[bucket.key]);
     }
     Solving solving(buckets, make_kinds, std::move(known), nodes);
-    auto found = solving.within(capacity);
-    if (!found) {
-        found = solving.within(solving.fewest_gpus());
+    auto covering = solving.within(capacity);
+    if (!covering) {
+        covering = solving.within(solving.fewest_gpus());
     }
-    if (!found) {
+    if (!covering) {
         throw std::runtime_error("found no groups at all, not even of single jobs");
     }
-    return *found;
+    return *covering;
 }
 
 }  // namespace hivecore::interleaving

@@ -54,11 +54,11 @@ class ExactGrouper::Call {
         const auto covering =
             cover.solve(programs_, [&](std::size_t b) { return kinds_of(b); }, capacity, nodes);
         const auto unit = static_cast<double>(unit_);
-        ExactGrouping found{{{0}, {}}, covering.value * unit, covering.bound * unit};
+        ExactGrouping exact{{{0}, {}}, covering.value * unit, covering.bound * unit};
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
-            name_jobs(b, covering.groups[b], found.groups);
+            name_jobs(b, covering.groups[b], exact.groups);
         }
-        return found;
+        return exact;
     }
 
   private:
@@ -232,7 +232,7 @@ class ExactGrouper::Call {
 
     // --- jobs ----------------------------------------------------------------------------------
 
-    void name_jobs(std::size_t b, const std::vector<EqualGroups>& alike, Grouping& found) {
+    void name_jobs(std::size_t b, const std::vector<EqualGroups>& alike, Grouping& grouping) {
         struct Named {
             double time;
             const std::vector<int>* types;
@@ -264,8 +264,8 @@ class ExactGrouper::Call {
         std::sort(groups.begin(), groups.end(),
                   [](const Named& x, const Named& y) { return x.jobs < y.jobs; });
         for (const Named& group : groups) {
-            found.members.insert(found.members.end(), group.jobs.begin(), group.jobs.end());
-            found.starts.push_back(static_cast<std::int64_t>(found.members.size()));
+            grouping.members.insert(grouping.members.end(), group.jobs.begin(), group.jobs.end());
+            grouping.starts.push_back(static_cast<std::int64_t>(grouping.members.size()));
         }
     }
 

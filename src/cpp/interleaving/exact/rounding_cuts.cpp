@@ -105,11 +105,11 @@ class Rounding {
     }
 
     Column column(int c) const {
-        Column found{is_from_above(c), static_cast<Whole>(program_.upper(c)), program_.x(c), {}};
+        Column values{is_from_above(c), static_cast<Whole>(program_.upper(c)), program_.x(c), {}};
         for (int r = 0; r < matrix_.rows; ++r) {
-            found.entries.push_back(static_cast<Whole>(matrix_.row(r)[c]));
+            values.entries.push_back(static_cast<Whole>(matrix_.row(r)[c]));
         }
-        return found;
+        return values;
     }
 
     void try_row_of_inverse(int i, int multiple) {

@@ -110,14 +110,15 @@ class Merging {
     }
 
     Grouping result() const {
-        Grouping found{{0}, {}};
+        Grouping grouping{{0}, {}};
         for (const auto& [gpus, nodes] : buckets_) {
             for (const Node& node : nodes) {
-                found.members.insert(found.members.end(), node.jobs().begin(), node.jobs().end());
-                found.starts.push_back(static_cast<std::int64_t>(found.members.size()));
+                grouping.members.insert(grouping.members.end(), node.jobs().begin(),
+                                        node.jobs().end());
+                grouping.starts.push_back(static_cast<std::int64_t>(grouping.members.size()));
             }
         }
-        return found;
+        return grouping;
     }
 
   private:
@@ -133,8 +134,8 @@ class Merging {
     bool round_over_all() {
         std::vector<Pair> pairs;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
-            const auto found = match(b);
-            pairs.insert(pairs.end(), found.begin(), found.end());
+            const auto matched = match(b);
+            pairs.insert(pairs.end(), matched.begin(), matched.end());
         }
         std::stable_sort(pairs.begin(), pairs.end(),
                          [](const Pair& x, const Pair& y) { return x.waste < y.waste; });

@@ -287,11 +287,11 @@ void MergeWeights::weigh(std::span<matching::WeighedPair> pairs) const {
 }
 
 std::vector<std::int64_t> MergeWeights::mates(const std::vector<std::int64_t>& mate) const {
-    std::vector<std::int64_t> found(mate.size(), -1);
+    std::vector<std::int64_t> reordered(mate.size(), -1);
     for (std::size_t u = 0; u < mate.size(); ++u) {
-        found[order_[u]] = mate[u] < 0 ? -1 : order_[mate[u]];
+        reordered[order_[u]] = mate[u] < 0 ? -1 : order_[mate[u]];
     }
-    return found;
+    return reordered;
 }
 
 }  // namespace hivecore::interleaving

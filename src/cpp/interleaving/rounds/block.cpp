@@ -169,20 +169,20 @@ HIVECORE_INLINE void raise(double* slot, const double* stage) {
 
 // The longest of the seven ways around the four slots, in slots of one stage and, for data, of two.
 HIVECORE_INLINE void data2_time(const Block& block, const int* order, double* time) {
-    alignas(64) Slots one = {};
+    alignas(64) Slots stages = {};
     alignas(64) Slots two = {};
     for (int j = 0; j < block.jobs; ++j) {
         const int o = order[j];
-        raise(one[o], block.rows[j][kNet]);
-        raise(one[(o + 3) % kFour], block.rows[j][kGpu]);
+        raise(stages[o], block.rows[j][kNet]);
+        raise(stages[(o + 3) % kFour], block.rows[j][kGpu]);
         raise(two[(o + 2) % kFour], block.rows[j][kData]);
     }
     for (int l = 0; l < kLanes; ++l) {
-        double longest = one[0][l] + one[1][l] + one[2][l] + one[3][l];
+        double longest = stages[0][l] + stages[1][l] + stages[2][l] + stages[3][l];
         longest = larger(longest, two[0][l] + two[2][l]);
         longest = larger(longest, two[1][l] + two[3][l]);
         for (int s = 0; s < kFour; ++s) {
-            const double way = two[s][l] + one[(s + 1) % kFour][l] + one[(s + 2) % kFour][l];
+            const double way = two[s][l] + stages[(s + 1) % kFour][l] + stages[(s + 2) % kFour][l];
             longest = larger(longest, way);
         }
         time[l] = longest;

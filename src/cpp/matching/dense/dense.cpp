@@ -32,11 +32,11 @@ Matching solve(Node n, const Numbers& weights, const Scale& scale, const Start& 
         start_from(given, scale.heaviest, matrix, search, deadline);
     }
     search.run(spread_order(n), deadline);
-    Matching found = search.result();
+    Matching matching = search.result();
     if (deadline.has_passed()) {
-        match_leftover(matrix, found);
+        match_leftover(matrix, matching);
     }
-    return found;
+    return matching;
 }
 
 }  // namespace

@@ -29,30 +29,30 @@ constexpr std::int64_t kFewRows = 64;
 
 template <class T>
 DenseSurvey survey_pairs(const Strided<T>& weights, Grid grid) {
-    DenseSurvey found;
+    DenseSurvey surveyed;
     T some[kFewRows * (kFewRows - 1) / 2];
-    for (std::int64_t i = 0; i < weights.rows && !found.asymmetric; ++i) {
+    for (std::int64_t i = 0; i < weights.rows && !surveyed.asymmetric; ++i) {
         for (std::int64_t j = i + 1; j < weights.rows; ++j) {
             const T weight = weights.at(i, j);
             if (differ(weight, weights.at(j, i))) {
-                found.asymmetric = {i, j};
+                surveyed.asymmetric = {i, j};
                 break;
             }
-            some[found.edges] = weight;
-            found.edges += weight == weight ? 1 : 0;
+            some[surveyed.edges] = weight;
+            surveyed.edges += weight == weight ? 1 : 0;
         }
     }
     const auto* first = reinterpret_cast<const std::byte*>(some);
-    found.extent = extent_of(Strided<T>{first, found.edges, 1, sizeof(T), 0}, grid);
-    return found;
+    surveyed.extent = extent_of(Strided<T>{first, surveyed.edges, 1, sizeof(T), 0}, grid);
+    return surveyed;
 }
 
 template <class T>
 DenseSurvey survey(const Strided<T>& given, Grid grid) {
     const std::int64_t n = given.rows;
-    DenseSurvey found;
+    DenseSurvey surveyed;
     if (n < 2) {
-        return found;
+        return surveyed;
     }
     if (n <= kFewRows) {
         return survey_pairs(given, grid);
@@ -64,7 +64,7 @@ DenseSurvey survey(const Strided<T>& given, Grid grid) {
     Tile<T> tile;
     Tile<T> mirrored;
     std::int64_t present = 0;  // pairs count twice
-    for (std::int64_t top = 0; top < n && !found.asymmetric; top += kTile) {
+    for (std::int64_t top = 0; top < n && !surveyed.asymmetric; top += kTile) {
         const std::int64_t height = std::min(kTile, n - top);
         for (std::int64_t left = top; left < n; left += kTile) {
             if (left + kTile > n) {
@@ -83,17 +83,17 @@ DenseSurvey survey(const Strided<T>& given, Grid grid) {
                 for (std::int64_t j = 0; j < kTile; ++j) {
                     if (differ(tile.cells[i][j], mirrored.cells[i][j])) {
                         const std::pair pair{top + i, left + j};
-                        found.asymmetric = std::min(pair, found.asymmetric.value_or(pair));
+                        surveyed.asymmetric = std::min(pair, surveyed.asymmetric.value_or(pair));
                     }
                 }
             }
         }
     }
-    found.edges = std::is_floating_point_v<T> ? present / 2 : n * (n - 1) / 2;
-    if (found.edges > 0) {
-        found.extent = values.extent();
+    surveyed.edges = std::is_floating_point_v<T> ? present / 2 : n * (n - 1) / 2;
+    if (surveyed.edges > 0) {
+        surveyed.extent = values.extent();
     }
-    return found;
+    return surveyed;
 }
 
 void refuse_unless(bool fine) {

@@ -37,11 +37,11 @@ HIVECORE_INLINE std::int64_t places_of(T sought, Value value, std::int64_t n, T*
     std::int64_t count = 0;
     for (std::int64_t first = 0; first < n; first += kLanes) {
         const std::int64_t end = first + kLanes < n ? first + kLanes : n;
-        T found = 0;
+        T hits = 0;
         for (std::int64_t v = first; v < end; ++v) {
-            found |= value(v) == sought ? T{-1} : T{0};
+            hits |= value(v) == sought ? T{-1} : T{0};
         }
-        for (std::int64_t v = first; v < end && found; ++v) {
+        for (std::int64_t v = first; v < end && hits; ++v) {
             if (value(v) == sought) {
                 places[count++] = static_cast<T>(v);
             }

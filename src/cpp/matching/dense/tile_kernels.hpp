@@ -81,21 +81,21 @@ HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirr
     Lane present[kTile] = {};
     for (std::int64_t i = 0; i < height; ++i) {
         const T* here = tile.cells[i];
-        const T* there = mirrored.cells[i];
+        const T* across = mirrored.cells[i];
         for (std::int64_t j = 0; j < kTile; ++j) {
-            different[j] |= differ(here[j], there[j]) ? 1 : 0;
+            different[j] |= differ(here[j], across[j]) ? 1 : 0;
         }
         for (std::int64_t j = 0; j < kTile; ++j) {
             present[j] += here[j] == here[j] ? 1 : 0;
         }
         survey.take(here);
     }
-    Comparison found{true, 0};
+    Comparison comparison{true, 0};
     for (std::int64_t j = 0; j < kTile; ++j) {
-        found.symmetric &= different[j] == 0;
-        found.present += present[j];
+        comparison.symmetric &= different[j] == 0;
+        comparison.present += present[j];
     }
-    return found;
+    return comparison;
 }
 
 // Whether no weight counts more than `heaviest`; doubles them, `absent` for 0 and less.

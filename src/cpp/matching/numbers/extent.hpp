@@ -93,11 +93,11 @@ class Survey {
             high = high_[i] > high ? high_[i] : high;
             step = step_[i] < step ? step_[i] : step;
         }
-        Extent found{as_number(low), as_number(high), 0};
+        Extent range{as_number(low), as_number(high), 0};
         if constexpr (std::is_floating_point_v<T>) {
-            found.grid = std::isfinite(step) ? std::ilogb(step) : 0;
+            range.grid = std::isfinite(step) ? std::ilogb(step) : 0;
         }
-        return found;
+        return range;
     }
 
   private:

@@ -27,11 +27,11 @@ class Wide {
     }
 
     static constexpr Wide from_words(const std::uint64_t* words) {
-        Wide made;
+        Wide value;
         for (std::size_t i = 0; i < kWords; ++i) {
-            made.words_[i] = words[i];
+            value.words_[i] = words[i];
         }
-        return made;
+        return value;
     }
 
     constexpr const std::array<std::uint64_t, kWords>& words() const { return words_; }

@@ -122,10 +122,10 @@ class Copies {
             if (std::ssize(kind_of) > most_) {
                 return false;
             }
-            const Matching found = solve_singly(kind_of);
+            const Matching matching = solve_singly(kind_of);
             bool is_proved = true;
             for (const auto& [kinds, pairs] : kept) {
-                if (pairs > 0 && !has_like(kinds, kind_of, found)) {
+                if (pairs > 0 && !has_like(kinds, kind_of, matching)) {
                     taken_apart[kinds] *= kMoreApart;
                     is_proved = false;
                 }
@@ -133,7 +133,7 @@ class Copies {
             if (is_proved ||
                 (interrupt_ != nullptr && interrupt_->has_come(Interrupt::Clock::now()))) {
                 pairs_ = std::move(kept);
-                add_pairs(kind_of, found);
+                add_pairs(kind_of, matching);
                 return true;
             }
         }
@@ -160,12 +160,12 @@ class Copies {
     using Spot = std::pair<std::int64_t, std::int64_t>;
 
     std::vector<Spot> spots_of(Node kind, const std::vector<Node>& kind_of,
-                               const Matching& found) const {
+                               const Matching& matching) const {
         std::vector<Spot> spots;
         const auto [first, last] = std::ranges::equal_range(kind_of, kind);
         for (auto v = first - kind_of.begin(); v < last - kind_of.begin(); ++v) {
-            const Spot spot{found.innermost[v], found.duals[v]};
-            if (2 * spot.second + around(spot.first, found) >= 2 * weight(kind, kind)) {
+            const Spot spot{matching.innermost[v], matching.duals[v]};
+            if (2 * spot.second + around(spot.first, matching) >= 2 * weight(kind, kind)) {
                 spots.push_back(spot);
             }
         }
@@ -176,32 +176,32 @@ class Copies {
     }
 
     // The duals of a blossom and of all around it.
-    static std::int64_t around(std::int64_t blossom, const Matching& found) {
+    static std::int64_t around(std::int64_t blossom, const Matching& matching) {
         std::int64_t sum = 0;
-        for (; blossom >= 0; blossom = found.parents[blossom]) {
-            sum += found.blossom_duals[blossom];
+        for (; blossom >= 0; blossom = matching.parents[blossom]) {
+            sum += matching.blossom_duals[blossom];
         }
         return sum;
     }
 
-    bool has_like(Kinds kinds, const std::vector<Node>& kind_of, const Matching& found) const {
-        const auto first = spots_of(kinds.first, kind_of, found);
+    bool has_like(Kinds kinds, const std::vector<Node>& kind_of, const Matching& matching) const {
+        const auto first = spots_of(kinds.first, kind_of, matching);
         if (kinds.second == kNobody) {
             return std::ranges::binary_search(first, Spot{-1, 0});
         }
-        const auto second = spots_of(kinds.second, kind_of, found);
+        const auto second = spots_of(kinds.second, kind_of, matching);
         const std::int64_t whole = 2 * weight(kinds.first, kinds.second);
         return std::ranges::any_of(first, [&](const Spot& spot) {
             const auto& [blossom, dual] = spot;
-            const Spot wanted{blossom, whole - around(blossom, found) - dual};
+            const Spot wanted{blossom, whole - around(blossom, matching) - dual};
             return std::ranges::binary_search(second, wanted);
         });
     }
 
-    void add_pairs(const std::vector<Node>& kind_of, const Matching& found) {
+    void add_pairs(const std::vector<Node>& kind_of, const Matching& matching) {
         const auto n = std::ssize(kind_of);
         for (std::int64_t v = 0; v < n; ++v) {
-            const std::int64_t mate = found.mate[v];
+            const std::int64_t mate = matching.mate[v];
             if (mate < 0 || mate == n) {
                 ++pairs_[{kind_of[v], kNobody}];
             } else if (v < mate) {

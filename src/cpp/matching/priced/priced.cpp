@@ -124,7 +124,7 @@ class Priced {
     // the half of the vertices that follows u around the circle, so that all rows are equally long.
     template <class Choose>
     std::vector<WeighedPair> pairs_of_rows(Choose choose) {
-        std::vector<std::vector<WeighedPair>> found((size() + kRows - 1) / kRows);
+        std::vector<std::vector<WeighedPair>> by_block((size() + kRows - 1) / kRows);
         for_blocks(0, [&](Node first, Node last, std::size_t block) {
             std::vector<double> cover(found_.duals.begin(), found_.duals.end());
             std::vector<double> row;
@@ -136,11 +136,11 @@ class Priced {
                 for_company(u, [&](Node v, std::int64_t) {
                     cover[v] = static_cast<double>(found_.duals[v]);
                 });
-                choose(u, row, found[block]);
+                choose(u, row, by_block[block]);
             }
         });
         std::vector<WeighedPair> all;
-        for (const auto& block : found) {
+        for (const auto& block : by_block) {
             all.insert(all.end(), block.begin(), block.end());
         }
         return all;

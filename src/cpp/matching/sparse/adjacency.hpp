@@ -79,17 +79,17 @@ class Adjacency {
         for (const Node v : vertices) {
             edges_inside += offsets_[v + 1] - offsets_[v];
         }
-        Adjacency made;
-        made.offsets_.reserve(vertices.size() + 1);
-        made.offsets_.push_back(0);
-        made.edges_.reserve(edges_inside);
+        Adjacency inner;
+        inner.offsets_.reserve(vertices.size() + 1);
+        inner.offsets_.push_back(0);
+        inner.edges_.reserve(edges_inside);
         for (const Node v : vertices) {
             for (const Edge& edge : edges(v)) {
-                made.edges_.push_back({edge.weight, number[edge.to]});
+                inner.edges_.push_back({edge.weight, number[edge.to]});
             }
-            made.offsets_.push_back(static_cast<std::int64_t>(made.edges_.size()));
+            inner.offsets_.push_back(static_cast<std::int64_t>(inner.edges_.size()));
         }
-        return made;
+        return inner;
     }
 
     Node vertices() const { return static_cast<Node>(offsets_.size() - 1); }

@@ -87,17 +87,17 @@ Components components_of(const Adjacency<Weight>& graph) {
             }
         }
     }
-    Components found{{}, std::vector<Node>(n)};
+    Components components{{}, std::vector<Node>(n)};
     for (Node v = 0; v < n; ++v) {
         const Node root = sets.root(v);
         if (root == v) {
-            found.of[v] = static_cast<Node>(found.sizes.size());
-            found.sizes.push_back(0);
+            components.of[v] = static_cast<Node>(components.sizes.size());
+            components.sizes.push_back(0);
         }
-        found.of[v] = found.of[root];
-        found.sizes[found.of[v]] += static_cast<std::int64_t>(graph.edges(v).size());
+        components.of[v] = components.of[root];
+        components.sizes[components.of[v]] += static_cast<std::int64_t>(graph.edges(v).size());
     }
-    return found;
+    return components;
 }
 
 }  // namespace hivecore::matching

@@ -62,11 +62,11 @@ MatchingOf<ValueOf<Weight>> solve_part(const Adjacency<Weight>& graph, const Sta
     }
     scan.match_greedily(start);
     start.run(deadline);
-    auto found = finish(graph, start, deadline);
+    auto matching = finish(graph, start, deadline);
     if (deadline.has_passed()) {
-        match_leftover(graph, found);
+        match_leftover(graph, matching);
     }
-    return found;
+    return matching;
 }
 
 // What is given for the vertices of a part.
@@ -139,7 +139,7 @@ Wide<kWords> whole(T weight, int exponent) {
 }
 
 template <int kWords>
-MatchingOf<std::uint64_t> in_words(const MatchingOf<Wide<kWords>>& found) {
+MatchingOf<std::uint64_t> in_words(const MatchingOf<Wide<kWords>>& matching) {
     const auto words_of = [](const std::vector<Wide<kWords>>& values) {
         std::vector<std::uint64_t> words;
         words.reserve(values.size() * kWords);
@@ -148,8 +148,8 @@ MatchingOf<std::uint64_t> in_words(const MatchingOf<Wide<kWords>>& found) {
         }
         return words;
     };
-    return {found.mate, words_of(found.duals), found.innermost, found.parents,
-            words_of(found.blossom_duals)};
+    return {matching.mate, words_of(matching.duals), matching.innermost, matching.parents,
+            words_of(matching.blossom_duals)};
 }
 
 template <int kWords>

@@ -168,14 +168,14 @@ MatchingOf<ValueOf<Weight>> finish(const Adjacency<Weight>& graph,
     for (std::size_t i = 0; i < order.size(); ++i) {
         number[order[i]] = static_cast<Node>(i);
     }
-    auto found = finish_in_order(graph.part(order, number), start, order, number, deadline);
-    for (auto& mate : found.mate) {
+    auto matching = finish_in_order(graph.part(order, number), start, order, number, deadline);
+    for (auto& mate : matching.mate) {
         mate = mate < 0 ? mate : order[mate];
     }
-    undo_renumbering(found.mate, order);
-    undo_renumbering(found.duals, order);
-    undo_renumbering(found.innermost, order);
-    return found;
+    undo_renumbering(matching.mate, order);
+    undo_renumbering(matching.duals, order);
+    undo_renumbering(matching.innermost, order);
+    return matching;
 }
 
 }  // namespace hivecore::matching

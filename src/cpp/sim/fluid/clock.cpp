@@ -108,14 +108,14 @@ double FluidClock::spare(double used) const {
 
 // Sets what each job reads with its share of the remote IO; what is to spare for warm-ups.
 double FluidClock::share_out() {
-    double asked = 0.0;
+    double wanted = 0.0;
     for (std::size_t j = 0; j < full_.size(); ++j) {
         demand_[j] = full_[j] * miss_[j];
-        asked += demand_[j];
+        wanted += demand_[j];
     }
-    if (asked <= rules_.bandwidth) {
+    if (wanted <= rules_.bandwidth) {
         rate_ = full_;
-        return spare(asked);
+        return spare(wanted);
     }
     storage::ration(rules_.io_mode, {demand_, miss_, full_, reference_, {}, rules_.bandwidth},
                     granted_);
@@ -128,19 +128,19 @@ double FluidClock::share_out() {
 }
 
 std::vector<double> FluidClock::left() const {
-    std::vector<double> found = all_left_;
+    std::vector<double> amounts = all_left_;
     for (std::size_t j = 0; j < running_.size(); ++j) {
-        found[running_[j]] = left_[j];
+        amounts[running_[j]] = left_[j];
     }
-    return found;
+    return amounts;
 }
 
 std::vector<double> FluidClock::last_use() const {
-    std::vector<double> found = last_use_;
+    std::vector<double> uses = last_use_;
     for (const std::int64_t job : running_) {
-        found[cache_of_[job]] = now_;
+        uses[cache_of_[job]] = now_;
     }
-    return found;
+    return uses;
 }
 
 std::string FluidClock::audit() const {

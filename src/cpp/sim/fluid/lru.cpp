@@ -247,11 +247,11 @@ void FluidLru::advance(double step) {
 
 std::vector<double> FluidLru::cached() {
     slide();
-    std::vector<double> found(shape_.size.size(), 0.0);
+    std::vector<double> amounts(shape_.size.size(), 0.0);
     for (const Dataset& dataset : live_) {
-        found[dataset.id] = dataset.whole * (1.0 - dataset.outside);
+        amounts[dataset.id] = dataset.whole * (1.0 - dataset.outside);
     }
-    return found;
+    return amounts;
 }
 
 std::string FluidLru::audit() const {

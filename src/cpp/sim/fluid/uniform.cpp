@@ -109,11 +109,11 @@ void FluidUniform::gather(const FluidDecision& decision) {
         readers_.push_back(
             {job, place[shape_.cache_of[job]], cache.whole, unread_[job], missing_[job]});
     }
-    const auto find = [&](std::span<const std::int64_t> ids, std::vector<std::int64_t>& found) {
-        found.clear();
+    const auto find = [&](std::span<const std::int64_t> ids, std::vector<std::int64_t>& places) {
+        places.clear();
         for (const std::int64_t id : ids) {
             if (place[id] >= 0) {
-                found.push_back(place[id]);
+                places.push_back(place[id]);
             }
         }
     };
