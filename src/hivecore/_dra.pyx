@@ -110,12 +110,12 @@ def node(devices, left, common):
     Devices are (profile, held, charges, room), charges (set, groups, [(counter, amount), ...]);
     ``left`` is what is left of each counter, ``common`` the groups of each set in use.
     """
-    cdef Node made = Node.__new__(Node)
+    cdef Node built = Node.__new__(Node)
     cdef Device device
     cdef Charge charge
     cdef CounterUse use
-    made.kernel.left = left
-    made.kernel.common = common
+    built.kernel.left = left
+    built.kernel.common = common
     for profile, held, charges, room in devices:
         if not 0 <= held <= 2:
             raise ValueError("held: 0, 1 or 2")
@@ -132,9 +132,9 @@ def node(devices, left, common):
                 use.amount = amount
                 charge.uses.push_back(use)
             device.charges.push_back(charge)
-        made.kernel.devices.push_back(device)
-    check(made.kernel)
-    return made
+        built.kernel.devices.push_back(device)
+    check(built.kernel)
+    return built
 
 
 def claims(alternatives, constraints, profiles):
@@ -143,7 +143,7 @@ def claims(alternatives, constraints, profiles):
     Alternatives are (request, claim, wanted or -1, admin access); constraints (match,
     alternatives); profiles (offers, barred, amounts, values of each constraint).
     """
-    cdef Claims made = Claims.__new__(Claims)
+    cdef Claims built = Claims.__new__(Claims)
     cdef Alternative alternative
     cdef Constraint constraint
     cdef Profile profile
@@ -152,18 +152,18 @@ def claims(alternatives, constraints, profiles):
         alternative.claim = claim
         alternative.wanted = wanted
         alternative.is_admin = is_admin
-        made.kernel.alternatives.push_back(alternative)
+        built.kernel.alternatives.push_back(alternative)
     for is_match, among in constraints:
         constraint.is_match = is_match
         constraint.alternatives = among
-        made.kernel.constraints.push_back(constraint)
+        built.kernel.constraints.push_back(constraint)
     for offers, barred, amounts, values in profiles:
         profile.offers = offers
         profile.barred = barred
         profile.amounts = amounts
         profile.values = values
-        made.kernel.profiles.push_back(profile)
-    return made
+        built.kernel.profiles.push_back(profile)
+    return built
 
 
 def search(

@@ -204,10 +204,10 @@ def rounds(durations, starts, members, str model="barrier", bint best=True):
     cdef Rule rule = as_rule(durations, model, best)
     cdef Durations rows = as_durations(durations, rule)
     cdef Groups groups = as_groups(starts, members, rule, rows)
-    cdef Rounds found
+    cdef Rounds solved
     with nogil:
-        found = rounds_of(rule, rows, groups)
-    return hold_reals(found.time), hold_reals(found.efficiency), as_array(found.offsets)
+        solved = rounds_of(rule, rows, groups)
+    return hold_reals(solved.time), hold_reals(solved.efficiency), as_array(solved.offsets)
 
 
 def pairs(durations, str model="barrier", bint best=True):
@@ -266,10 +266,10 @@ def exact_grouper(
     """
     cdef Rule rule = as_rule(durations, model, best)
     cdef Terms terms = as_terms(rule, factors, gpu_memory, max_slowdown, gain)
-    cdef ExactGrouper made = ExactGrouper.__new__(ExactGrouper)
-    made.kernel = new KernelGrouper(terms)
-    made.columns = rule.columns
-    return made
+    cdef ExactGrouper grouper = ExactGrouper.__new__(ExactGrouper)
+    grouper.kernel = new KernelGrouper(terms)
+    grouper.columns = rule.columns
+    return grouper
 
 
 def group_exactly(
@@ -289,11 +289,11 @@ def group_exactly(
     cdef Flags waits = Flags(
         <const uint8_t*> cnp.PyArray_DATA(may_wait), <size_t> cnp.PyArray_SIZE(may_wait)
     )
-    cdef ExactGrouping found
+    cdef ExactGrouping solved
     cdef Guard guard
     guard.lock(grouper.mutex)
     guard.keep()
     with nogil:
-        found = grouper.kernel.group(jobs, waits, capacity, nodes)
+        solved = grouper.kernel.group(jobs, waits, capacity, nodes)
     guard.unlock()
-    return *as_arrays(found.groups), found.value, found.bound
+    return *as_arrays(solved.groups), solved.value, solved.bound

@@ -285,20 +285,20 @@ cdef class FluidClock:
     @property
     def cached(self):
         """float64[caches], MB in each."""
-        cdef vector[double] found = self.kernel.cached()
-        return hold_reals(found)
+        cdef vector[double] amounts = self.kernel.cached()
+        return hold_reals(amounts)
 
     @property
     def last_use(self):
         """float64[caches], seconds at which a job that read through it last ran; 0 if none did."""
-        cdef vector[double] found = self.kernel.last_use()
-        return hold_reals(found)
+        cdef vector[double] seconds = self.kernel.last_use()
+        return hold_reals(seconds)
 
     @property
     def left(self):
         """float64[jobs], MB that each has yet to read; 0 but for rounding if it has ended."""
-        cdef vector[double] found = self.kernel.left()
-        return hold_reals(found)
+        cdef vector[double] amounts = self.kernel.left()
+        return hold_reals(amounts)
 
     def check(self):
         """Audit every invariant of the state.

@@ -98,12 +98,12 @@ cdef class KernelObject:
         return object.__sizeof__(self) + self.kernel_bytes()
 
 
-cdef inline object restored(KernelObject made, bytes payload):
+cdef inline object restored(KernelObject target, bytes payload):
     """The object in the state that a payload describes, or a CorruptStateError."""
     cdef StateReader reader = StateReader(PyBytes_AS_STRING(payload), <size_t> len(payload))
     try:
-        made.read_state(reader)
+        target.read_state(reader)
         reader.end()
     except ValueError as error:
         raise CorruptStateError(f"data: {error}") from None
-    return made
+    return target

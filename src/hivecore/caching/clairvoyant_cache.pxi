@@ -88,10 +88,10 @@ cdef class ClairvoyantCache(KernelObject):
         """The job; the turn begins between the conversion of its name and the look-up."""
         cdef int64_t name = as_int64(job, "job")
         guard.lock(self.mutex)
-        cdef const ClairvoyantJob* found = self.kernel.find(name)
-        if found == NULL:
+        cdef const ClairvoyantJob* record = self.kernel.find(name)
+        if record == NULL:
             raise KeyError(f"job={name}: not attached")
-        return found
+        return record
 
     cdef int64_t as_dataset(self, object dataset) except -1:
         cdef int64_t number = as_int64(dataset, "dataset")
@@ -227,9 +227,9 @@ cdef class ClairvoyantCache(KernelObject):
         if not 0 <= number <= _MOST_USES:
             raise ValueError(f"count={number}: allowed are 0 to 2**53")
         cdef uint8_t* mask = as_mask(out, number)
-        cdef const ClairvoyantJob* found = self.job(job, guard)
-        cdef int64_t name = found.name
-        cdef uint64_t left = min(self.kernel.left(name), <uint64_t> _MOST_USES - found.uses)
+        cdef const ClairvoyantJob* record = self.job(job, guard)
+        cdef int64_t name = record.name
+        cdef uint64_t left = min(self.kernel.left(name), <uint64_t> _MOST_USES - record.uses)
         if <uint64_t> number > left:
             raise ValueError(f"count={number}: job {name} has {left} uses left")
         cdef uint64_t hits

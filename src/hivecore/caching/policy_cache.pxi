@@ -249,11 +249,11 @@ cdef class PolicyCache(KernelObject):
         cdef cnp.ndarray result = new_int64_array(kernel.count())
         cdef int64_t* target = <int64_t*> cnp.PyArray_DATA(result)
         cdef uint64_t item
-        cdef uint64_t found = 0
+        cdef uint64_t count = 0
         for item in range(kernel.room().items):
             if kernel.contains(<uint32_t> item):
-                target[found] = item
-                found += 1
+                target[count] = item
+                count += 1
         return result
 
     def copy(self):

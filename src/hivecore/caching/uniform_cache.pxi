@@ -231,11 +231,11 @@ cdef class UniformCache(KernelObject):
 
     cdef const UniformDataset* find(self, str name, cnp.ndarray items) except NULL:
         """The dataset, all of whose items these int64 are."""
-        cdef const UniformDataset* found = &self.kernel.dataset(self.dataset_id(name))
-        cdef int64_t position = first_outside(as_values(items), 0, found.items - 1)
+        cdef const UniformDataset* record = &self.kernel.dataset(self.dataset_id(name))
+        cdef int64_t position = first_outside(as_values(items), 0, record.items - 1)
         if position >= 0:
-            raise ValueError(bad_item(items, position, found.items))
-        return found
+            raise ValueError(bad_item(items, position, record.items))
+        return record
 
     # Datasets and jobs
 
@@ -293,11 +293,11 @@ cdef class UniformCache(KernelObject):
         cdef str key = exact_name(dataset, "dataset")
         guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(key)
-        cdef const UniformDataset* found = &self.kernel.dataset(identity)
-        if found.jobs.size() > 0 or found.cached_items > 0:
+        cdef const UniformDataset* record = &self.kernel.dataset(identity)
+        if record.jobs.size() > 0 or record.cached_items > 0:
             raise ValueError(
-                f"dataset={key!r}: {found.jobs.size()} jobs are attached and "
-                f"{found.cached_items} items are cached"
+                f"dataset={key!r}: {record.jobs.size()} jobs are attached and "
+                f"{record.cached_items} items are cached"
             )
         self.kernel.remove_dataset(identity)
         del self.dataset_ids[key]
@@ -456,12 +456,12 @@ cdef class UniformCache(KernelObject):
         cdef cnp.ndarray array = as_wide_items(items)
         cdef cnp.ndarray answer = new_bool_array(array.size)
         cdef const int64_t* ids = <const int64_t*> cnp.PyArray_DATA(array)
-        cdef uint8_t* found = <uint8_t*> cnp.PyArray_DATA(answer)
+        cdef uint8_t* marks = <uint8_t*> cnp.PyArray_DATA(answer)
         cdef cnp.npy_intp k
         guard.lock(self.mutex)
         cdef const UniformDataset* data = self.find(place, array)
         for k in range(cnp.PyArray_SIZE(array)):
-            found[k] = data.cached[ids[k] >> 6] >> (ids[k] & 63) & 1
+            marks[k] = data.cached[ids[k] >> 6] >> (ids[k] & 63) & 1
         return bool(answer[0]) if single else answer
 
     # Quotas
@@ -497,12 +497,12 @@ cdef class UniformCache(KernelObject):
         cdef UniformShrink mode = <UniformShrink> <int> UNIFORM_SHRINKS[shrink]
         guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(place)
-        cdef const UniformDataset* found = &self.kernel.dataset(identity)
-        cdef int64_t room = self.kernel.capacity() - (self.kernel.quotas() - found.quota)
+        cdef const UniformDataset* record = &self.kernel.dataset(identity)
+        cdef int64_t room = self.kernel.capacity() - (self.kernel.quotas() - record.quota)
         if amount > room:
             raise ValueError(f"quota={amount}: the other quotas leave {room} bytes of the capacity")
-        if amount < found.pinned and (mode == UniformShrink.lazy or not all_of_them):
-            raise ValueError(f"quota={amount}: {found.pinned} bytes are pinned")
+        if amount < record.pinned and (mode == UniformShrink.lazy or not all_of_them):
+            raise ValueError(f"quota={amount}: {record.pinned} bytes are pinned")
         return as_array(self.kernel.set_quota(identity, amount, mode))
 
     def unload(self, dataset, force=False):
@@ -538,13 +538,13 @@ cdef class UniformCache(KernelObject):
         cdef int64_t pinned = 0
         cdef int64_t used = 0
         guard.lock(self.mutex)
-        cdef const UniformDataset* found = self.find(place, array)
+        cdef const UniformDataset* record = self.find(place, array)
         cdef int32_t identity = self.dataset_id(place)
         self.kernel.would_pin(identity, as_values(array), pinned, used)
-        if pinned > found.quota:
-            raise ValueError(f"items: {pinned} bytes would be pinned, the quota is {found.quota}")
-        if used > found.used and used > found.quota:
-            raise ValueError(f"items: {used} bytes would be used, the quota is {found.quota}")
+        if pinned > record.quota:
+            raise ValueError(f"items: {pinned} bytes would be pinned, the quota is {record.quota}")
+        if used > record.used and used > record.quota:
+            raise ValueError(f"items: {used} bytes would be used, the quota is {record.quota}")
         return as_array(self.kernel.pin(identity, as_values(array)))
 
     def unpin(self, dataset, items, /):
@@ -652,8 +652,8 @@ cdef class UniformCache(KernelObject):
         cdef Guard guard
         cdef str key = exact_name(job, "job")
         guard.lock(self.mutex)
-        cdef const UniformJob* found = &self.kernel.job(self.job_id(key))
-        return <double> found.cached_unread_bytes / <double> found.unread_bytes
+        cdef const UniformJob* record = &self.kernel.job(self.job_id(key))
+        return <double> record.cached_unread_bytes / <double> record.unread_bytes
 
     def epoch(self, job, /):
         """The number of a job's current epoch, from 0. :raises KeyError: no such job."""
@@ -720,14 +720,14 @@ cdef class UniformCache(KernelObject):
         cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         guard.lock(self.mutex)
-        cdef const UniformDataset* found = &self.kernel.dataset(self.dataset_id(place))
-        cdef UniformCounters counted = found.counters
+        cdef const UniformDataset* record = &self.kernel.dataset(self.dataset_id(place))
+        cdef UniformCounters counted = record.counters
         # Copies: the dict may start a collection, whose finalizers may remove the dataset.
         cdef int64_t[6] values = [
-            found.items, found.total_bytes, found.quota, found.used, found.pinned,
-            found.cached_items,
+            record.items, record.total_bytes, record.quota, record.used, record.pinned,
+            record.cached_items,
         ]
-        cdef size_t jobs = found.jobs.size()
+        cdef size_t jobs = record.jobs.size()
         return {
             "items": values[0],
             "total_bytes": values[1],

@@ -77,19 +77,19 @@ cdef class MappingStore:
     @cython.final
     cdef inline PyObject* find(self, object key) except? NULL:
         """The value of a key, borrowed, or NULL."""
-        cdef PyObject* found = PyDict_GetItemWithError(self.entries, key)
-        if found == NULL or self.counts:
-            return found
-        return <PyObject*> (<_MappingEntry> found).value
+        cdef PyObject* kept = PyDict_GetItemWithError(self.entries, key)
+        if kept == NULL or self.counts:
+            return kept
+        return <PyObject*> (<_MappingEntry> kept).value
 
     @cython.final
     cdef object drop(self, object key):
         """The value that was there, or NOTHING."""
-        cdef object found = self.entries.pop(key, NOTHING)
-        if found is NOTHING or self.counts:
-            return found
-        self.total -= (<_MappingEntry> found).size
-        return (<_MappingEntry> found).value
+        cdef object dropped = self.entries.pop(key, NOTHING)
+        if dropped is NOTHING or self.counts:
+            return dropped
+        self.total -= (<_MappingEntry> dropped).size
+        return (<_MappingEntry> dropped).value
 
     @cython.final
     cdef int keep(self, object key, object value) except -1:
@@ -108,10 +108,10 @@ cdef class MappingStore:
 
     @cython.final
     cdef object keep_sized(self, object key, object value, int64_t size):
-        cdef PyObject* found = PyDict_GetItemWithError(self.entries, key)
+        cdef PyObject* kept = PyDict_GetItemWithError(self.entries, key)
         cdef _MappingEntry fresh
-        if found != NULL:
-            return self.replace(key, <_MappingEntry> found, value, size)
+        if kept != NULL:
+            return self.replace(key, <_MappingEntry> kept, value, size)
         if size > self.maxsize - self.total:
             return None
         fresh = _MappingEntry.__new__(_MappingEntry)
@@ -142,10 +142,10 @@ cdef class MappingStore:
 
     @cython.critical_section
     def __getitem__(self, key):
-        cdef PyObject* found = self.find(key)
-        if found == NULL:
+        cdef PyObject* kept = self.find(key)
+        if kept == NULL:
             raise KeyError(key)
-        return <object> found
+        return <object> kept
 
     @cython.critical_section
     def __setitem__(self, key, value):
@@ -169,15 +169,15 @@ cdef class MappingStore:
     @cython.critical_section
     def get(self, key, default=None, /):
         """The value of a key, or the default."""
-        cdef PyObject* found = self.find(key)
-        return default if found == NULL else <object> found
+        cdef PyObject* kept = self.find(key)
+        return default if kept == NULL else <object> kept
 
     @cython.critical_section
     def setdefault(self, key, default=None, /):
         """The value of a key; where there is none the default, which is kept if it fits."""
-        cdef PyObject* found = self.find(key)
-        if found != NULL:
-            return <object> found
+        cdef PyObject* kept = self.find(key)
+        if kept != NULL:
+            return <object> kept
         self.keep(key, default)
         return default
 

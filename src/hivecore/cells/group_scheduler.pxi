@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef int read_numbers(
-    object nodes, str name, int64_t number, vector[CellIndex]& found
+    object nodes, str name, int64_t number, vector[CellIndex]& numbers
 ) except -1:
     """Numbers below `number`: an array of int32, or any integers."""
     cdef cnp.ndarray listed
@@ -27,17 +27,17 @@ cdef int read_numbers(
     if isinstance(nodes, np.ndarray) and nodes.dtype == np.int32 and nodes.ndim == 1:
         # What is looked at is the copy, which no other thread can change.
         listed = np.ascontiguousarray(nodes)
-        found.resize(<size_t> cnp.PyArray_SIZE(listed))
-        if not found.empty():
-            memcpy(found.data(), cnp.PyArray_DATA(listed), 4 * found.size())
-        for node in found:
+        numbers.resize(<size_t> cnp.PyArray_SIZE(listed))
+        if not numbers.empty():
+            memcpy(numbers.data(), cnp.PyArray_DATA(listed), 4 * numbers.size())
+        for node in numbers:
             highest = max(highest, node)  # a negative number is a huge one
         if highest >= number:
-            for node in found:
+            for node in numbers:
                 as_bounded(<int32_t> node, name, 0, number - 1)
         return 0
     for value in nodes:
-        found.push_back(as_bounded(value, name, 0, number - 1))
+        numbers.push_back(as_bounded(value, name, 0, number - 1))
     return 0
 
 
@@ -60,7 +60,7 @@ cdef class GroupScheduler(KernelObject):
         cdef vector[ChainSpec] shapes
         cdef vector[CellIndex] flat
         cdef vector[PoolSpec] owned
-        cdef PoolSpec one
+        cdef PoolSpec spec
         tops = []
         sizes = []
         for number, (fanouts, roots, node_level) in enumerate(chains):
@@ -84,24 +84,26 @@ cdef class GroupScheduler(KernelObject):
         before = None
         for number, (vc, chain, level, count) in enumerate(pools):
             name = f"pools[{number}]"
-            one.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
-            one.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
-            one.level = as_bounded(level, f"{name} level", 0, tops[one.chain])
-            one.count = as_bounded(count, f"{name} count", 1, INT64_MAX)
-            one.pinned_cell = -1
-            key = one.vc, one.chain, one.level
+            spec.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
+            spec.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
+            spec.level = as_bounded(level, f"{name} level", 0, tops[spec.chain])
+            spec.count = as_bounded(count, f"{name} count", 1, INT64_MAX)
+            spec.pinned_cell = -1
+            key = spec.vc, spec.chain, spec.level
             if before is not None and before >= key:
                 raise ValueError(f"{name} must follow pools[{number - 1}] in order")
             before = key
-            owned.push_back(one)
+            owned.push_back(spec)
         for number, (vc, chain, level, cell) in enumerate(pins):
             name = f"pins[{number}]"
-            one.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
-            one.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
-            one.level = as_bounded(level, f"{name} level", 0, tops[one.chain])
-            one.count = 1
-            one.pinned_cell = as_bounded(cell, f"{name} cell", 0, sizes[one.chain][one.level] - 1)
-            owned.push_back(one)
+            spec.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
+            spec.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
+            spec.level = as_bounded(level, f"{name} level", 0, tops[spec.chain])
+            spec.count = 1
+            spec.pinned_cell = as_bounded(
+                cell, f"{name} cell", 0, sizes[spec.chain][spec.level] - 1
+            )
+            owned.push_back(spec)
         self.kernel = new Scheduler(
             ChainSpecs(shapes.data(), shapes.size()),
             many,
@@ -488,18 +490,18 @@ cdef class GroupScheduler(KernelObject):
         cdef Guard guard
         cdef int32_t live = self.as_handle(handle, guard)
         # Copies: a list may start a collection, whose finalizers may release the group.
-        cdef KernelGroup found = self.kernel.groups().group(live)
+        cdef KernelGroup record = self.kernel.groups().group(live)
         cdef PlacedLeaves held = self.kernel.groups().leaves(live)
         cdef bint being_preempted = self.kernel.groups().is_being_preempted(live)
         cdef vector[Placed] leaves
         leaves.assign(held.data(), held.data() + held.size())
         return GroupState(
-            found.vc,
-            found.priority,
-            found.lazy,
-            found.preempting,
-            pods_of(leaves.data(), leaves.size(), found.pods),
-            virtual_of(leaves.data(), leaves.size(), found.pods) if found.guaranteed else None,
+            record.vc,
+            record.priority,
+            record.lazy,
+            record.preempting,
+            pods_of(leaves.data(), leaves.size(), record.pods),
+            virtual_of(leaves.data(), leaves.size(), record.pods) if record.guaranteed else None,
             being_preempted,
         )
 
@@ -507,14 +509,14 @@ cdef class GroupScheduler(KernelObject):
         """Per pod and leaf the pool that a downgraded group is to be in; None: it is not one."""
         cdef Guard guard
         cdef int32_t live = self.as_handle(handle, guard)
-        cdef KernelGroup found = self.kernel.groups().group(live)
+        cdef KernelGroup record = self.kernel.groups().group(live)
         cdef PlacedLeaves held = self.kernel.groups().leaves(live)
         cdef vector[Placed] leaves
         cdef Placed placed
         if not self.kernel.groups().is_downgraded(live):
             return None
         leaves.assign(held.data(), held.data() + held.size())
-        pools = [[] for _ in range(found.pods)]
+        pools = [[] for _ in range(record.pods)]
         for placed in leaves:
             pools[placed.pod].append(placed.held.pool)
         return pools
@@ -677,10 +679,10 @@ cdef class GroupScheduler(KernelObject):
         """
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        cdef vector[Doomed] found
+        cdef vector[Doomed] lacking
         guard.lock(self.mutex)
-        found = self.kernel.doomed(where)
-        return [(one.level, one.vc, one.count) for one in found]
+        lacking = self.kernel.doomed(where)
+        return [(cell.level, cell.vc, cell.count) for cell in lacking]
 
     # --- the whole
 
@@ -688,13 +690,13 @@ cdef class GroupScheduler(KernelObject):
         """An independent scheduler in the same state."""
         cdef Guard guard
         cdef GroupScheduler other = GroupScheduler.__new__(GroupScheduler, [], 0, [], [])
-        cdef Scheduler* made = NULL
+        cdef Scheduler* fresh = NULL
         guard.lock(self.mutex)
         guard.keep()
         with nogil:
-            made = new Scheduler(self.kernel[0])
+            fresh = new Scheduler(self.kernel[0])
         del other.kernel
-        other.kernel = made
+        other.kernel = fresh
         return other
 
     cdef string find_fault(self) except * nogil:

@@ -84,15 +84,15 @@ cdef class NameTable:
         :param names: a tuple, or a text for which ``is_list_of_names`` is true.
         :raises TypeError: they are no strings.
         """
-        cdef cnp.ndarray found = new_bool_array(self.many)
-        cdef uint8_t* marks = <uint8_t*> cnp.PyArray_DATA(found)
+        cdef cnp.ndarray is_among = new_bool_array(self.many)
+        cdef uint8_t* marks = <uint8_t*> cnp.PyArray_DATA(is_among)
         cdef int64_t number
         cdef Py_ssize_t i
         cdef string_view letters
         memset(marks, 0, self.many)
         if isinstance(names, bytes):
             self.table.mark(inside_of(names), marks)
-            return found
+            return is_among
         cdef Marker marker = Marker(self.table[0], marks)
         for i, name in enumerate(<tuple?> names):
             fetch_ahead(<tuple> names, i)
@@ -104,7 +104,7 @@ cdef class NameTable:
             if number >= 0:
                 marks[number] = 1
         marker.finish()
-        return found
+        return is_among
 
     cdef int64_t number_of(self, object name) except -2:
         plain = encoded(name)

@@ -44,8 +44,8 @@ cdef class PodNames:
             raise TypeError("record must be a subclass of tuple")
         self.record, self.chains, self.nodes = record, chains, nodes
         self.levels = levels
-        self.offsets = [as_bounded(one, "offsets", 0, INT64_MAX) for one in offsets]
-        self.per_node = [as_bounded(one, "per_node", 1, INT64_MAX) for one in per_node]
+        self.offsets = [as_bounded(offset, "offsets", 0, INT64_MAX) for offset in offsets]
+        self.per_node = [as_bounded(leaves, "per_node", 1, INT64_MAX) for leaves in per_node]
         cdef Py_ssize_t many = len(chains)
         if (
             len(nodes) != many
@@ -72,7 +72,7 @@ cdef class PodNames:
 
         :raises ValueError: the plan is of a cluster with more leaves or pools.
         """
-        cdef list found = []
+        cdef list records = []
         cdef size_t i = 0
         cdef int32_t pod
         cdef bint guaranteed = plan.plan.priority >= 0
@@ -87,8 +87,8 @@ cdef class PodNames:
                 if guaranteed:
                     pools.push_back(plan.plan.leaves[i].held.pool)
                 i += 1
-            found.append(self.described(leaves, pools))
-        return tuple(found)
+            records.append(self.described(leaves, pools))
+        return tuple(records)
 
     def places(self, Plan plan not None, /):
         """The node of each pod that a plan binds, and the numbers of its devices there.

@@ -137,10 +137,10 @@ cdef object describe_charges(const vector[ChargeRecord]& charges):
     """A (type, minor, amounts, function or -1, exclusive, template or -1) for each."""
     cdef size_t i
     cdef int a
-    found = []
+    records = []
     for i in range(charges.size()):
         amounts = tuple([charges[i].amounts[a] for a in range(AMOUNTS)])
-        found.append(
+        records.append(
             (
                 <int> charges[i].type,
                 charges[i].minor,
@@ -150,7 +150,7 @@ cdef object describe_charges(const vector[ChargeRecord]& charges):
                 charges[i].template_name,
             )
         )
-    return found
+    return records
 
 
 cdef ChargeRecord as_charge(object value) except *:
@@ -206,18 +206,18 @@ cdef class Plan:
         cdef int type_
         cdef int last = -1
         cdef list of = None
-        cdef dict found = {}
+        cdef dict by_type = {}
         if self.shared is not None and self.shared.minors is not None:
             return self.shared.minors
         for i in range(self.charged.size()):
             type_ = <int> self.charged[i].type
             if type_ != last:
-                of = found.setdefault(types[type_], [])
+                of = by_type.setdefault(types[type_], [])
                 last = type_
             of.append(self.charged[i].minor)
-        for of in found.values():
+        for of in by_type.values():
             of.sort()
-        minors = tuple([(name, tuple(of)) for name, of in found.items()])
+        minors = tuple([(name, tuple(of)) for name, of in by_type.items()])
         if self.shared is not None:
             self.shared.minors = minors
         return minors
@@ -646,11 +646,11 @@ cdef class DeviceKernel(KernelObject):
     def owners(self, node):
         """The owners on a node, ascending."""
         cdef Guard guard
-        cdef Numbers found
+        cdef Numbers numbers
         cdef size_t i
         guard.lock(self.mutex)
-        found = self.kernel.owners(self.as_node(node))
-        return sorted([found[i] for i in range(found.size())])
+        numbers = self.kernel.owners(self.as_node(node))
+        return sorted([numbers[i] for i in range(numbers.size())])
 
     # --- trials
 
@@ -715,16 +715,16 @@ cdef class DeviceKernel(KernelObject):
         cdef PolicyNumber number = as_policy(policy)
         cdef const int64_t* numbers = NULL
         cdef cnp.npy_intp count
-        cdef cnp.ndarray asked = None
+        cdef cnp.ndarray listed = None
         if nodes is not None:
-            asked = as_int64_array(nodes, "nodes", 0)
+            listed = as_int64_array(nodes, "nodes", 0)
         guard.lock(self.mutex)
         self.use(query)
         count = self.kernel.nodes()
-        if asked is not None:
-            check_range(asked, 0, count - 1, "nodes", 0)
-            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
-            count = cnp.PyArray_SIZE(asked)
+        if listed is not None:
+            check_range(listed, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(listed)
+            count = cnp.PyArray_SIZE(listed)
         cdef cnp.ndarray codes = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
         cdef cnp.ndarray types = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
         cdef cnp.ndarray resolvable = new_bool_array(count)
@@ -751,16 +751,16 @@ cdef class DeviceKernel(KernelObject):
         cdef QueryKernel* of_others = NULL
         cdef const int64_t* numbers = NULL
         cdef cnp.npy_intp count
-        cdef cnp.ndarray asked = None
+        cdef cnp.ndarray listed = None
         if nodes is not None:
-            asked = as_int64_array(nodes, "nodes", 0)
+            listed = as_int64_array(nodes, "nodes", 0)
         guard.lock(self.mutex)
         self.use(query)
         count = self.kernel.nodes()
-        if asked is not None:
-            check_range(asked, 0, count - 1, "nodes", 0)
-            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
-            count = cnp.PyArray_SIZE(asked)
+        if listed is not None:
+            check_range(listed, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(listed)
+            count = cnp.PyArray_SIZE(listed)
         if first is not None:
             self.use(first)
             of_others = first.kernel
@@ -780,23 +780,25 @@ cdef class DeviceKernel(KernelObject):
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
-        cdef cnp.ndarray asked = None
+        cdef cnp.ndarray listed = None
         cdef DrawRecord draw = as_draw(seed, number)
         cdef int32_t node
         cdef bool_t idle = False
         cdef vector[ChargeRecord] charges
         if nodes is not None:
-            asked = as_int64_array(nodes, "nodes", 0)
+            listed = as_int64_array(nodes, "nodes", 0)
         guard.lock(self.mutex)
         self.use(query)
-        if asked is not None:
-            check_range(asked, 0, self.kernel.nodes() - 1, "nodes", 0)
-            if cnp.PyArray_SIZE(asked) == 0:
+        if listed is not None:
+            check_range(listed, 0, self.kernel.nodes() - 1, "nodes", 0)
+            if cnp.PyArray_SIZE(listed) == 0:
                 return None
         if <int> how == RANDOM:
-            node = self.kernel.random(query.kernel[0], draw, Values() if asked is None else as_values(asked))
-        elif asked is not None:
-            node = self.kernel.best_of(query.kernel[0], how, as_values(asked))
+            node = self.kernel.random(
+                query.kernel[0], draw, Values() if listed is None else as_values(listed)
+            )
+        elif listed is not None:
+            node = self.kernel.best_of(query.kernel[0], how, as_values(listed))
         else:
             guard.keep()
             with nogil:
@@ -823,7 +825,7 @@ cdef class DeviceKernel(KernelObject):
         cdef SightRecord sight
         cdef vector[int32_t] gone
         cdef vector[ChargeRecord] charges
-        cdef vector[ChargeRecord]* made = NULL
+        cdef vector[ChargeRecord]* into = NULL
         cdef bool_t alone = False
         cdef VerdictRecord verdict
         cdef int i
@@ -831,7 +833,7 @@ cdef class DeviceKernel(KernelObject):
             chosen = visible if type(visible) is Choice else Choice.__new__(Choice, visible)
             sight.visible = &chosen.masks
         if as_flag(plan, "plan"):
-            made = &charges
+            into = &charges
         cdef vector[ChargeRecord] named = as_charges(designated)
         for owner in without:
             gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
@@ -841,9 +843,9 @@ cdef class DeviceKernel(KernelObject):
         guard.lock(self.mutex)
         self.use(query)
         verdict = self.kernel.examine(
-            query.kernel[0], how, self.as_node(node), sight, made, &alone
+            query.kernel[0], how, self.as_node(node), sight, into, &alone
         )
-        if <int> verdict.code != 0 or made == NULL:
+        if <int> verdict.code != 0 or into == NULL:
             return <int> verdict.code, <int> verdict.type, None
         return 0, 0, as_plan(self.as_node(node), charges, alone)
 
@@ -878,16 +880,16 @@ cdef class DeviceKernel(KernelObject):
         cdef Guard guard
         cdef const int64_t* numbers = NULL
         cdef cnp.npy_intp count
-        cdef cnp.ndarray asked = None
+        cdef cnp.ndarray listed = None
         if nodes is not None:
-            asked = as_int64_array(nodes, "nodes", 0)
+            listed = as_int64_array(nodes, "nodes", 0)
         guard.lock(self.mutex)
         self.use(query)
         count = self.kernel.nodes()
-        if asked is not None:
-            check_range(asked, 0, count - 1, "nodes", 0)
-            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
-            count = cnp.PyArray_SIZE(asked)
+        if listed is not None:
+            check_range(listed, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(listed)
+            count = cnp.PyArray_SIZE(listed)
         return bool(self.kernel.is_possible(query.kernel[0], numbers, count))
 
     # --- the state as a whole

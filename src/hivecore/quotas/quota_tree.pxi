@@ -200,11 +200,11 @@ cdef class QuotaKernel(KernelObject):
         """A dimension that is not in use, none of the kept ones; None: there are too many."""
         cdef Guard guard
         cdef uint64_t mask = 0
-        for one in kept:
-            mask |= <uint64_t> 1 << as_bounded(one, "kept", 0, MOST_DIMENSIONS - 1)
+        for dimension in kept:
+            mask |= <uint64_t> 1 << as_bounded(dimension, "kept", 0, MOST_DIMENSIONS - 1)
         guard.lock(self.mutex)
-        found = self.kernel.add_dimension(mask)
-        return None if found < 0 else found
+        number = self.kernel.add_dimension(mask)
+        return None if number < 0 else number
 
     def uses(self, dimension):
         """How many quotas, owners and totals speak of it."""
@@ -277,8 +277,8 @@ cdef class QuotaKernel(KernelObject):
         cdef int64_t place = as_bounded(
             position, "position", 0, self.kernel.children_of(above, is_outside)
         )
-        found = self.kernel.add_quota(above, <int32_t> place, limits, is_outside)
-        return None if found < 0 else found
+        number = self.kernel.add_quota(above, <int32_t> place, limits, is_outside)
+        return None if number < 0 else number
 
     def set_limits(self, quota, maximums, minimums, weights, lends, scales):
         """False: a sum would be too large."""
@@ -335,19 +335,19 @@ cdef class QuotaKernel(KernelObject):
     def running(self, quota):
         """Those of them that run, the most important first."""
         cdef Guard guard
-        cdef span[const int32_t] found
+        cdef span[const int32_t] owners
         guard.lock(self.mutex)
-        found = self.kernel.running(self.as_quota(quota))
-        return [found[i] for i in range(found.size())]
+        owners = self.kernel.running(self.as_quota(quota))
+        return [owners[i] for i in range(owners.size())]
 
     def amounts(self, quota, field):
         """One field, by dimension."""
         cdef Guard guard
         cdef int64_t number = as_bounded(field, "field", 0, FIELDS - 1)
-        cdef Values found
+        cdef Values values
         guard.lock(self.mutex)
-        found = self.kernel.amounts(self.as_quota(quota), <FieldNumber> <int> number)
-        return [found[i] for i in range(found.size())]
+        values = self.kernel.amounts(self.as_quota(quota), <FieldNumber> <int> number)
+        return [values[i] for i in range(values.size())]
 
     def request(self, quota):
         """What is asked for in all, by dimension."""
@@ -374,19 +374,19 @@ cdef class QuotaKernel(KernelObject):
         cdef cnp.ndarray numbers = as_int64_array(quotas, "quotas", 0)
         cdef const int64_t* number = <const int64_t*> cnp.PyArray_DATA(numbers)
         cdef Values wanted_quotas = as_values(numbers)
-        cdef cnp.ndarray found
+        cdef cnp.ndarray result
         cdef size_t i
         guard.lock(self.mutex)
         for i in range(wanted_quotas.size()):
             if not 0 <= number[i] <= MOST_MEMBERS or not self.kernel.is_quota(<int32_t> number[i]):
                 raise KeyError(number[i])
         guard.keep()
-        found = np.empty((wanted_quotas.size(), self.kernel.dimensions()), dtype=np.int64)
-        cdef int64_t* to = <int64_t*> cnp.PyArray_DATA(found)
+        result = np.empty((wanted_quotas.size(), self.kernel.dimensions()), dtype=np.int64)
+        cdef int64_t* to = <int64_t*> cnp.PyArray_DATA(result)
         with nogil:
             self.kernel.refresh_all()
             self.kernel.copy_amounts(wanted_quotas, <FieldNumber> <int> wanted, to)
-        return found
+        return result
 
     def have_room(self, limit, known, quotas, dimensions, amounts):
         """bool[quotas], whether so much more of the dimensions would be within a limit.
@@ -401,21 +401,21 @@ cdef class QuotaKernel(KernelObject):
         cdef cnp.ndarray numbers = as_int64_array(known, "known", 0)
         cdef cnp.ndarray places = as_int64_array(quotas, "quotas", 0)
         cdef cnp.ndarray columns = as_int64_array(dimensions, "dimensions", 0)
-        cdef cnp.ndarray asked = as_int64_array(amounts, "amounts", 0)
-        cdef cnp.ndarray found = new_bool_array(places.size)
+        cdef cnp.ndarray extra = as_int64_array(amounts, "amounts", 0)
+        cdef cnp.ndarray has_room = new_bool_array(places.size)
         cdef Values each = as_values(numbers), each_column = as_values(columns)
         cdef const int64_t* place = <const int64_t*> cnp.PyArray_DATA(places)
-        cdef const int64_t* amount = <const int64_t*> cnp.PyArray_DATA(asked)
-        cdef bool_t* to = <bool_t*> cnp.PyArray_DATA(found)
+        cdef const int64_t* amount = <const int64_t*> cnp.PyArray_DATA(extra)
+        cdef bool_t* to = <bool_t*> cnp.PyArray_DATA(has_room)
         cdef vector[int64_t] room
         cdef int64_t more
         cdef size_t i, d, rows = places.size, width = columns.size
-        if asked.size != places.size * columns.size:
+        if extra.size != places.size * columns.size:
             raise ValueError(f"amounts must have {places.size} rows, as quotas has")
         if rows:
             check_range(places, 0, numbers.size - 1, "quotas", 0)
-        if asked.size:
-            check_range(asked, -MOST, MOST, "amounts", 0)
+        if extra.size:
+            check_range(extra, -MOST, MOST, "amounts", 0)
         guard.lock(self.mutex)
         for i in range(each.size()):
             if not 0 <= each[i] <= MOST_MEMBERS or not self.kernel.is_quota(<int32_t> each[i]):
@@ -431,7 +431,7 @@ cdef class QuotaKernel(KernelObject):
                 for d in range(width):
                     more = amount[i * width + d]
                     to[i] &= more == 0 or more <= room[place[i] * width + d]
-        return found
+        return has_room
 
     def moves(self):
         """Grows whenever have_room may say something else."""
@@ -447,16 +447,16 @@ cdef class QuotaKernel(KernelObject):
         guard.lock(self.mutex)
         cdef int32_t number = <int32_t> self.as_parent(parent)
         cdef int64_t d = as_bounded(dimension, "dimension", 0, self.kernel.dimensions() - 1)
-        cdef SharingRecord found = self.kernel.sharing(number, <int> d)
+        cdef SharingRecord division = self.kernel.sharing(number, <int> d)
         return (
-            found.amount,
-            as_list(found.children),
-            [found.request[i] for i in range(found.request.size())],
-            [found.minimum[i] for i in range(found.minimum.size())],
-            [found.weight[i] for i in range(found.weight.size())],
-            [bool(found.lends[i]) for i in range(found.lends.size())],
-            [found.runtime[i] for i in range(found.runtime.size())],
-            describe_rounds(found.rounds),
+            division.amount,
+            as_list(division.children),
+            [division.request[i] for i in range(division.request.size())],
+            [division.minimum[i] for i in range(division.minimum.size())],
+            [division.weight[i] for i in range(division.weight.size())],
+            [bool(division.lends[i]) for i in range(division.lends.size())],
+            [division.runtime[i] for i in range(division.runtime.size())],
+            describe_rounds(division.rounds),
         )
 
     # --- owners
@@ -480,8 +480,8 @@ cdef class QuotaKernel(KernelObject):
         for d in range(row.size()):
             if row[d] > MOST // terms.count:
                 raise ValueError("amounts: too much in all")
-        found = self.kernel.submit(number, Values(row.data(), row.size()), terms)
-        return None if found < 0 else found
+        owner = self.kernel.submit(number, Values(row.data(), row.size()), terms)
+        return None if owner < 0 else owner
 
     def release(self, owner):
         """Its end."""
@@ -517,17 +517,17 @@ cdef class QuotaKernel(KernelObject):
         cdef size_t d
         guard.lock(self.mutex)
         cdef int32_t number = self.as_owner(owner)
-        cdef OwnerRecord one = self.kernel.owner(number)
+        cdef OwnerRecord record = self.kernel.owner(number)
         cdef Values row = self.kernel.amounts_of(number)
         return (
-            one.quota,
+            record.quota,
             [row[d] for d in range(row.size())],
-            one.count,
-            one.min_count,
-            one.members,
-            one.priority,
-            bool(one.is_preemptible),
-            one.start,
+            record.count,
+            record.min_count,
+            record.members,
+            record.priority,
+            bool(record.is_preemptible),
+            record.start,
             bool(self.kernel.may_borrow(number)),
         )
 
@@ -543,12 +543,12 @@ cdef class QuotaKernel(KernelObject):
         """Of different owners; it is this thread's turn."""
         cdef vector[Ask] asks
         cdef Ask ask
-        cdef OwnerRecord one
+        cdef OwnerRecord record
         cdef size_t i
         for owner, members in values:
             ask.owner = self.as_owner(owner)
-            one = self.kernel.owner(ask.owner)
-            ask.members = <int32_t> as_bounded(members, "members", 1, one.count - one.members)
+            record = self.kernel.owner(ask.owner)
+            ask.members = <int32_t> as_bounded(members, "members", 1, record.count - record.members)
             for i in range(asks.size()):
                 if asks[i].owner == ask.owner:
                     raise ValueError("an owner is asked for twice")
@@ -590,13 +590,13 @@ cdef class QuotaKernel(KernelObject):
         cdef Ask ask
         guard.lock(self.mutex)
         ask.owner = self.as_owner(owner)
-        cdef const OwnerRecord* one = &self.kernel.owner(ask.owner)
-        cdef int32_t before = one.members
-        if before == one.count:
+        cdef const OwnerRecord* record = &self.kernel.owner(ask.owner)
+        cdef int32_t before = record.members
+        if before == record.count:
             return None
-        ask.members = <int32_t> as_bounded(members, "members", 0, one.count - before)
+        ask.members = <int32_t> as_bounded(members, "members", 0, record.count - before)
         if ask.members == 0:
-            ask.members = 1 if before > 0 else one.min_count
+            ask.members = 1 if before > 0 else record.min_count
         cdef VerdictRecord verdict
         if reclaim:
             verdict = self.kernel.decide(Asks(&ask, 1), victims)
@@ -688,15 +688,15 @@ cdef class QuotaKernel(KernelObject):
         """The owners that have to leave so that a quota uses no more than its runtime."""
         cdef Guard guard
         guard.lock(self.mutex)
-        cdef vector[int32_t] found = self.kernel.revocable(self.as_quota(quota))
-        return as_list(found)
+        cdef vector[int32_t] owners = self.kernel.revocable(self.as_quota(quota))
+        return as_list(owners)
 
     def overused(self):
         """The quotas that use more than their runtime."""
         cdef Guard guard
         guard.lock(self.mutex)
-        cdef vector[int32_t] found = self.kernel.overused()
-        return as_list(found)
+        cdef vector[int32_t] quotas = self.kernel.overused()
+        return as_list(quotas)
 
     # --- trials
 
@@ -729,10 +729,10 @@ cdef class QuotaKernel(KernelObject):
     def copy(self):
         """An independent equal."""
         cdef Guard guard
-        cdef QuotaKernel made = QuotaKernel.__new__(QuotaKernel, True, True, True, False, False)
+        cdef QuotaKernel other = QuotaKernel.__new__(QuotaKernel, True, True, True, False, False)
         guard.lock(self.mutex)
-        copy_kernel(made.kernel, self.kernel[0])
-        return made
+        copy_kernel(other.kernel, self.kernel[0])
+        return other
 
     def __reduce__(self):
         raise TypeError("a QuotaKernel is saved by the QuotaTree that it belongs to")

@@ -45,12 +45,12 @@ cdef cnp.ndarray as_rows(object values, str name, object shape):
 cdef list describe_rounds(const vector[WaterFillRound]& rounds):
     """An (amount, children, shares) for each."""
     cdef size_t i, k
-    found = []
+    described = []
     for i in range(rounds.size()):
         children = [rounds[i].children[k] for k in range(rounds[i].children.size())]
         shares = [rounds[i].shares[k] for k in range(rounds[i].shares.size())]
-        found.append((rounds[i].amount, children, shares))
-    return found
+        described.append((rounds[i].amount, children, shares))
+    return described
 
 
 def fill_water(amounts, requests, minimums, weights, lends):
@@ -77,10 +77,10 @@ def fill_water(amounts, requests, minimums, weights, lends):
     claims.minimum = as_values(minimum)
     claims.weight = as_values(weight)
     claims.lends = Flags(<const uint8_t*> cnp.PyArray_DATA(lent), <size_t> shape[1])
-    cdef Values there = as_values(totals)
+    cdef Values available = as_values(totals)
     cdef Batch to = as_batch(runtime)
     with nogil:
-        fill_all(there, claims, to)
+        fill_all(available, claims, to)
     return result
 
 

@@ -107,7 +107,7 @@ def solve_storage(
     'solve_storage'
     """
     cdef StorageProblem problem
-    cdef StorageSolution found
+    cdef StorageSolution solution
     cdef cnp.ndarray ids = as_typed_array(dataset, "dataset", cnp.NPY_INT64, -1)
     cdef cnp.npy_intp n = cnp.PyArray_SIZE(ids)
     problem.dataset = as_values(ids)
@@ -136,20 +136,20 @@ def solve_storage(
     problem.objective = <Objective> <int> _OBJECTIVES[objective]
     problem.io_mode = <IoMode> <int> _IO_MODES[io_mode]
     with nogil:
-        found = solve(problem)
+        solution = solve(problem)
     return (
-        hold_reals(found.cache),
-        hold_reals(found.remote_io),
-        hold_reals(found.rates),
-        hold_reals(found.demand),
-        as_flag_array(found.running),
-        as_array(found.order),
-        found.multiplier,
-        found.io_level,
-        found.bound,
-        <int> found.choice,
-        hold_reals(found.levels).tolist(),
-        as_array(found.bindings).tolist(),
-        as_array(found.stage),
-        hold_reals(found.reference),
+        hold_reals(solution.cache),
+        hold_reals(solution.remote_io),
+        hold_reals(solution.rates),
+        hold_reals(solution.demand),
+        as_flag_array(solution.running),
+        as_array(solution.order),
+        solution.multiplier,
+        solution.io_level,
+        solution.bound,
+        <int> solution.choice,
+        hold_reals(solution.levels).tolist(),
+        as_array(solution.bindings).tolist(),
+        as_array(solution.stage),
+        hold_reals(solution.reference),
     )

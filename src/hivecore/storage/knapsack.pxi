@@ -74,7 +74,7 @@ def greedy_cache(efficiency, datasets, capacity, current=None, eps=0.1):
     [90.0, 0.0]
     """
     cdef Knapsack knapsack
-    cdef vector[double] found
+    cdef vector[double] cached
     cdef cnp.ndarray sizes = as_amounts(datasets, "datasets", -1, 1e-9, 1e18)
     cdef cnp.npy_intp count = cnp.PyArray_SIZE(sizes)
     if count > 0x7FFFFFFF:
@@ -89,5 +89,5 @@ def greedy_cache(efficiency, datasets, capacity, current=None, eps=0.1):
         check_quotas(kept, <const double*> cnp.PyArray_DATA(sizes), "current")
         kept = np.minimum(kept, sizes)
         held = as_real_span(kept)
-    knapsack.fill(as_real_span(value), as_real_span(sizes), room, held, margin, found)
-    return hold_reals(found)
+    knapsack.fill(as_real_span(value), as_real_span(sizes), room, held, margin, cached)
+    return hold_reals(cached)

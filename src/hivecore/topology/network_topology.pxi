@@ -121,13 +121,15 @@ cdef class TopologyKernel(KernelObject):
     def slots(self, level):
         """Of each domain of a level, int64."""
         cdef Guard guard
-        cdef Values found
+        cdef Values counts
         cdef cnp.ndarray result
         guard.lock(self.mutex)
-        found = self.kernel.slots(<int> as_bounded(level, "level", 0, self.kernel.network().deepest()))
-        result = new_int64_array(found.size())
-        if found.size() > 0:
-            memcpy(cnp.PyArray_DATA(result), found.data(), 8 * found.size())
+        counts = self.kernel.slots(
+            <int> as_bounded(level, "level", 0, self.kernel.network().deepest())
+        )
+        result = new_int64_array(counts.size())
+        if counts.size() > 0:
+            memcpy(cnp.PyArray_DATA(result), counts.data(), 8 * counts.size())
         return result
 
     def place(self, pods, widest, narrowest, multiples, existing, cost, work, limits=()):
@@ -137,7 +139,7 @@ cdef class TopologyKernel(KernelObject):
         """
         cdef Guard guard
         cdef WishRecord wish
-        cdef PlacementRecord found
+        cdef PlacementRecord placement
         cdef cnp.ndarray near
         cdef cnp.ndarray costs
         cdef int deepest = self.kernel.network().deepest()
@@ -160,8 +162,8 @@ cdef class TopologyKernel(KernelObject):
         guard.lock(self.mutex)
         guard.keep()
         with nogil:
-            found = self.kernel.place(wish)
-        return described(found)
+            placement = self.kernel.place(wish)
+        return described(placement)
 
     def place_roles(
         self, pods, widest, narrowest, existing, cost, work, TopologyKernel other, others,
@@ -176,7 +178,7 @@ cdef class TopologyKernel(KernelObject):
         cdef Guard guard
         cdef Guard second
         cdef WishRecord wish
-        cdef PlacementRecord found
+        cdef PlacementRecord placement
         cdef cnp.ndarray near
         cdef cnp.ndarray costs
         cdef cnp.ndarray begin_array = as_int64_array(begins, "begins", 0)
@@ -224,8 +226,8 @@ cdef class TopologyKernel(KernelObject):
         second.lock(other.mutex)
         guard.keep()
         with nogil:
-            found = self.kernel.place(wish, slots_of_others)
-        return described(found)
+            placement = self.kernel.place(wish, slots_of_others)
+        return described(placement)
 
     cdef int read_wish(
         self, WishRecord* wish, object pods, object widest, object narrowest, object work
@@ -240,10 +242,10 @@ cdef class TopologyKernel(KernelObject):
     def copy(self):
         """An independent equal."""
         cdef Guard guard
-        cdef TopologyKernel made = TopologyKernel.__new__(TopologyKernel, [[1]])
+        cdef TopologyKernel other = TopologyKernel.__new__(TopologyKernel, [[1]])
         guard.lock(self.mutex)
-        copy_kernel(made.kernel, self.kernel[0])
-        return made
+        copy_kernel(other.kernel, self.kernel[0])
+        return other
 
     cdef string find_fault(self) except * nogil:
         return self.kernel.audit()
@@ -255,17 +257,17 @@ cdef class TopologyKernel(KernelObject):
         raise TypeError("a TopologyKernel is saved by the NetworkTopology that it belongs to")
 
 
-cdef object described(const PlacementRecord& found):
+cdef object described(const PlacementRecord& placement):
     cdef size_t i
     return (
-        found.level,
-        found.domain,
+        placement.level,
+        placement.domain,
         [
-            (found.pods[i].node, found.pods[i].pods, found.pods[i].others)
-            for i in range(found.pods.size())
+            (placement.pods[i].node, placement.pods[i].pods, placement.pods[i].others)
+            for i in range(placement.pods.size())
         ],
-        found.is_optimal,
-        [found.fewest[i] for i in range(found.fewest.size())],
+        placement.is_optimal,
+        [placement.fewest[i] for i in range(placement.fewest.size())],
     )
 
 

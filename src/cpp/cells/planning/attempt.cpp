@@ -387,8 +387,8 @@ void GroupScheduler::map_single(const Unit& unit) {
 
 // What the groups that the choice would downgrade hold.
 GroupScheduler::LazySet& GroupScheduler::lazy_set() {
-    const auto [found, is_new] = lazy_sets_.try_emplace(downgrades_);
-    LazySet& set = found->second;
+    const auto [entry, is_new] = lazy_sets_.try_emplace(downgrades_);
+    LazySet& set = entry->second;
     if (is_new) {
         for (const Handle handle : downgrades_) {
             for (const Placed& placed : groups_.leaves(handle)) {

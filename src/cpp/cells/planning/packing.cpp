@@ -190,7 +190,7 @@ bool UnitChoice::take_units_of_policy(const Domain& domain, std::int64_t& budget
     std::map<std::int64_t, std::int32_t> numbers;
     for (const Demand& pod : task_.pods) {
         const std::int64_t number = task_.units[static_cast<std::size_t>(pod.position)];
-        const auto [found, fresh] =
+        const auto [entry, fresh] =
             numbers.emplace(number, static_cast<std::int32_t>(chosen_.size()));
         if (fresh) {
             std::int64_t index = number;
@@ -204,7 +204,7 @@ bool UnitChoice::take_units_of_policy(const Domain& domain, std::int64_t& budget
                 index -= many;
             }
         }
-        add(found->second, pod);
+        add(entry->second, pod);
     }
     arrange(choice);
     for (std::size_t i = 0; i < choice.units.size(); ++i) {

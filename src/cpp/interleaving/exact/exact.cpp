@@ -32,12 +32,12 @@ class ExactGrouper::Call {
         }
         std::map<std::int64_t, std::size_t> place;
         for (Job job = 0; job < jobs.count(); ++job) {
-            const auto [found, is_new] = place.try_emplace(jobs.gpus[job], buckets_.size());
+            const auto [entry, is_new] = place.try_emplace(jobs.gpus[job], buckets_.size());
             if (is_new) {
                 buckets_.push_back({{}, {}, {}});
                 programs_.push_back({jobs.gpus[job], {}, {}, {}});
             }
-            buckets_[found->second].jobs.push_back(job);
+            buckets_[entry->second].jobs.push_back(job);
         }
         for (const BucketJobs& program : programs_) {
             unit_ = std::gcd(unit_, program.gpus);

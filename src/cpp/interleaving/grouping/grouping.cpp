@@ -66,11 +66,11 @@ std::vector<Bucket> buckets_of(const Jobs& jobs, const std::vector<Node>& nodes)
     std::map<std::int64_t, std::size_t> place;
     for (const Node& node : nodes) {
         const std::int64_t gpus = jobs.gpus[node.members[0]];
-        const auto [found, is_new] = place.try_emplace(gpus, buckets.size());
+        const auto [entry, is_new] = place.try_emplace(gpus, buckets.size());
         if (is_new) {
             buckets.push_back({gpus, {}});
         }
-        buckets[found->second].nodes.push_back(node);
+        buckets[entry->second].nodes.push_back(node);
     }
     return buckets;
 }
@@ -209,9 +209,9 @@ class Merging {
         std::vector<Node> first;  // of each kind
         for (const Node& node : nodes) {
             const auto kind = static_cast<matching::Node>(known.size());
-            const auto [found, is_new] =
+            const auto [entry, is_new] =
                 known.try_emplace(mixture_of(node.jobs(), profiles_), kind);
-            kind_of.push_back(found->second);
+            kind_of.push_back(entry->second);
             if (is_new) {
                 first.push_back(node);
             }

@@ -35,9 +35,9 @@ HIVECORE_INLINE void try_orders(const void* given, std::size_t orders, std::size
                                 double* times) {
     const auto* together = static_cast<const Together<K>*>(given);
     for (std::size_t i = 0; i < count; i += kLanes) {
-        double found[kLanes];
+        double chosen[kLanes];
         for (int l = 0; l < kLanes; ++l) {
-            found[l] = kBest ? std::numeric_limits<double>::infinity() : 0;
+            chosen[l] = kBest ? std::numeric_limits<double>::infinity() : 0;
         }
         for (std::size_t o = 0; o < orders; ++o) {
             double time[kLanes] = {};
@@ -49,11 +49,12 @@ HIVECORE_INLINE void try_orders(const void* given, std::size_t orders, std::size
                 }
             }
             for (int l = 0; l < kLanes; ++l) {
-                found[l] = (kBest ? time[l] < found[l] : time[l] > found[l]) ? time[l] : found[l];
+                chosen[l] =
+                    (kBest ? time[l] < chosen[l] : time[l] > chosen[l]) ? time[l] : chosen[l];
             }
         }
         for (int l = 0; l < kLanes; ++l) {
-            times[i + l] = found[l];
+            times[i + l] = chosen[l];
         }
     }
 }

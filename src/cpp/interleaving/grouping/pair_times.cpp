@@ -16,12 +16,12 @@ PairTimes::PairTimes(const Jobs& jobs, const Terms& terms, const Profiles& profi
     std::map<Mixture, int> known;
     for (const Node& node : nodes) {
         const Mixture types = types_of(node.jobs(), profiles);
-        const auto [found, is_new] = known.try_emplace(types, static_cast<int>(known.size()));
+        const auto [entry, is_new] = known.try_emplace(types, static_cast<int>(known.size()));
         if (is_new) {
             mixtures_.push_back(mixture_of(node.jobs(), profiles));
             sizes_.push_back(node.size);
         }
-        kind_.push_back(found->second);
+        kind_.push_back(entry->second);
     }
     const int kinds = static_cast<int>(mixtures_.size());
     time_.resize(mixtures_.size() * mixtures_.size());

@@ -252,11 +252,11 @@ HIVECORE_INLINE void artifact_time(const Block& block, const int* order, double*
         if (!fits) {
             continue;
         }
-        alignas(64) double found[kLanes] = {};
-        recurrence(block, places, found);
+        alignas(64) double tried[kLanes] = {};
+        recurrence(block, places, tried);
         for (int l = 0; l < kLanes; ++l) {
-            const double other = kBest ? smaller(time[l], found[l]) : larger(time[l], found[l]);
-            time[l] = first ? found[l] : other;
+            const double other = kBest ? smaller(time[l], tried[l]) : larger(time[l], tried[l]);
+            time[l] = first ? tried[l] : other;
         }
         first = false;
     }
