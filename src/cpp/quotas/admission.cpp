@@ -106,18 +106,18 @@ std::int64_t QuotaTree::left(std::int32_t where, int dimension, Field limit) con
 
 std::vector<std::int64_t> QuotaTree::room(Code limit, std::span<const std::int64_t> quotas,
                                           std::span<const std::int64_t> dimensions) const {
-    std::vector<std::int64_t> amounts;
-    amounts.reserve(quotas.size() * dimensions.size());
+    std::vector<std::int64_t> free_amounts;
+    free_amounts.reserve(quotas.size() * dimensions.size());
     for (const auto each : quotas) {
         const auto quota = static_cast<QuotaId>(each);
         const auto where = limit == Code::kTotal ? -1 - root_of(quota) : quota;
         for (const auto each_dimension : dimensions) {
             const auto d = static_cast<int>(each_dimension);
             const auto most = limit == Code::kMax ? amount(kMax, quota, d) : runtime(where, d);
-            amounts.push_back(manages(quota, d) ? most - used(where, d) : kMost);
+            free_amounts.push_back(manages(quota, d) ? most - used(where, d) : kMost);
         }
     }
-    return amounts;
+    return free_amounts;
 }
 
 bool QuotaTree::is_refused(const Places& places, std::int32_t where) const {

@@ -79,18 +79,18 @@ void ReplicaCache::become(std::int64_t block, State state) {
 }
 
 std::int64_t ReplicaCache::best(int group) const {
-    std::int64_t victim = -1;
+    std::int64_t best_place = -1;
     double least = 0;
     for (std::uint64_t rest = live_[group]; rest != 0; rest &= rest - 1) {
         const int level = std::countr_zero(rest);
         const auto place = static_cast<std::int64_t>(queues_[group * levels_ + level].first());
         const double value = score(clock_at_[place], level);
-        if (victim < 0 || value < least || (value == least && place < victim)) {
-            victim = place;
+        if (best_place < 0 || value < least || (value == least && place < best_place)) {
+            best_place = place;
             least = value;
         }
     }
-    return victim;
+    return best_place;
 }
 
 std::int64_t ReplicaCache::victim() const {

@@ -456,20 +456,25 @@ bool UnitChoice::visit(CellIndex least, Unit& unit) {
         }
         return false;
     }
-    RankedWalk::Visit visit;
-    while (walk_.next(least, visit)) {
+    RankedWalk::Visit visited;
+    while (walk_.next(least, visited)) {
         if (as_filed_) {
-            unit = {visit.pool, visit.index, visit.index, visit.available, visit.used, visit.held,
+            unit = {visited.pool,
+                    visited.index,
+                    visited.index,
+                    visited.available,
+                    visited.used,
+                    visited.held,
                     0};
-            if (visit.pool >= 0) {
+            if (visited.pool >= 0) {
                 unit.cell = groups_.virtual_cells()
-                                .cell(visit.pool, unit_level(visit.pool), visit.index)
+                                .cell(visited.pool, unit_level(visited.pool), visited.index)
                                 .partner;
-                unit.around = visit.used == 0 ? used_around(visit.pool, visit.index) : 0;
+                unit.around = visited.used == 0 ? used_around(visited.pool, visited.index) : 0;
             }
             return true;
         }
-        unit = unit_at(visit.pool, visit.index);
+        unit = unit_at(visited.pool, visited.index);
         if (unit.available >= least && unit_suggested(unit)) {
             return true;
         }
