@@ -79,21 +79,21 @@ def test_replay_reports_in_all_forms(trace, owners, tmp_path, capsys):
 
 def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp_path):
     given = ["replay", "tenants", trace, "--format", "csv", "--oversubscribe", "1.5", "--load"]
-    one, three = (ran(tmp_path, *given, load) for load in (1, 3))
-    assert one["workload"]["nodes"] == three["workload"]["nodes"]
-    before, after = (data["policies"]["private"]["all"] for data in (one, three))
+    first, three = (ran(tmp_path, *given, load) for load in (1, 3))
+    assert first["workload"]["nodes"] == three["workload"]["nodes"]
+    before, after = (data["policies"]["private"]["all"] for data in (first, three))
     assert before["mean_delay_seconds"] < after["mean_delay_seconds"]
 
 
 def test_lending_is_a_policy_beside_cells_and_an_option_of_them(trace, owners, tmp_path, capsys):
     given = ["replay", "tenants", trace, "--format", "csv", "--virtual-clusters", owners]
     given += ["--load", "2"]
-    found = ran(tmp_path, *given, "--policy", "lending", "cells")["policies"]
-    assert list(found) == ["private", "cells", "lending"]
-    assert found["cells"]["borrowing"] is None
-    assert found["lending"]["borrowing"]["gpu_hours"] > 0
+    policies = ran(tmp_path, *given, "--policy", "lending", "cells")["policies"]
+    assert list(policies) == ["private", "cells", "lending"]
+    assert policies["cells"]["borrowing"] is None
+    assert policies["lending"]["borrowing"]["gpu_hours"] > 0
     lent = ran(tmp_path, *given, "--policy", "cells", "--opportunistic")["policies"]["cells"]
-    assert lent["borrowing"] == found["lending"]["borrowing"]
+    assert lent["borrowing"] == policies["lending"]["borrowing"]
     assert "Opportunistic jobs did" in capsys.readouterr().out
 
 
@@ -144,11 +144,11 @@ def test_sweep_takes_specs_and_tenants_of_generated_traces(tmp_path, capsys):
     )
     small = ["--seeds", 1, "--loads", 1, "--jobs", 90, "--nodes", "a=3", "c=2"]
     where = ["--policies", "cells", "--spec", spec, "--tenant", "c=b"]
-    cells, one = ran(tmp_path, "sweep", *small, *where)["points"]
+    cells, own = ran(tmp_path, "sweep", *small, *where)["points"]
     assert "one.yaml" in capsys.readouterr().out
     assert (cells["policy"], cells["nodes"], cells["refused"]) == ("cells", 5, 0)
-    assert (one["policy"], one["nodes"], one["fragmentation"]) == ("one.yaml", 4, None)
-    assert one["jobs"] + one["refused"] == cells["jobs"] and one["refused"] > 0
+    assert (own["policy"], own["nodes"], own["fragmentation"]) == ("one.yaml", 4, None)
+    assert own["jobs"] + own["refused"] == cells["jobs"] and own["refused"] > 0
 
 
 def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
@@ -376,9 +376,9 @@ def test_replay_under_job_policies_reports_completion_times(training, tmp_path, 
 
 
 def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monkeypatch, tmp_path):
-    made = generate_training(60, seed=0, gpus=24)
-    monkeypatch.setattr(jobs_command, "load_training", lambda path: made)
-    jobs, found = Jobs.of(made), {}
+    trace = generate_training(60, seed=0, gpus=24)
+    monkeypatch.setattr(jobs_command, "load_training", lambda path: trace)
+    jobs, expectations = Jobs.of(trace), {}
     for policies, given, options in (
         (["muri-l", "muri-exact-l"], [], MuriOptions()),
         (["muri-exact-l"], ["--candidates", 4, 4], MuriOptions(candidates=(4, 4))),
@@ -389,22 +389,22 @@ def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monke
         assert data["configuration"]["autopack"] == options.autopack
         for policy in policies:
             expected = job_figures(jobs, schedule(jobs, policy, 3, options)).mean_completion
-            found[policy, options] = expected
+            expectations[policy, options] = expected
             mean = data["policies"][policy]["mean_completion_seconds"]
             assert mean == pytest.approx(expected, rel=1e-9)
-    assert len(set(found.values())) == len(found)
+    assert len(set(expectations.values())) == len(expectations)
 
 
 def test_failures_hit_all_job_policies_and_depend_on_the_seed(training, tmp_path, capsys):
     given = ["--policy", "fifo", "srsf", "--nodes", 2, "--job-mtbf", 0.05, "--node-mtbf", 2]
-    found = []
+    outcomes = []
     for seed in (1, 1, 2):
         data = ran(tmp_path, "replay", "jobs", training, *given, "--seed", seed)
         assert data["configuration"]["seed"] == seed
-        found.append(data["policies"])
+        outcomes.append(data["policies"])
     assert "interrup" in capsys.readouterr().out
-    assert found[0] == found[1] != found[2]
-    assert all(one["interruptions"] > 0 for one in found[0].values())
+    assert outcomes[0] == outcomes[1] != outcomes[2]
+    assert all(figures["interruptions"] > 0 for figures in outcomes[0].values())
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs", "storage", "pods", "spec"])
@@ -444,7 +444,7 @@ def test_a_replay_without_its_kind_works_as_with_it_and_hints_at_it(training, sh
         for options in ([*names, *old.split()], [kind, *names, *new.split()]):
             assert cli.main(["replay", *options]) == 0
             said.append(capsys.readouterr())
-        before, after = (one.out.partition("Time:")[0] for one in said)
+        before, after = (output.out.partition("Time:")[0] for output in said)
         assert before == after
         assert said[0].err.startswith(f"hivecore: hint: write `hivecore replay {kind}")
         assert (said[0].err.count("\n"), said[1].err) == (1, "")
@@ -455,11 +455,11 @@ def shared(tmp_path_factory):
     """Files of nodes and pods in openb's format."""
     folder = tmp_path_factory.mktemp("openb")
     names = {"name": "sn", "gpus": "gpu"}
-    for file, made, fields in (
+    for file, trace, fields in (
         ("nodes.csv", generate_openb_nodes(12, seed=0), "name cpu_milli memory_mib gpus model"),
         ("pods.csv", generate_openb_pods(60, seed=0), "name cpu_milli memory_mib gpus gpu_milli"),
     ):
-        values = (getattr(made, column) for column in fields.split())
+        values = (getattr(trace, column) for column in fields.split())
         rows = [",".join(map(str, row)) for row in zip(*values, strict=True)]
         heads = [names.get(column, column) for column in fields.split()]
         (folder / file).write_text("\n".join([",".join(heads), *rows]))
@@ -480,11 +480,11 @@ def test_replay_of_pods_that_share_gpus_reports_what_is_allocated(shared, tmp_pa
     assert drawn == {"unallocated.png", "fragmentation.png"}
     nodes, pods = load_openb_nodes(shared[0]), load_openb_pods(shared[1])
     for policy in ("fgd", "best-fit"):
-        for seed, one in enumerate(data["policies"][policy]):
-            found = replay_devices(nodes, pods, policy, seed)
-            assert one["seed"] == seed
-            assert one["allocated"][2] == found.allocation[found.at(1.0)]
-            assert one["fragmented"][3] == found.fragmentation[-1]
+        for seed, figures in enumerate(data["policies"][policy]):
+            replayed = replay_devices(nodes, pods, policy, seed)
+            assert figures["seed"] == seed
+            assert figures["allocated"][2] == replayed.allocation[replayed.at(1.0)]
+            assert figures["fragmented"][3] == replayed.fragmentation[-1]
 
 
 def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
@@ -592,15 +592,15 @@ def test_a_closed_output_is_no_error(closed, trace, owners):
 
 def alive(session):
     """The processes of a session that have not ended."""
-    found = []
+    ports = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, its_session = file.read_text().rpartition(")")[2].split()[:4]
         except (OSError, ValueError):
             continue
         if int(its_session) == session and state not in "ZX":
-            found.append(int(file.parent.name))
-    return found
+            ports.append(int(file.parent.name))
+    return ports
 
 
 def eventually(condition):

@@ -15,12 +15,12 @@ EXAMPLE = ROOT / "examples" / "cpp"
 def installed_cmake():
     """The program, first of all that of this interpreter's environment; None if there is none."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which("cmake", path=path)
+    cmake = shutil.which("cmake", path=path)
     # A version manager's stub exists and does not run.
-    if found is None:
+    if cmake is None:
         return None
-    asked = subprocess.run([found, "--version"], capture_output=True, check=False)
-    return found if asked.returncode == 0 else None
+    answer = subprocess.run([cmake, "--version"], capture_output=True, check=False)
+    return cmake if answer.returncode == 0 else None
 
 
 CMAKE = installed_cmake()

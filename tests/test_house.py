@@ -102,27 +102,27 @@ def parts(root: Path, column: str) -> list[Path]:
 
 def python_sources(root: Path) -> list[tuple[str, Path]]:
     """The dotted name and the file of each module of the package."""
-    found = []
+    files = []
     for file in sorted((root / "python").rglob("*.py")):
         parts = file.relative_to(root / "python").with_suffix("").parts
-        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), file))
-    return found
+        files.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), file))
+    return files
 
 
 def imports(module: str, file: Path) -> set[str]:
     """The absolute names that a Python file imports; `from a import b` counts as a and a.b."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = node.module or ""
             if node.level:
                 source = importlib.util.resolve_name("." * node.level + source, package)
-            found.add(source)
-            found.update(f"{source}.{alias.name}" for alias in node.names)
-    return found
+            names.add(source)
+            names.update(f"{source}.{alias.name}" for alias in node.names)
+    return names
 
 
 # --- the native floors -------------------------------------------------------------------------
@@ -142,34 +142,34 @@ def python_in_kernels(root: Path) -> list[str]:
 def sideways_includes(root: Path) -> list[str]:
     """A kernel includes its own column, `common/`, and at most one face of another column."""
     kernels = root / "src" / "cpp"
-    found = []
+    violations = []
     for file in sorted(kernels.rglob("*.[ch]pp")):
         column = file.relative_to(kernels).parts[0]
         for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read_text("utf-8"), re.M):
             near = header.startswith((f"{column}/", "common/")) or header == SIDEWAYS.get(column)
             if not near or ".." in header:
-                found.append(f"{file.relative_to(root)} includes {header}")
-    return found
+                violations.append(f"{file.relative_to(root)} includes {header}")
+    return violations
 
 
 def binding_reaches(root: Path) -> list[str]:
     """A binding and its parts include their own kernel's headers, and use no other binding."""
-    found = []
+    violations = []
     for name, file in sorted(bindings(root).items()):
         column = name.removeprefix("_")
         others = set(columns(root)) - {column}
         text = "\n".join(part.read_text("utf-8") for part in [file, *parts(root, column)])
         for header in INCLUDE.findall(text) + EXTERN.findall(text):
             if header.split("/")[0] in others or ".." in header:
-                found.append(f"{file.name} includes {header}")
+                violations.append(f"{file.name} includes {header}")
         for pair in CIMPORT.findall(text):
             module = pair[0] or pair[1]
             if module.split(".")[0] not in {"cython", "cpython", "libc", "libcpp", "numpy"}:
-                found.append(f"{file.name} cimports {module}")
+                violations.append(f"{file.name} cimports {module}")
         for other in sorted(set(bindings(root)) - {name}):
             if re.search(rf"\bhivecore\.{other}\b|\bfrom\s+\.\s+import\s+{other}\b", text):
-                found.append(f"{file.name} imports {other}")
-    return found
+                violations.append(f"{file.name} imports {other}")
+    return violations
 
 
 def missing_siblings(root: Path) -> list[str]:
@@ -179,7 +179,7 @@ def missing_siblings(root: Path) -> list[str]:
     for node in setup.body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODULES" and node.value:
             listed = ast.literal_eval(node.value)
-    found = []
+    violations = []
     for column in columns(root):
         wanted = {
             "binding": [f"src/hivecore/_{column}.pyx", f"src/hivecore/_{column}.cpp"],
@@ -191,13 +191,13 @@ def missing_siblings(root: Path) -> list[str]:
         }
         for what, patterns in wanted.items():
             if not any(path for pattern in patterns for path in root.glob(pattern)):
-                found.append(f"{column} has no {what}: {' or '.join(patterns)}")
+                violations.append(f"{column} has no {what}: {' or '.join(patterns)}")
         if column not in listed:
-            found.append(f"{column} is not in MODULES of setup.py")
+            violations.append(f"{column} is not in MODULES of setup.py")
         elif sideways := set(listed[column]) - {SIDEWAYS.get(column, "").split("/")[0]}:
-            found.append(f"setup.py links {column} with {', '.join(sorted(sideways))}")
+            violations.append(f"setup.py links {column} with {', '.join(sorted(sideways))}")
     strangers = sorted(set(listed) - set(columns(root)) - {"common"})
-    return found + [f"setup.py lists {name}, which has no kernel" for name in strangers]
+    return violations + [f"setup.py lists {name}, which has no kernel" for name in strangers]
 
 
 # --- the Python floor --------------------------------------------------------------------------
@@ -205,14 +205,14 @@ def missing_siblings(root: Path) -> list[str]:
 
 def imports_of_foreign_bindings(root: Path) -> list[str]:
     """Module (or package) X imports no binding but `_X`; so `interop` imports none."""
-    found, every = [], set(bindings(root)) - {"_common"}
+    violations, every = [], set(bindings(root)) - {"_common"}
     for module, file in python_sources(root):
         own = f"_{module.split('.')[1]}" if "." in module else ""
         imported = imports(module, file)
         for binding in sorted(every - {own}):
             if f"hivecore.{binding}" in imported:
-                found.append(f"{module} imports hivecore.{binding}")
-    return found
+                violations.append(f"{module} imports hivecore.{binding}")
+    return violations
 
 
 def imports_of_private_names(root: Path) -> list[str]:
@@ -220,38 +220,38 @@ def imports_of_private_names(root: Path) -> list[str]:
 
     Checks of arguments, amounts, records and envelopes of saved states are everybody's.
     """
-    found = []
+    violations = []
     for module, file in python_sources(root):
         room = ".".join(module.split(".")[:2])
         own = room.replace(".", "._")
         if room in {"hivecore.sim", "hivecore.traces", "hivecore.interop"}:
-            found += [
+            violations += [
                 f"{module} imports {name}"
                 for name in sorted(imports(module, file))
                 if name.startswith("hivecore.")
                 and not f"{name}.".startswith((f"{room}.", f"{own}.", *COMMON))
                 and any(re.match(r"_(?!_)", part) for part in name.split("."))
             ]
-    return found
+    return violations
 
 
 def imports_against_the_arrows(root: Path) -> list[str]:
     """A room imports of the others only those that ARROWS lets it."""
-    found = []
+    violations = []
     for module, file in python_sources(root):
         room = module.split(".")[1] if "." in module else ""
         if not room or room.startswith("_"):
             continue  # the package names its rooms, and what is private needs none
         if room not in ARROWS:
-            found.append(f"{room} is not in ARROWS")
+            violations.append(f"{room} is not in ARROWS")
             continue
         allowed = {f"hivecore.{other}" for other in (room, *ARROWS[room])}
-        found += [
+        violations += [
             f"{module} imports {name}"
             for name in sorted(imports(module, file))
             if re.match(r"hivecore\.[a-z]", name) and ".".join(name.split(".")[:2]) not in allowed
         ]
-    return found
+    return violations
 
 
 #: What of all stages together is one of them.
@@ -340,25 +340,25 @@ def looks_out_of_turn(root: Path) -> list[str]:
 
     What is looked up before may be another thing when it is used.
     """
-    found = []
+    violations = []
     classes = {name: (node, bases) for name, node, bases in classes_with_bases(root)}
 
     def above(name: str) -> list[str]:
         bases = [base for base in classes[name][1] if base in classes]
-        return [one for base in bases for one in (base, *above(base))]
+        return [kind for base in bases for kind in (base, *above(base))]
 
     for name, (node, _) in classes.items():
         bases = [classes[base][0] for base in above(name)]
         if name not in OF_SEVERAL_TURNS and any(map(has_lock, [node, *bases])):
             turns = _Turns(node, bases)
-            found += [
+            violations += [
                 f"{name}.{method}"
                 for method in turns.own
                 if (not method.startswith("_") or method.endswith("__"))
                 and method not in ("__init__", "__new__", "__setstate__")
                 and not turns.keeps(method)
             ]
-    return found
+    return violations
 
 
 def classes_with_bases(root: Path) -> Iterator[tuple[str, ast.ClassDef, list[str]]]:
@@ -400,20 +400,22 @@ def large_classes(root: Path) -> list[str]:
 
 def private_reaches(root: Path) -> dict[str, list[str]]:
     """By room, each read of a private name that its module neither defines nor has of ``self``."""
-    found: dict[str, list[str]] = {}
+    violations: dict[str, list[str]] = {}
     for module, file in python_sources(root):
         nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
         attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-        own = {one.attr for one in attributes if getattr(one.value, "id", "") in ("self", "cls")}
+        own = {node.attr for node in attributes if getattr(node.value, "id", "") in ("self", "cls")}
         own |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         own |= {node.target.id for node in nodes if is_field(node)}
-        for one in attributes:
-            is_private = re.match(r"_(?!_|replace$|asdict$|fields$)", one.attr)
-            if is_private and one.attr not in own and ast.unparse(one.value) != "super()":
+        for node in attributes:
+            is_private = re.match(r"_(?!_|replace$|asdict$|fields$)", node.attr)
+            if is_private and node.attr not in own and ast.unparse(node.value) != "super()":
                 room = module.split(".")[1]
-                found.setdefault(room, []).append(f"{module}:{one.lineno} {ast.unparse(one)}")
-    found.pop("reference", None)
-    return found
+                violations.setdefault(room, []).append(
+                    f"{module}:{node.lineno} {ast.unparse(node)}"
+                )
+    violations.pop("reference", None)
+    return violations
 
 
 def is_field(node: ast.AST) -> bool:
@@ -423,7 +425,7 @@ def is_field(node: ast.AST) -> bool:
 
 def reaches(root: Path) -> list[str]:
     """A room reads no more private names of other modules than REACHES says."""
-    counts = {room: len(found) for room, found in private_reaches(root).items()}
+    counts = {room: len(violations) for room, violations in private_reaches(root).items()}
     return [
         f"{room} reads {count} private names of other modules"
         for room, count in counts.items()
@@ -444,7 +446,7 @@ def import_circles(root: Path) -> list[str]:
             left += new
         return module in seen
 
-    return sorted(f"{one} is in a circle of imports" for one in ahead if comes_back(one))
+    return sorted(f"{module} is in a circle of imports" for module in ahead if comes_back(module))
 
 
 def changed_classes(root: Path) -> list[str]:
@@ -473,18 +475,18 @@ def undocumented_api(module: types.ModuleType) -> list[str]:
             defined |= {name.id for name in names if isinstance(name, ast.Name)}
     public = {name for name in defined if not name.startswith("_")}
 
-    found = [] if module.__doc__ else [f"{module.__name__} has no docstring"]
-    found += [f"{name} is public but not in __all__" for name in sorted(public - listed)]
+    violations = [] if module.__doc__ else [f"{module.__name__} has no docstring"]
+    violations += [f"{name} is public but not in __all__" for name in sorted(public - listed)]
     for name in sorted(listed):
         if not hasattr(module, name):
-            found.append(f"{name} is in __all__ but does not exist")
+            violations.append(f"{name} is in __all__ but does not exist")
             continue
         thing = getattr(module, name)
         if not (inspect.isclass(thing) or inspect.isroutine(thing)):
             continue
         generated = (thing.__doc__ or "").startswith(f"{name}(")  # what @dataclass puts there
         if not thing.__doc__ or generated:
-            found.append(f"{name} has no docstring")
+            violations.append(f"{name} has no docstring")
         # A twin's method has the contract of its kernel's method and need not repeat it.
         own = thing.__module__.startswith("hivecore") and ".reference" not in thing.__module__
         if inspect.isclass(thing) and own:
@@ -493,8 +495,8 @@ def undocumented_api(module: types.ModuleType) -> list[str]:
                 part = inspect.getattr_static(thing, member)
                 described = inspect.isroutine(part) or inspect.isgetsetdescriptor(part)
                 if (described or isinstance(part, property)) and not part.__doc__:
-                    found.append(f"{name}.{member} has no docstring")
-    return found
+                    violations.append(f"{name}.{member} has no docstring")
+    return violations
 
 
 def public_modules() -> list[str]:
@@ -515,13 +517,15 @@ def versions(root: Path, version: str) -> list[str]:
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     log = (root / "CHANGELOG.md").read_text("utf-8")
     newest = re.search(r"^## \[?v?(\d+\.\d+[^\s\]]*)", log, re.MULTILINE)
-    found = [] if project == version else [f"pyproject.toml: {project}, __version__: {version}"]
+    violations = (
+        [] if project == version else [f"pyproject.toml: {project}, __version__: {version}"]
+    )
     cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     if cited is None or cited[1] != project:
-        found.append(f"pyproject.toml: {project}, CITATION.cff: {cited and cited[1]}")
+        violations.append(f"pyproject.toml: {project}, CITATION.cff: {cited and cited[1]}")
     if newest is None or newest[1] != project:
-        found.append(f"pyproject.toml: {project}, CHANGELOG.md: {newest and newest[1]}")
-    return found
+        violations.append(f"pyproject.toml: {project}, CHANGELOG.md: {newest and newest[1]}")
+    return violations
 
 
 MADE_TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -535,25 +539,27 @@ def unfounded_figures(root: Path) -> list[str]:
     Each file that a page names exists; a table of speeds is made from them (between marks), and
     what stands above it names one; so does a paragraph that tells of speed.
     """
-    found = []
+    violations = []
     for file in sorted((root / "bench" / "results").glob("*.json")):
         if re.search(r'"smoke": true', file.read_text("utf-8")):
-            found.append(f"bench/results/{file.name} is of a smoke run")
+            violations.append(f"bench/results/{file.name} is of a smoke run")
     for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         name = page.relative_to(root)
         text = page.read_text("utf-8")
         named = re.findall(r"bench/results/[\w.-]*\w|(?<=`)\w+\.json(?=`)", text)
         paths = [path if "/" in path else f"bench/results/{path}" for path in named]
-        found += [f"{name}: {path} does not exist" for path in paths if not (root / path).exists()]
+        violations += [
+            f"{name}: {path} does not exist" for path in paths if not (root / path).exists()
+        ]
         for table in MADE_TABLE.finditer(text):
             section = text[: table.start()].rpartition("\n## ")[2]
             if "bench/results" not in section:
-                found.append(f"{name}: no result file above the table {table[1]}")
+                violations.append(f"{name}: no result file above the table {table[1]}")
         rest = CODE.sub("", MADE_TABLE.sub("", text))
         for paragraph in rest.split("\n\n"):
             if SPEED.search(paragraph) and "bench/results" not in paragraph:
-                found.append(f"{name}: no result file for {SPEED.search(paragraph)[0]}")
-    return found
+                violations.append(f"{name}: no result file for {SPEED.search(paragraph)[0]}")
+    return violations
 
 
 def script(name: str) -> types.ModuleType:
@@ -619,8 +625,10 @@ def test_tables_of_readme_and_docs_are_what_the_results_say():
 def test_pictures_of_the_docs_are_what_the_library_answers(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "scripts"))
     drawn = script("pictures").drawn()
-    there = {file.name: file.read_text("utf-8") for file in (ROOT / "docs/pictures").glob("*.svg")}
-    assert there == drawn, "python docs/scripts/pictures.py writes them"
+    drawn_before = {
+        file.name: file.read_text("utf-8") for file in (ROOT / "docs/pictures").glob("*.svg")
+    }
+    assert drawn_before == drawn, "python docs/scripts/pictures.py writes them"
 
 
 @in_source_tree
@@ -712,8 +720,8 @@ def test_every_part_is_there_after_the_import_of_the_library_which_loads_none():
         f"print(*({', '.join(sorted(parts))},), sep='\\n')"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    found = re.findall(r"^<module '([\w.]+)'", out.stdout, re.MULTILINE)
-    assert found == sorted(parts)
+    modules = re.findall(r"^<module '([\w.]+)'", out.stdout, re.MULTILINE)
+    assert modules == sorted(parts)
     with pytest.raises(AttributeError, match="module 'hivecore' has no attribute 'no_such_part'"):
         hivecore.no_such_part  # noqa: B018
 
@@ -940,9 +948,9 @@ def test_a_broken_rule_is_found(rule, file, text, says, tmp_path):
 def test_a_method_that_looks_at_the_state_of_its_base_out_of_turn_is_found(tmp_path):
     part = "from hivecore.cells import Cluster\n\nclass Part(Cluster):\n    def find(self):\n"
     files = {"python/hivecore/cells.py": LOCKED, "python/hivecore/sim/part.py": part}
-    for body, found in (("self._numbers", ["hivecore.sim.part.Part.find"]), ("self.size", [])):
+    for body, violations in (("self._numbers", ["hivecore.sim.part.Part.find"]), ("self.size", [])):
         files["python/hivecore/sim/part.py"] = f"{part}        return {body}\n"
-        assert looks_out_of_turn(plant(tmp_path, files)) == found
+        assert looks_out_of_turn(plant(tmp_path, files)) == violations
 
 
 def test_a_method_that_has_its_turn_or_hands_the_object_on_passes(tmp_path):

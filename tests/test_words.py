@@ -41,13 +41,13 @@ def count(text: str, suffix: str, words: list[str], names: list[str]) -> int:
     """How often a file uses a forbidden word, in prose and in names like `test_who_waits`, or binds
     a forbidden name.
     """
-    found = re.findall(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", text, re.IGNORECASE)
+    forbidden = re.findall(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])", text, re.IGNORECASE)
     if suffix in (".py", ".pyi"):
-        return len(found) + sum(name in names for name in bound(text))
+        return len(forbidden) + sum(name in names for name in bound(text))
     if suffix == ".md":
-        return len(found)
+        return len(forbidden)
     code = re.sub(r"//.*|#.*|\breturn ", "", text)
-    return len(found) + len(re.findall(_DECLARED.format(names="|".join(names)), code, re.M))
+    return len(forbidden) + len(re.findall(_DECLARED.format(names="|".join(names)), code, re.M))
 
 
 def bound(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The tables of figures in README.md and docs/, made from the files in bench/results/.
 
 A table stands between the comments `<!-- table: NAME -->` and `<!-- end -->`. `python
-docs/scripts/tables.py` writes every table again; a test fails while one is not what its results say.
+docs/scripts/tables.py` writes every table again; a test fails while one does not match its results.
 """
 
 import json

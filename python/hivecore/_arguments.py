@@ -71,13 +71,13 @@ def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
     It is the ``object_pairs_hook`` of `json.loads`, which would keep the last of equal keys.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         shown = twice if len(twice) <= 60 else twice[:40] + "..."
         raise ValueError(f"an object has the key {shown!r} twice")
-    return found
+    return fields
 
 
 def utf8_text(path: Path) -> str:
@@ -176,19 +176,19 @@ def as_instance(value: Any, name: str, kind: type[_Kind]) -> _Kind:
 def tuple_of(value: Any, name: str, kind: type[_Kind]) -> tuple[_Kind, ...]:
     """The sequence as a tuple, all elements of which have to be of a class."""
     given = as_tuple(value, name)
-    for one in given:
-        if not isinstance(one, kind):
-            raise TypeError(f"{name} must hold {kind.__name__}, not {type(one).__name__}")
+    for item in given:
+        if not isinstance(item, kind):
+            raise TypeError(f"{name} must hold {kind.__name__}, not {type(item).__name__}")
     return given
 
 
 def by_name(value: Any, argument: str, kind: type[_WithName]) -> dict[str, _WithName]:
     """The sequence of objects of a class by their names, each once."""
     named: dict[str, _WithName] = {}
-    for one in tuple_of(value, argument, kind):
-        if one.name in named:
-            raise ValueError(f"{argument}: {one.name!r} is there twice")
-        named[one.name] = one
+    for item in tuple_of(value, argument, kind):
+        if item.name in named:
+            raise ValueError(f"{argument}: {item.name!r} is there twice")
+        named[item.name] = item
     return named
 
 

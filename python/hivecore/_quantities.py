@@ -102,10 +102,10 @@ def as_amounts(value: object, name: str, low: int, high: int) -> tuple[tuple[str
 
 
 def _number(text: str) -> Fraction | None:
-    found = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
-    if found is None:
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
         return None
-    digits, suffix = found.groups()
+    digits, suffix = match.groups()
     if suffix in _SCALES:
         return Fraction(digits) * _SCALES[suffix]
     # "1E" is a suffix, "1E3" an exponent.

@@ -119,7 +119,7 @@ def distinct(value: Any, name: str) -> tuple[str, ...]:
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
     given = as_tuple(value, name)
-    return tuple([as_name(one, name) for one in given]) if given else ()
+    return tuple([as_name(text, name) for text in given]) if given else ()
 
 
 Name = Annotated[str, as_name]
@@ -137,12 +137,12 @@ _PLAIN: dict[Any, Check] = {
 def check_of(hint: Any) -> Check:
     """How a value of a type is checked."""
     if get_origin(hint) is Annotated:
-        found: Check = hint.__metadata__[0]
-        return found
+        check: Check = hint.__metadata__[0]
+        return check
     if get_origin(hint) is Literal:
         return lambda value, name: as_choice(value, name, get_args(hint))
     if get_origin(hint) in (UnionType, Union):
-        (check,) = [check_of(one) for one in get_args(hint) if one is not NoneType]
+        (check,) = [check_of(each) for each in get_args(hint) if each is not NoneType]
         return lambda value, name: None if value is None else check(value, name)
     if get_origin(hint) is tuple:
         return _check_of_tuple(*get_args(hint))
@@ -151,14 +151,14 @@ def check_of(hint: Any) -> Check:
 
 def _check_of_tuple(first: Any, *others: Any) -> Check:
     if others != (...,):
-        return _row([check_of(one) for one in (first, *others)])
+        return _row([check_of(kind) for kind in (first, *others)])
     if get_origin(first) is tuple and get_args(first)[0] is str:
         each = check_of(get_args(first)[1])
         return lambda value, name: tuple(
-            [(as_name(key, name), each(one, name)) for key, one in as_dict(value, name).items()]
+            [(as_name(key, name), each(item, name)) for key, item in as_dict(value, name).items()]
         )
     each = check_of(first)
-    return lambda value, name: tuple([each(one, name) for one in as_tuple(value, name)])
+    return lambda value, name: tuple([each(item, name) for item in as_tuple(value, name)])
 
 
 def _row(checks: list[Check]) -> Check:
@@ -166,7 +166,7 @@ def _row(checks: list[Check]) -> Check:
         row = as_tuple(value, name)
         if len(row) != len(checks):
             raise ValueError(f"{name}: {len(row)} values instead of {len(checks)}")
-        return tuple([each(one, name) for each, one in zip(checks, row, strict=True)])
+        return tuple([each(item, name) for each, item in zip(checks, row, strict=True)])
 
     return check
 
@@ -189,8 +189,8 @@ def fields_of(kind: type) -> Mapping[str, tuple[Any, Any]]:
     """
     hints = get_type_hints(kind, include_extras=True)
     return {
-        name: (hints[name], ... if one.default is one.empty else one.default)
-        for name, one in signature(kind).parameters.items()
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in signature(kind).parameters.items()
         if name in hints
     }
 
@@ -199,12 +199,12 @@ _checks: dict[type, tuple[tuple[str, Any, Check], ...]] = {}
 
 
 def _checks_of(kind: "type[Record]") -> tuple[tuple[str, Any, Check], ...]:
-    found = _checks[kind] = tuple(
+    checks = _checks[kind] = tuple(
         (name, _REQUIRED if default is ... else default, check_of(hint))
         for name, (hint, default) in fields_of(kind).items()
         if name not in kind._hidden
     )
-    return found
+    return checks
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound="Record")

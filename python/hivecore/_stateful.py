@@ -113,6 +113,6 @@ class PlainState(Stateful):
         """
         payload = unseal(*cls._SAVED_AS, data)
         with corrupt_if_it_fails():
-            made = cls._restored(json.loads(payload))
-            made.check()
-        return made
+            restored = cls._restored(json.loads(payload))
+            restored.check()
+        return restored

@@ -62,7 +62,7 @@ class Nodes:
         return self._in_order
 
     @property
-    def asked(self) -> list[int] | None:
+    def all_numbers(self) -> list[int] | None:
         """The numbers of all nodes, ascending; None: the kernel has no others."""
         return None if len(self.by_name) == self.core.nodes else sorted(self.by_name.values())
 

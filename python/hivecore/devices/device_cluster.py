@@ -139,7 +139,7 @@ class DeviceCluster(DevicePlacer):
             number = self._policy_number(policy)
             if POLICIES[number] == "random":
                 number = POLICIES.index("bin-pack")
-            numbers = self._nodes.asked
+            numbers = self._nodes.all_numbers
             if names is not None:
                 numbers = [self._nodes.number(name) for name in names]
             of_others = self._nodes.query(first) if before else None

@@ -74,7 +74,7 @@ class DevicePlacer(DeviceLedger):
             wish.check(self._owners)
             if names is None:
                 names = self._nodes.in_order
-                looked = self._nodes.asked
+                looked = self._nodes.all_numbers
             else:
                 looked = [self._nodes.number(name) for name in names]
             query = self._nodes.query(request)
@@ -245,7 +245,7 @@ class DevicePlacer(DeviceLedger):
         self, request: DeviceRequest, query: Any, policy: int, only: list[int] | None
     ) -> DeviceDecision:
         if only is None:
-            only = self._nodes.asked
+            only = self._nodes.all_numbers
         counts = count_codes(self._core.filter(query, policy, only)[0])
         impossible = bool(counts) and not self._core.is_possible(query, only)
         return self._waiting(request, counts, impossible)

@@ -116,13 +116,13 @@ class Question:
 
     def choice(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Entry | None:
         """The job of a queue that leaves."""
-        found = self.candidates(tenant, lives)
+        candidates = self.candidates(tenant, lives)
         if not self.scores or tenant.mode == "fifo":
-            return next(found, None)
+            return next(candidates, None)
         # max keeps the first among equals.
         best: Entry | None = None
         most: Any = None
-        for entry in found:
+        for entry in candidates:
             score = sum([rate(entry.job) for rate in self.scores])
             if best is None or score > most:
                 best, most = entry, score

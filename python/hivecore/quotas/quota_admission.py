@@ -55,9 +55,9 @@ class QuotaAdmission(QuotaLedger):
         ancestors are not checked). The quota that exceeds its runtime by most, as a part of the
         total, gives up owners first (ties: the first by its path of names); outside quotas never
         do. Within a quota, owners of lower priority leave first, then those admitted last. Victims
-        without which it is within the runtimes, too, stay, the most important first. If the weakest owners are
-        enough to bring a quota within its runtime, no stronger one leaves, even where that one
-        alone would do.
+        without which it is within the runtimes, too, stay, the most important first. If the weakest
+        owners are enough to bring a quota within its runtime, no stronger one leaves, even where
+        that one alone would do.
         """
         with self._lock:
             number = self._owners.get(request) if type(request) is str else self._plain(request)

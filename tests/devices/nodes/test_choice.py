@@ -198,11 +198,11 @@ def busy_node(rng, **options):
     """A node with some owners that chose by other policies."""
     node = NodeState(machine(rng, **options))
     for i in range(rng.randint(0, 5)):
-        made = choose(
+        choice = choose(
             node, request(rng, node.inventory, f"owner{i}"), rng.choice(("bin-pack", "spread"))
         )
-        if isinstance(made, Choice):
-            node.charge(f"owner{i}", made.charges)
+        if isinstance(choice, Choice):
+            node.charge(f"owner{i}", choice.charges)
     return node
 
 

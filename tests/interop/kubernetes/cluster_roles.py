@@ -18,9 +18,9 @@ def documents(name):
 def _rules(manifest, kind, namespace=None):
     return [
         rule
-        for one in documents(manifest)
-        if one["kind"] == kind and one["metadata"].get("namespace") == namespace
-        for rule in one["rules"]
+        for role in documents(manifest)
+        if role["kind"] == kind and role["metadata"].get("namespace") == namespace
+        for rule in role["rules"]
     ]
 
 

@@ -172,8 +172,8 @@ class FakeApiServer:
     def add_slice(self, node, devices, driver="gpu.x", **more):
         """The slice of a node, with devices of these names, or as they are given."""
         pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        made = [{"name": one} if isinstance(one, str) else one for one in devices]
-        spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": made, **more}
+        named = [{"name": device} if isinstance(device, str) else device for device in devices]
+        spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": named, **more}
         return self._put("resourceslices", {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
 
     def add_class(self, name, expression=None):
@@ -184,13 +184,13 @@ class FakeApiServer:
 
     def add_claim(self, name, requests, namespace="x", **metadata):
         """A claim for so many devices of each class."""
-        asked = [
+        requests = [
             {"name": of, "exactly": {"deviceClassName": of, "count": count}}
             for of, count in requests.items()
         ]
         meta = {"name": name, "namespace": namespace, **metadata}
         return self._put(
-            "resourceclaims", {"metadata": meta, "spec": {"devices": {"requests": asked}}}
+            "resourceclaims", {"metadata": meta, "spec": {"devices": {"requests": requests}}}
         )
 
     def claim(self, name, namespace="x"):
@@ -212,7 +212,7 @@ class FakeApiServer:
     def _control(self, claim, alive):
         status, meta = claim.get("status", {}), claim["metadata"]
         reserved = status.get("reservedFor", [])
-        kept = [one for one in reserved if one["uid"] in alive]
+        kept = [pod for pod in reserved if pod["uid"] in alive]
         if len(kept) < len(reserved):
             status["reservedFor"] = kept
             if not kept:
@@ -224,29 +224,29 @@ class FakeApiServer:
             self.delete("resourceclaims", meta["name"], meta["namespace"])
 
     def _expand(self, pod, templates):
-        meta, made = pod["metadata"], []
-        for one in pod["spec"].get("resourceClaims", ()):
-            if (template := templates.get(one.get("resourceClaimTemplateName"))) is not None:
+        meta, statuses = pod["metadata"], []
+        for entry in pod["spec"].get("resourceClaims", ()):
+            if (template := templates.get(entry.get("resourceClaimTemplateName"))) is not None:
                 owner = {
                     "kind": "Pod",
                     "name": meta["name"],
                     "uid": meta["uid"],
                     "controller": True,
                 }
-                name = f"{meta['name']}-{one['name']}-{meta['uid'][-6:]}"
-                made.append({"name": one["name"], "resourceClaimName": name})
+                name = f"{meta['name']}-{entry['name']}-{meta['uid'][-6:]}"
+                statuses.append({"name": entry["name"], "resourceClaimName": name})
                 if self.claim(name, meta["namespace"]) is None:
                     own = {"ownerReferences": [{"apiVersion": "v1", **owner}]}
                     self.add_claim(name, template, meta["namespace"], **own)
-        if made and "resourceClaimStatuses" not in pod["status"]:
-            pod["status"]["resourceClaimStatuses"] = made
+        if statuses and "resourceClaimStatuses" not in pod["status"]:
+            pod["status"]["resourceClaimStatuses"] = statuses
             self._put("pods", pod)
 
     def delete(self, kind, name, namespace=""):
         with self._lock:
-            found = self.objects[kind].pop((namespace, name), None)
-            if found is not None:
-                self._note(kind, "DELETED", found)
+            object = self.objects[kind].pop((namespace, name), None)
+            if object is not None:
+                self._note(kind, "DELETED", object)
 
     def delete_pod(self, name, namespace="x"):
         self.delete("pods", name, namespace)
@@ -264,9 +264,9 @@ class FakeApiServer:
             self._changed.wait_for(lambda: self.version != version, seconds)
             return self.version
 
-    def _put(self, kind, found):
+    def _put(self, kind, object):
         with self._lock:
-            meta = found["metadata"]
+            meta = object["metadata"]
             key = (meta.get("namespace", ""), meta["name"])
             known = self.objects[kind].get(key)
             if known is None:
@@ -274,19 +274,22 @@ class FakeApiServer:
                 meta.setdefault("uid", f"uid-{self._serial:06d}")
             else:
                 meta["uid"] = known["metadata"]["uid"]
-            self.objects[kind][key] = found
-            self._note(kind, "ADDED" if known is None else "MODIFIED", found)
-            return found
+            self.objects[kind][key] = object
+            self._note(kind, "ADDED" if known is None else "MODIFIED", object)
+            return object
 
-    def _note(self, kind, type_, found):
+    def _note(self, kind, type_, object):
         self.version += 1
         # A version of its own also for a deletion, and no object that is changed later.
-        found = {**found, "metadata": {**found["metadata"], "resourceVersion": str(self.version)}}
-        key = (found["metadata"].get("namespace", ""), found["metadata"]["name"])
+        object = {
+            **object,
+            "metadata": {**object["metadata"], "resourceVersion": str(self.version)},
+        }
+        key = (object["metadata"].get("namespace", ""), object["metadata"]["name"])
         if type_ != "DELETED":
-            self.objects[kind][key] = found
-        found = {"kind": KINDS[kind], "apiVersion": VERSIONS.get(kind, "v1"), **found}
-        self.events[kind].append((self.version, {"type": type_, "object": found}))
+            self.objects[kind][key] = object
+        object = {"kind": KINDS[kind], "apiVersion": VERSIONS.get(kind, "v1"), **object}
+        self.events[kind].append((self.version, {"type": type_, "object": object}))
         self._changed.notify_all()
         self._tell(kind)
 
@@ -451,7 +454,7 @@ class FakeApiServer:
             }
 
     def _since(self, kind, version):
-        newest = takewhile(lambda one: one[0] > version, reversed(self.events[kind]))
+        newest = takewhile(lambda event: event[0] > version, reversed(self.events[kind]))
         return [event for _, event in newest][::-1]
 
     async def _watch(self, request, kind):
@@ -506,14 +509,14 @@ class FakeApiServer:
     def _one(self, method, kind, namespace, rest, body, is_strategic=False):
         with self._lock:
             key = (namespace, rest[0])
-            found = self.objects[kind].get(key)
-            if found is None:
+            object = self.objects[kind].get(key)
+            if object is None:
                 raise Refused(404, f"{kind} {rest[0]!r} not found")
             if method == "GET":
-                return web.json_response(found)
-            new = copy.deepcopy(found)
+                return web.json_response(object)
+            new = copy.deepcopy(object)
             uid = (body.get("metadata") or {}).get("uid")
-            if uid and uid != found["metadata"]["uid"]:
+            if uid and uid != object["metadata"]["uid"]:
                 raise Refused(409, "the uid in the precondition is another one")
             if rest[1:] == ["eviction"]:
                 return web.json_response(self._evict(new, body), status=201)
@@ -529,25 +532,25 @@ class FakeApiServer:
                     self.touches.append(new["metadata"]["name"])
             elif method == "PUT":
                 version = body["metadata"].get("resourceVersion")
-                if version != found["metadata"]["resourceVersion"]:
+                if version != object["metadata"]["resourceVersion"]:
                     raise Refused(409, "the object has been modified")
-                new = self._claim(found, body, rest[1:]) if kind == "resourceclaims" else body
+                new = self._claim(object, body, rest[1:]) if kind == "resourceclaims" else body
             else:
                 raise Refused(405, method)
             self._put(kind, new)
             return web.json_response(self.objects[kind][key], status=201)
 
-    def _claim(self, found, body, part):
+    def _claim(self, claim, body, part):
         """A claim, or its status, as it is changed."""
-        old = found.get("status", {})
+        old = claim.get("status", {})
         if part != ["status"]:
-            if body["spec"] != found["spec"]:
+            if body["spec"] != claim["spec"]:
                 raise Refused(422, "spec: field is immutable")
             return {**body, "status": old}
         new = body.get("status", {})
         reserved, before = new.get("reservedFor", []), old.get("reservedFor", [])
-        uids = [one["uid"] for one in reserved]
-        if not all(one.get("resource") and one.get("name") and one["uid"] for one in reserved):
+        uids = [user["uid"] for user in reserved]
+        if not all(user.get("resource") and user.get("name") and user["uid"] for user in reserved):
             raise Refused(422, "reservedFor: resource, name and uid are needed")
         if len(set(uids)) < len(uids) or len(uids) > 256:
             raise Refused(422, "reservedFor: a uid is there twice, or there are too many")
@@ -555,15 +558,15 @@ class FakeApiServer:
             raise Refused(422, "reservedFor: not without an allocation")
         if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
             raise Refused(422, "allocation: field is immutable")
-        if found["metadata"].get("deletionTimestamp") and any(
-            one not in before for one in reserved
+        if claim["metadata"].get("deletionTimestamp") and any(
+            user not in before for user in reserved
         ):
             raise Refused(422, "reservedFor: not while the claim is being deleted")
-        if new.get("allocation") and PROTECTION not in found["metadata"].get("finalizers", ()):
+        if new.get("allocation") and PROTECTION not in claim["metadata"].get("finalizers", ()):
             raise Refused(422, "a claim with devices needs its finalizer first")
         if not new.get("allocation"):
             new = {key: of for key, of in new.items() if key != "devices"}
-        return {**found, "status": new}
+        return {**claim, "status": new}
 
     def _evict(self, pod, body):
         meta = pod["metadata"]

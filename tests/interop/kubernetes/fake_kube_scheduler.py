@@ -77,7 +77,7 @@ class FakeKubeScheduler:
                 if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending"
             ),
         )
-        found = []
+        pending = []
         for pod in pods:
             uid = pod["metadata"]["uid"]
             if pod["spec"].get("nodeName") or uid in self._assumed:
@@ -85,9 +85,9 @@ class FakeKubeScheduler:
             seen, nodes, bound, until = self._waiting.get(uid, (None, None, frozenset(), 0))
             now = (str(pod["metadata"]["annotations"]), mark[0])
             if (seen, nodes) != now or bound - mark[1] or 0 < until < time.monotonic():
-                found.append((pod, (*now, mark[1])))
-        found.sort(key=lambda one: (-one[0]["spec"]["priority"], one[0]["metadata"]["uid"]))
-        return found
+                pending.append((pod, (*now, mark[1])))
+        pending.sort(key=lambda entry: (-entry[0]["spec"]["priority"], entry[0]["metadata"]["uid"]))
+        return pending
 
     def _try(self, due):
         pod, mark = due
@@ -97,14 +97,14 @@ class FakeKubeScheduler:
         fitting = self._fitting(pod)
         names = []
         try:
-            for asked in ([nominated], fitting) if nominated in fitting else (fitting,):
-                if asked and not names:
+            for nodes in ([nominated], fitting) if nominated in fitting else (fitting,):
+                if nodes and not names:
                     shown = {**pod, "status": {**pod["status"], "nominatedNodeName": nominated}}
-                    answer = self._ask("filter", {"Pod": shown, "Nodes": None, "NodeNames": asked})
+                    answer = self._ask("filter", {"Pod": shown, "Nodes": None, "NodeNames": nodes})
                     names = answer["NodeNames"] or []
                     self.failures[name] = answer["FailedNodes"]
-                    if not set(names) <= set(asked):
-                        raise RuntimeError(f"{names} are not of {asked}")
+                    if not set(names) <= set(nodes):
+                        raise RuntimeError(f"{names} are not of {nodes}")
             if names:
                 self._assumed[uid] = names[0], pod
                 self._pool.submit(self._bind, pod, names[0], mark)
@@ -119,10 +119,10 @@ class FakeKubeScheduler:
         answer = self._client.post(f"{self._url()}{self._root}/{verb}", json=body)
         if answer.status_code != 200:
             raise RuntimeError(f"status {answer.status_code}")
-        found = answer.json()
-        if found.get("Error"):
-            raise RuntimeError(found["Error"])
-        return found
+        said = answer.json()
+        if said.get("Error"):
+            raise RuntimeError(said["Error"])
+        return said
 
     def _bind(self, pod, node, mark):
         meta = pod["metadata"]
@@ -151,7 +151,7 @@ class FakeKubeScheduler:
         return held
 
     def _fitting(self, pod, without_below=None):
-        found, holders = [], self._holders()
+        fitting, holders = [], self._holders()
         for node in self.api.all("nodes"):
             if node["status"]["conditions"][0]["status"] != "True":
                 continue
@@ -161,8 +161,8 @@ class FakeKubeScheduler:
                 if without_below is None or other["spec"]["priority"] >= without_below:
                     free -= asked_of(other)
             if free >= asked_of(pod):
-                found.append(name)
-        return sorted(found)
+                fitting.append(name)
+        return sorted(fitting)
 
     def _preempt(self, pod):
         priority = pod["spec"]["priority"]
@@ -181,9 +181,9 @@ class FakeKubeScheduler:
             return
         body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         answer = self._ask("preempt", body)["NodeNameToMetaVictims"]
-        for node, found in list(answer.items())[:1]:
+        for node, victims in list(answer.items())[:1]:
             self._nominated[uid] = node
-            for victim in found["Pods"]:
+            for victim in victims["Pods"]:
                 self._evict(victim["UID"])
 
     def _evict(self, uid):
@@ -203,6 +203,6 @@ class FakeKubeScheduler:
 def asked_of(pod):
     """Leaf cells that a pod asks for."""
     return sum(
-        int(one.get("resources", {}).get("requests", {}).get(LEAF_CELL, 0))
-        for one in pod["spec"]["containers"]
+        int(container.get("resources", {}).get("requests", {}).get(LEAF_CELL, 0))
+        for container in pod["spec"]["containers"]
     )

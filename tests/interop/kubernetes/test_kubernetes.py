@@ -58,10 +58,12 @@ def test_written_quantities_are_read_as_the_same_number(number):
 
 
 def amounts(*containers, init=(), **spec):
-    def made(one):
-        return {"resources": {"requests": {"r": one}}} if not isinstance(one, dict) else one
+    def container(amount):
+        return (
+            {"resources": {"requests": {"r": amount}}} if not isinstance(amount, dict) else amount
+        )
 
-    spec |= {"containers": [*map(made, containers)], "initContainers": [*map(made, init)]}
+    spec |= {"containers": [*map(container, containers)], "initContainers": [*map(container, init)]}
     return requested(Field({"spec": spec}), ["r", "s"])
 
 

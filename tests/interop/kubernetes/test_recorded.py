@@ -44,7 +44,7 @@ def lines(name):
 
 def requests(verb):
     sent = lines("extender_requests.jsonl")
-    return [one["body"] for one in sent if one["path"].endswith(verb)]
+    return [request["body"] for request in sent if request["path"].endswith(verb)]
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def ask(extender, verb, body):
 
 def held(extender):
     """Node -> leaf cells in use."""
-    found = {}
+    by_node = {}
     for group in extender.scheduler.affinity_groups()["items"]:
         for node, leaves in group["status"]["physicalPlacement"].items():
-            found.setdefault(node, []).extend(leaves)
-    return {node: sorted(leaves) for node, leaves in found.items()}
+            by_node.setdefault(node, []).extend(leaves)
+    return {node: sorted(leaves) for node, leaves in by_node.items()}
 
 
 def test_pods_that_were_bound_get_the_same_cells_and_give_them_back(extender):
@@ -75,8 +75,8 @@ def test_pods_that_were_bound_get_the_same_cells_and_give_them_back(extender):
         extender.scheduler.check()
         info = event["object"]["metadata"]["annotations"].get(INFO)
         if info:
-            found = json.loads(info)
-            recorded[event["object"]["metadata"]["uid"]] = found["node"], found["leafCellIsolation"]
+            bound = json.loads(info)
+            recorded[event["object"]["metadata"]["uid"]] = bound["node"], bound["leafCellIsolation"]
         if event["type"] == "DELETED":
             del recorded[event["object"]["metadata"]["uid"]]
         now = held(extender)
@@ -99,7 +99,7 @@ def test_the_same_late_twice_and_out_of_order_comes_to_the_same(seed):
             for i, event in enumerate(events)
             for _ in range(rng.randint(1, 2))
         ),
-        key=lambda one: one[0],
+        key=lambda entry: entry[0],
     )
     extender = Extender(HivedScheduler(CONFIG))
     for _, event in moved:
@@ -178,7 +178,7 @@ def test_each_pod_of_a_gang_is_answered_with_another_nodes_victims(extender, whi
             assert len(victims["Pods"]) == 1
         nodes.append(node)
     assert len(set(nodes)) == 4
-    asked = {**template, "Pod": body["Pod"]}
-    failed = ask(extender, "filter", asked)["FailedNodes"]
+    question = {**template, "Pod": body["Pod"]}
+    failed = ask(extender, "filter", question)["FailedNodes"]
     assert set(failed) == set(nodes)
     assert all("default/opp" in text for text in failed.values())

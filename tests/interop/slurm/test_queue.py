@@ -26,9 +26,14 @@ QUEUE = """\
 
 
 def test_jobs_are_read_from_columns():
-    one, two, three, element, again, none = read_queue(QUEUE, node_gpus=8, spare=["spare"])
-    assert (one.nodes, one.held, one.waits, one.start) == (("n01", "n02"), False, False, 1795789670)
-    assert one.job.roles == (Role("node", 2, gpus=4, per_node=1),)
+    first, two, three, element, again, none = read_queue(QUEUE, node_gpus=8, spare=["spare"])
+    assert (first.nodes, first.held, first.waits, first.start) == (
+        ("n01", "n02"),
+        False,
+        False,
+        1795789670,
+    )
+    assert first.job.roles == (Role("node", 2, gpus=4, per_node=1),)
     assert (two.job.tenant, two.job.priority, two.job.run_time) == ("vision", -5, 600)
     assert three.job is None and "not per node" in three.problem
     assert (element.id, element.job.tenant, element.job.run_time) == ("5_1", "ann", 86400)
@@ -87,10 +92,10 @@ def test_several_nodes_need_the_size_of_a_node():
 
 def test_nodes_are_read_with_their_health():
     text = "n1|mixed|gpu:i0:1,gpu:i1:1|64|p|a,b\nn1|mixed|gpu:i0:1,gpu:i1:1|64|q|a,b\n"
-    one, two = read_nodes(f"{text}n2|down*|gpu:8(S:0-1)|64|q|(null)\n")
-    assert (one.partitions, one.features) == (("p", "q"), ("a", "b"))
+    first, two = read_nodes(f"{text}n2|down*|gpu:8(S:0-1)|64|q|(null)\n")
+    assert (first.partitions, first.features) == (("p", "q"), ("a", "b"))
     assert (two.partitions, two.features) == (("q",), ())
-    assert (one.gpus, one.types, one.healthy, one.cpus) == (2, ("i0", "i1"), True, 64)
+    assert (first.gpus, first.types, first.healthy, first.cpus) == (2, ("i0", "i1"), True, 64)
     assert (two.gpus, two.types, two.healthy) == (8, (), False)
     states = ["idle", "allocated", "idle*", "drained", "draining", "mixed"]
     rows = "".join(f"n{i}|{state}|gpu:1|1|p|(null)\n" for i, state in enumerate(states))
@@ -166,8 +171,8 @@ def test_gpus_of_running_jobs_are_read_by_node():
     text = "JobId=9 ArrayJobId=7 ArrayTaskId=2 JobName=x   Nodes=n[1-2] CPU_IDs=0 Mem=0 "
     text += "GRES=gpu:i0:1(IDX:0),gpu:i3:1(IDX:3),gpu:i4:0(IDX:)   Nodes=n3 CPU_IDs=0 Mem=0 "
     text += "GRES=gpu:4(IDX:0-2,7) MinCPUsNode=1"
-    found = read_details(f"scontrol: show job 7_2\n{text}\n")
-    assert found == {"7_2": {"n1": (0, 3), "n2": (0, 3), "n3": (0, 1, 2, 7)}}
+    details = read_details(f"scontrol: show job 7_2\n{text}\n")
+    assert details == {"7_2": {"n1": (0, 3), "n2": (0, 3), "n3": (0, 1, 2, 7)}}
 
 
 def pods(*nodes, gpus=()):

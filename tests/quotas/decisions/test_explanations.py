@@ -112,7 +112,7 @@ def test_each_change_that_is_named_admits(settings):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_each_named_owner_is_necessary(settings):
-    """With one of them less it does not fit, or not within the runtimes, as is required to reclaim."""
+    """With one of them less it does not fit, or not within the runtimes, as reclaiming requires."""
     seen = 0
     for life, _ in lives(settings, 24, 60):
         tree = life.tree

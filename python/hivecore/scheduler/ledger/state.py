@@ -479,7 +479,7 @@ class State(Trials):
     def stops_of_linked(self, live: Live) -> list[Key]:
         """Keys that are touched when a linked job stops or is submitted."""
         linked = [live, *self._linked(live, lambda _: True)]
-        return [("stopped", name) for one in linked for name in one.job.together]
+        return [("stopped", name) for live in linked for name in live.job.together]
 
     def _linked(self, live: Live, counts: Callable[[Live], bool]) -> Iterator[Live]:
         """The jobs that must start together with a job, directly or through others."""

@@ -124,10 +124,10 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
     for name in victims:
         stop(state, state.jobs[name])
     unit.note(state.log)
-    found = start_in_place(state.stages, state.jobs, unit)
-    if not isinstance(found, Started):
+    started = start_in_place(state.stages, state.jobs, unit)
+    if not isinstance(started, Started):
         raise InvariantError(f"job {live.job.name!r} does not start though others have left")
-    return found
+    return started
 
 
 def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:

@@ -119,7 +119,7 @@ class DeviceStage(Stage):
                 nodes = (node,) if node else offer.able.get(i, where)
                 if on is not None and role in most and not node:
                     known = self.part.nodes if nodes is None else nodes
-                    nodes = tuple(one for one in known if on[role, one] < most[role])
+                    nodes = tuple(name for name in known if on[role, name] < most[role])
                 decision = part.schedule(request, nodes=nodes)
                 if on is not None:
                     on[role, decision.node] += 1
@@ -255,10 +255,10 @@ class DeviceStage(Stage):
         """
         wanted = {(type, minor) for type, minors in pod.minors for minor in minors}
         return "".join(
-            f"; {owner!r} has {one.type} {one.minor}"
+            f"; {owner!r} has {device.type} {device.minor}"
             for owner in self.part.owners(pod.node)
-            for one in self.part.allocations(owner)
-            if not wanted or (one.type, one.minor) in wanted
+            for device in self.part.allocations(owner)
+            if not wanted or (device.type, device.minor) in wanted
         )
 
     def _take(self, name: str, pod: PlacedPod, decision: DeviceDecision) -> None:
@@ -268,18 +268,20 @@ class DeviceStage(Stage):
             raise ValueError(f"{type} {own[type]}: the pod gets none")
         for type, group in groupby(decision.placement, attrgetter("type")):
             chosen = list(group)
-            minors = own.get(type, tuple(one.minor for one in chosen))
+            minors = own.get(type, tuple(device.minor for device in chosen))
             if len(minors) != len(chosen):
                 raise ValueError(f"{type} {minors}: the pod gets {len(chosen)}")
             allocations += [
-                one.replace(minor=minor, function=one.function if one.minor == minor else None)
-                for one, minor in zip(chosen, minors, strict=True)
+                device.replace(
+                    minor=minor, function=device.function if device.minor == minor else None
+                )
+                for device, minor in zip(chosen, minors, strict=True)
             ]
         self.part.recover(name, pod.node, allocations, priority=decision.request.priority)
         used = Counter[tuple[str, int, str]]()
         for owner in self.part.owners(pod.node):
-            for one in self.part.allocations(owner):
-                used.update({(one.type, one.minor, key): amount for key, amount in one.amounts})
+            for part in self.part.allocations(owner):
+                used.update({(part.type, part.minor, key): amount for key, amount in part.amounts})
         for device in self.part.inventory(pod.node).devices:
             used.subtract({(device.type, device.minor, key): of for key, of in device.amounts})
         for (type, minor, _), excess in used.items():

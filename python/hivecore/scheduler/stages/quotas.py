@@ -242,13 +242,13 @@ class QuotaStage(Stage):
         quota admits it; empty if that does not depend on devices.
         """
         kind, own = unit.kind, [] if unit.has_quota else [unit.request]
-        asked = kind.quota_request.replace(name=_of_devices(unit.name), amounts={})
+        request = kind.quota_request.replace(name=_of_devices(unit.name), amounts={})
         most: dict[Taking, Fraction] = {}
         for name, (taking, limit) in self._limits_for_devices(kind).items():
 
             def admits(amount: Amount, name: str = name) -> bool:
                 with suppress(ValueError):  # beyond what a tree can count
-                    return self.part.fits([*own, asked.replace(amounts={name: amount})])
+                    return self.part.fits([*own, request.replace(amounts={name: amount})])
                 return False
 
             if not admits(0):
@@ -290,7 +290,7 @@ class QuotaStage(Stage):
         limited = self._limits_for_devices(kind)
         taken: dict[str, Fraction] = {}
         for _, decision, numbers in offer.granted.values():
-            for key, amount in (one for i in numbers for one in decision.taken_of(i).items()):
+            for key, amount in (item for i in numbers for item in decision.taken_of(i).items()):
                 if (name := quota_name(key)) in limited:
                     taken[name] = taken.get(name, 0) + amount
         rounded = {name: of_thousandths(ceil(of * THOUSAND)) for name, of in taken.items()}

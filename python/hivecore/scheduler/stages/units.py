@@ -390,7 +390,7 @@ def _class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
     capacity. The rest is known once the devices are chosen.
     """
     counts = Counter[str]()
-    for request in (one for claim in claims for one in claim.requests):
+    for request in (of for claim in claims for of in claim.requests):
         most, least = Counter[str](), list[Counter[str]]()
         for terms in _terms_of(request):
             number = _ALL_DEVICES if terms.allocation_mode == "All" else terms.count or 1
