@@ -22,6 +22,7 @@ from hivecore.scheduler.ledger.state import LATEST, State
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
+from hivecore.scheduler.rounds.backfill import renew
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.claims import as_mode
@@ -337,7 +338,12 @@ class Scheduler(JobOrders):
         60.0
         """
         with self._lock:
-            return self._state.promised.get(self._live(job).job.name)
+            state, name = self._state, self._live(job).job.name
+            if state.are_promises_new:
+                return state.promised.get(name)
+            with state.trial():
+                renew(state)
+                return state.promised.get(name)
 
 
 def _check_queues(queues: TenantQueues) -> None:

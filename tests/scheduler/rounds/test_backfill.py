@@ -17,6 +17,7 @@ from scheduler.lives import (
     said,
 )
 
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
@@ -172,6 +173,50 @@ def test_a_more_important_job_breaks_a_promise_and_gets_it():
     assert (scheduler.promised("larger"), scheduler.promised("next")) == (91.0, None)
 
 
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_an_entitled_job_waits_for_no_promise_to_a_job_of_a_quota_that_has_to_share(limit):
+    """Either the promise cannot be kept any more, or `large` would be evicted at once."""
+    tree = QuotaTree(
+        [Quota(name, max={"gpu": 4}, min={"gpu": 2}) for name in "ab"],
+        total={"gpu": 4},
+        limit=limit,
+    )
+    scheduler = Scheduler(quotas=tree, backfill=1, immediate=True)
+    scheduler.submit(Job("runs", "a", 2, run_time=1000), 0.0)
+    scheduler.submit(Job("large", "a", 4, run_time=60), 0.0)
+    scheduler.decide(0.0)
+    assert scheduler.promised("large") == 1000.0
+    scheduler.submit(Job("mine", "b", 2, run_time=5000), 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("mine") == "running"
+    assert scheduler.promised("large") == (None if limit == "runtime" else 5001.0)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda scheduler: scheduler.set_node("n1", False, 1.0),
+        lambda scheduler: scheduler.amend("second", 1.0, run_time=100),
+    ],
+)
+def test_a_promise_is_up_to_date_when_it_is_asked_for(happens):
+    machine = NodeDevices.uniform(gpus=4)
+    devices = DeviceCluster(dict.fromkeys(("n0", "n1"), machine))
+    scheduler = Scheduler(devices=devices, backfill=1)
+    nodes = [Where(nodes=[node]) for node in ("n0", "n1")]
+    scheduler.submit(Job("first", "a", 4, run_time=20, where=nodes[0]), 0.0)
+    scheduler.submit(Job("second", "a", 4, run_time=10, where=nodes[1]), 0.0)
+    scheduler.submit(Job("large", "a", 4, run_time=5), 0.0)
+    scheduler.decide(0.0)
+    assert scheduler.promised("large") == 10.0
+    happens(scheduler)
+    before = scheduler.to_bytes()
+    assert scheduler.promised("large") == scheduler.forecast("large") == 20.0
+    assert scheduler.to_bytes() == before
+    scheduler.decide(1.0)
+    assert scheduler.promised("large") == 20.0
+
+
 def test_without_estimates_nothing_is_promised():
     scheduler = limited(8, backfill=1)
     jobs = [Job("now", "a", 6), Job("next", "a", 8), Job("long", "a", 2)]
@@ -204,18 +249,6 @@ def test_jobs_are_tried_again_where_what_runs_ends_later_than_was_promised(happe
     happens(scheduler)
     assert said(scheduler.decide(50.0)) == [("Start", "beside")]
     assert scheduler.promised("next") == scheduler.forecast("next") == 150.0
-
-
-def test_jobs_are_tried_again_where_a_promise_cannot_be_kept_at_all():
-    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 8}) for name in "ab"]
-    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), backfill=1)
-    decided(scheduler, Job("now", "a", 4, run_time=60), Job("next", "a", 8, run_time=60))
-    decided(scheduler, Job("long", "b", 2, run_time=90))
-    assert (scheduler.promised("next"), scheduler.state("long")) == (60.0, "pending")
-    # What b asks for is no more for a.
-    actions = decided(scheduler, Job("other", "b", 1, run_time=90), now=70.0)
-    assert [action.job for action in actions if isinstance(action, Start)] == ["long", "other"]
-    assert scheduler.promised("next") is None
 
 
 def test_jobs_are_tried_again_where_a_more_important_one_gets_the_promise():

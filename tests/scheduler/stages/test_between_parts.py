@@ -74,6 +74,24 @@ def test_a_tenant_within_its_minimum_gets_one_node_back_from_a_borrower(places, 
     scheduler.check()
 
 
+@pytest.mark.parametrize(("limit", "minimum"), [("max", 8), ("runtime", 4)])
+def test_a_borrower_takes_no_cells_of_another_quota_within_its_minimum(limit, minimum):
+    """Jobs of one tenant; their priorities decide only within a quota."""
+    chain = Chain(["gpu", "node"], [4], 1, nodes=["n0"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 1}}}))
+    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": minimum}), Quota("b", max={"gpu": 8})]
+    scheduler = Scheduler(
+        quotas=QuotaTree(quotas, total={"gpu": 8}, limit=limit), cells=cells, immediate=True
+    )
+    scheduler.submit(Job("owner", "t", 4, quota="a"), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("borrower", "t", 2, priority=1, quota="b"), 1.0)
+    assert [type(action) for action in decided(scheduler, 1.0)] == [Wait]
+    assert scheduler.state("owner") == "running"
+    scheduler.submit(Job("urgent", "t", 4, priority=1, quota="a"), 2.0)
+    assert "owner" in [of.job for of in decided(scheduler, 2.0) if isinstance(of, Preempt)]
+
+
 def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_their_cells():
     nodes = ["n0", "n1"]
     chain = Chain(["gpu", "node"], [4], 2, nodes=nodes)

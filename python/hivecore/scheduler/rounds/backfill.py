@@ -5,8 +5,9 @@ estimates. A job that is no more important may start before that if all promised
 time, since it ends before, or uses what they do not need. One promise is EASY backfilling, many are
 conservative backfilling.
 
-Promises are renewed when a job ended earlier or later than estimated, the cluster changed, or a
-more important job started. Only the last three can delay them.
+Promises are renewed when a job ended earlier or later than estimated, the cluster changed, a more
+important job started, or one that would evict the promised job, as that borrows; or when requests
+have changed what quotas allow. All but the first can delay them.
 """
 
 from bisect import insort
@@ -22,6 +23,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import leave, start_beside
 from hivecore.scheduler.search.fewest import Fewest
+from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.stages.units import FREED, Refused, Unit
 
@@ -31,6 +33,7 @@ __all__ = [
     "pass_by",
     "promise",
     "promise_broken",
+    "renew",
     "retry_overdue",
 ]
 
@@ -64,7 +67,16 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
         state.log.set(state, "are_promises_new", False)
         return ""
     if not state.are_promises_new or first[0] < state.now:
-        _renew(state)
+        renew(state)
+    delayed = _delayed(state, live, unit)
+    if delayed and _broken(state, sorted(_promises_beside(state, live))):
+        renew(state)  # requests have changed what quotas allow
+        delayed = _delayed(state, live, unit)
+    return delayed
+
+
+def _delayed(state: State, live: Live, unit: Unit) -> str:
+    """The name of a job that would start later than promised if a unit started now; "" if none."""
     promises = sorted(_promises_beside(state, live))
     if not promises or state.end_of(live) <= promises[0][0]:
         return ""
@@ -77,10 +89,23 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
             started = start_beside(state.stages, state.jobs[unit.job], trial)
         if not isinstance(started, Started):
             return ""
-        return _broken(state, promises, (state.end_of(live), trial))
+        beside = state.end_of(live), trial
+        delayed = _broken(state, promises, beside)
+        may_reclaim = state.preemption and state.stages.may_exceed and not _borrows(started)
+        if not (delayed and may_reclaim):
+            return delayed
+        delayed = _broken(state, promises, beside, live.job.quota)
+    if not delayed:
+        state.log.set(state, "are_promises_new", False)
+    return delayed
 
 
-def _renew(state: State) -> None:
+def _borrows(started: Started) -> bool:
+    """Whether a unit has started beyond what its quota is entitled to."""
+    return any(part.borrows for stage, part in started.decisions if stage == QuotaStage.name)
+
+
+def renew(state: State) -> None:
     """Renew all promises. They get earlier, or later if they cannot be kept."""
     state.log.set(state, "are_promises_new", True)
     promises = sorted((max(time, state.now), name) for name, time in state.promised.items())
@@ -203,11 +228,16 @@ def _leave_idle_cells(stages: Stages, live: Live) -> None:
 
 
 def _broken(
-    state: State, promises: list[_Promise], beside: tuple[float, Unit] | None = None
+    state: State,
+    promises: list[_Promise],
+    beside: tuple[float, Unit] | None = None,
+    quota: str | None = None,
 ) -> str:
     """The first job that cannot start when promised, if others run to their ends; "" if none.
 
     :param beside: when another unit ends, and the unit, which holds its resources.
+    :param quota: the quota of that unit, if it could evict jobs of others that borrow: these may be
+        delayed.
     """
     stages = state.stages
     ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
@@ -231,7 +261,9 @@ def _broken(
             _leave_idle_cells(stages, live)
             waiting = live.units[0].trial()
             if not isinstance(stages.start(waiting), Started):
-                return name
+                if quota is None or live.job.quota == quota or not stages.borrows(waiting):
+                    return name
+                continue
             insort(ends, (_end(time, state.jobs[name].job), name, waiting))
     return ""
 

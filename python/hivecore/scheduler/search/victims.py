@@ -295,11 +295,17 @@ class _Search:
         """Add the proposed jobs that may be evicted; return the others."""
         for name, why in of_quotas.items():
             victims.setdefault(name, why)
+        kept = set[str]()  # jobs of other quotas that do not borrow; cells know no quotas
         for name in refused.cell_victims:
-            owner = self._owner(name)
-            weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
-            victims.setdefault(owner, "opportunistic" if weak else "priority")
-        stay = [name for name in victims if not self._may_leave(name)]
+            owner, why = self._owner(name), "opportunistic"
+            if not (self.jobs[owner].is_weak or self.stages.is_downgraded(name)):
+                why = "priority"
+                if owner not in victims and not self._priorities_count_with(owner):
+                    why = "reclaim"
+                    if owner not in self._borrowed:
+                        kept.add(owner)
+            victims.setdefault(owner, why)
+        stay = [name for name in victims if name in kept or not self._may_leave(name)]
         for name in stay:
             del victims[name]
         self.hindered_by = tuple(_changes_of(stay))
