@@ -711,3 +711,32 @@ def test_ctrl_c_that_is_ignored_stays_ignored_while_libraries_load(interruptible
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(KeyboardInterrupt), held_back():
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "says"),
+    [
+        (".yaml", "42", ""),
+        (".yaml", "- topology: a\n  tree: 5", "tree"),
+        (".yaml", "", "one document"),
+        (".yaml", "{kind: Node, metadata: 5}", "metadata"),
+        (".yaml", "{kind: NodeList, items: 5}", "items"),
+        (".conf", "SwitchName=s0 Nodes=", "no node"),
+    ],
+)
+def test_a_wrong_topology_is_named_by_its_file(tmp_path, capsys, suffix, text, says):
+    file = tmp_path / f"given{suffix}"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SystemExit):
+        cli.main(["topology", str(file)])
+    error = capsys.readouterr().err
+    assert str(file) in error and says in error
+
+
+@pytest.mark.parametrize("option", [("--partition", "a=n0"), ("--block-sizes", "4")])
+def test_options_for_nodes_are_refused_for_files_of_slurm(tmp_path, capsys, option):
+    file = tmp_path / "topology.conf"
+    file.write_text("SwitchName=s0 Nodes=n[0-3]\n", "utf-8")
+    with pytest.raises(SystemExit):
+        cli.main(["topology", str(file), *option])
+    assert f"{option[0]} is for Nodes" in capsys.readouterr().err

@@ -462,7 +462,7 @@ HEAD = "job_id,tenant,submit,duration,gpus\n"
         ),
         (HEAD.encode() + b"a,\xff,0,0,1\n", ":2: not UTF-8 text", "jobs.csv"),
         (CSV + "x" * 200_000, ":4: not CSV", "jobs.csv"),
-        (CSV, "not a gzip file", "jobs.csv.gz"),
+        (CSV, "no gzip file", "jobs.csv.gz"),
         ("; Version: 2.2\n\n", "no job in the file", "log.swf"),
         (f"{OTHER}\x0c{OTHER}", ":1: 36 fields instead of 18", "log.swf"),
     ],

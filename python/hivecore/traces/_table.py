@@ -127,7 +127,7 @@ def read_text(path: Path, *, errors: str = "strict") -> str:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise TraceFormatError(f"not a gzip file ({error})", path) from error
+            raise TraceFormatError(f"no gzip file, or an incomplete one ({error})", path) from error
     try:
         return data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:

@@ -72,11 +72,15 @@ def test_there_are_but_these_shapes(capsys):
 
 def test_validate_prints_every_mistake_of_a_cluster_with_its_line(tmp_path, capsys):
     path = tmp_path / "cluster.yaml"
-    text = shape_text("rack").replace("gpus: 8", "gpus: eight").replace("lends: no", "lend: no")
+    text = (
+        shape_text("rack")
+        .replace("gpus: 8", "gpus: eight")
+        .replace("min: {gpu: 48}", "least: {gpu: 48}")
+    )
     path.write_text(text)
     lines = text.splitlines()
     at = [
-        1 + next(i for i, line in enumerate(lines) if word in line) for word in ("eight", "lend:")
+        1 + next(i for i, line in enumerate(lines) if word in line) for word in ("eight", "least:")
     ]
     assert cli.main(["validate", str(path)]) == 1
     said = capsys.readouterr()
@@ -84,7 +88,7 @@ def test_validate_prints_every_mistake_of_a_cluster_with_its_line(tmp_path, caps
     assert said.err.splitlines() == [
         f"{path}:{at[0]}: cluster.models.h100.gpus: must be an integer from 0 to 2**31, "
         "not 'eight'",
-        f"{path}:{at[1]}: tenants.product.quota.lend: is none of parent, max, min, weight, lends, "
+        f"{path}:{at[1]}: tenants.product.quota.least: is none of parent, max, min, weight, lends, "
         "scales, outside",
         f"{path}: 2 mistakes",
     ]

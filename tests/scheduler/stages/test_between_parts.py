@@ -86,10 +86,10 @@ def test_a_borrower_takes_no_cells_of_another_quota_within_its_minimum(limit, mi
     scheduler.submit(Job("owner", "t", 4, quota="a"), 0.0)
     scheduler.decide(0.0)
     scheduler.submit(Job("borrower", "t", 2, priority=1, quota="b"), 1.0)
-    assert [type(action) for action in decided(scheduler, 1.0)] == [Wait]
+    assert [type(action) for action in scheduler.decide(1.0)] == [Wait]
     assert scheduler.state("owner") == "running"
     scheduler.submit(Job("urgent", "t", 4, priority=1, quota="a"), 2.0)
-    assert "owner" in [of.job for of in decided(scheduler, 2.0) if isinstance(of, Preempt)]
+    assert "owner" in [of.job for of in scheduler.decide(2.0) if isinstance(of, Preempt)]
 
 
 def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_their_cells():

@@ -65,7 +65,7 @@ tenants:
     # min: guaranteed, max: the most. Other tenants may borrow what is idle.
     quota: {{max: {{gpu: 128}}, min: {{gpu: 80}}}}
   product:
-    quota: {{max: {{gpu: 64}}, min: {{gpu: 48}}, lends: no}}
+    quota: {{max: {{gpu: 64}}, min: {{gpu: 48}}}}
 
 # weighted, round-robin, or priority: one queue for all. With {{ageing: 0.01}} a job gains so much
 # of priority for each second that it waits.

@@ -39,7 +39,10 @@ def add_topology_command(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    topologies = _read(utf8_text(arguments.file), arguments)
+    try:
+        topologies = _read(utf8_text(arguments.file), arguments)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_of_file(str(error), arguments.file)) from None
     if arguments.to == "yaml":
         named = [each.replace(name=each.name or "default") for each in topologies]
         print(_yaml(write_topology_yaml(named)), end="")
@@ -53,15 +56,34 @@ def _run(arguments: argparse.Namespace) -> None:
                 print("kubectl label node", node, *(f"{k}={v}" for k, v in labels.items()))
 
 
+def _of_file(message: str, file: Path) -> str:
+    """An error that names the file, instead of what Slurm calls such a file."""
+    if message.startswith(("--", str(file))):
+        return message
+    for usual in ("topology.yaml", "topology.conf"):
+        if message.startswith(usual):
+            return f"{file}{message.removeprefix(usual)}"
+    return f"{file}: {message}"
+
+
 def _read(text: str, arguments: argparse.Namespace) -> tuple[SlurmTopology, ...]:
-    if arguments.file.suffix not in (".yaml", ".yml", ".json"):
-        return (read_topology_conf(text),)
-    documents = [each for each in read_yaml(Field(text, str(arguments.file))) if each is not None]
+    is_yaml = arguments.file.suffix in (".yaml", ".yml", ".json")
+    named = str(arguments.file)
+    documents = read_yaml(Field(text, named)) if is_yaml else ()
+    documents = [each for each in documents if each is not None]
     if not any(isinstance(each, dict) and "kind" in each for each in documents):
-        return read_topology_yaml(text)
-    parts = [given.partition("=") for given in arguments.partition or ()]
-    partitions = {name: expand_hostlist(nodes) for name, _, nodes in parts} or None
-    return read_node_labels(documents, partitions=partitions, block_sizes=arguments.block_sizes)
+        for option in ("partition", "block_sizes"):
+            if getattr(arguments, option):
+                option = option.replace("_", "-")
+                raise ValueError(f"--{option} is for Nodes, which are not in {named}")
+        return read_topology_yaml(text) if is_yaml else (read_topology_conf(text),)
+    partitions: dict[str, tuple[str, ...]] = {}
+    for name, _, nodes in (given.partition("=") for given in arguments.partition or ()):
+        if name in partitions:
+            raise ValueError(f"--partition {name} is there twice")
+        partitions[name] = expand_hostlist(nodes)
+    sizes = arguments.block_sizes
+    return read_node_labels(documents, partitions=partitions or None, block_sizes=sizes)
 
 
 def _yaml(data: Any) -> str:

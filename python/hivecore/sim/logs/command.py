@@ -34,9 +34,7 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
     )
     questions = parser.add_subparsers(dest="question", required=True, metavar="QUESTION")
 
-    again = _question(
-        questions, "replay", _replay, "run it again: does the scheduler say the same?"
-    )
+    again = _question(questions, "replay", _replay, "run it again, and compare the decisions")
     again.set_defaults(needs=())
 
     state = _question(questions, "state", _state, "which jobs ran and waited at a time, and why")

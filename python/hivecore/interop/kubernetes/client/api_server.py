@@ -75,6 +75,8 @@ class ApiServer:
 
         config = load().config
         configuration = load().configuration()
+        if not path.exists():  # the client would take an empty file for it
+            raise ValueError(f"{path}: No such file or directory")
         try:
             await config.load_kube_config(
                 config_file=str(path), client_configuration=configuration, persist_config=False

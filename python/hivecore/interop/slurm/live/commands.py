@@ -87,6 +87,8 @@ def run_command(command: Sequence[str], text: str = "") -> str:
             env=environment,
             check=False,
         )
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no {command[0]!r}, a command of Slurm") from None
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{command[0]}: no answer in {error.timeout:.0f} s") from None
     if done.returncode and not text:  # with commands as its input the next round shows what failed
