@@ -493,3 +493,115 @@ def test_an_attribute_is_looked_at_first_after_a_trial_with_other_devices():
         assert cluster.fits([claim(request("r", 2))]).nodes == ("n2",)
     assert cluster.fits([claim(request("r", 2), match="gpu.x/model")]).nodes == ("n1", "n2")
     cluster.check()
+
+
+# --- counters of devices in use whose slices come and go
+
+
+def _of_pool(name, **content):
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+    spec = {"driver": "x", "nodeName": "n1", "pool": pool, **content}
+    return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def _taking_counter(name):
+    uses = {"counterSet": "g", "counters": {"m": {"value": "1"}}}
+    return {"name": name, "consumesCounters": [uses]}
+
+
+COUNTERS = [
+    {"kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}},
+    _of_pool("s1", devices=[_taking_counter("a"), _taking_counter("b")]),
+    _of_pool("s2", sharedCounters=[{"name": "g", "counters": {"m": {"value": "1"}}}]),
+]
+
+
+def _wanting(name):
+    request = {"name": "r", "exactly": {"deviceClassName": "any"}}
+    spec = {"devices": {"requests": [request]}}
+    return {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def held():
+    """A claim that holds one of two devices, which share a counter of one unit."""
+    cluster = DraCluster()
+    cluster.update(*COUNTERS)
+    (allocation,) = cluster.allocate([_wanting("held")], "n1").allocations
+    return _wanting("held") | {"status": {"allocation": allocation}}
+
+
+def _is_full(cluster):
+    cluster.check()
+    assert DraCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
+    return cluster.allocate([_wanting("other")], "n1").outcome == "unsatisfiable"
+
+
+def test_counters_of_a_device_in_use_are_charged_whatever_comes_first(held):
+    kind, first, second = COUNTERS
+    for groups in (
+        [[*COUNTERS, held]],
+        [[held, *COUNTERS]],
+        [[held], COUNTERS],
+        [[kind], [second], [held], [first]],
+        [COUNTERS, [held]],
+    ):
+        cluster = DraCluster()
+        for group in groups:
+            cluster.update(*group)
+        assert _is_full(cluster), groups
+        cluster.release("/held")
+        assert not _is_full(cluster)
+
+
+def test_a_claim_that_is_reported_again_keeps_its_counters_while_its_slice_is_gone(held):
+    cluster = DraCluster()
+    cluster.update(*COUNTERS, held)
+    cluster.remove("ResourceSlice", "s1")
+    cluster.update(held)
+    cluster.update(COUNTERS[1])
+    assert _is_full(cluster)
+
+
+def test_counters_that_a_trial_charges_are_not_charged_afterwards(held):
+    kind, first, second = COUNTERS
+    cluster = DraCluster()
+    cluster.update(kind, second, held)
+    before = cluster.to_bytes()
+    with cluster.trial():
+        cluster.update(first)
+        assert _is_full(cluster)
+        cluster.release("/held")
+    with cluster.trial():
+        cluster.release("/held")
+    assert cluster.to_bytes() == before
+    cluster.update(first)
+    assert _is_full(cluster)
+
+
+def test_a_claim_with_an_amount_too_small_to_count_is_refused_and_changes_nothing():
+    def node(name):
+        capacity = {"memory": {"value": "80Gi"}}
+        shared = {"name": "a", "allowMultipleAllocations": True, "capacity": capacity}
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "x", "nodeName": name, "pool": pool, "devices": [shared]}
+        return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+    cluster = DraCluster()
+    cluster.update(COUNTERS[0], node("n1"), node("n2"))
+    before = cluster.to_bytes()
+    result = {"request": "r", "driver": "x", "pool": "n1", "device": "a", "shareID": "1"}
+    result["consumedCapacity"] = {"memory": "1n"}
+    tiny = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    with pytest.raises(ValueError, match=r"'held'.*consumedCapacity\.memory"):
+        cluster.update(_wanting("held") | tiny)
+    assert cluster.to_bytes() == before
+    assert cluster.allocate([_wanting("other")], "n2").outcome == "allocated"
+
+
+def test_a_claim_does_not_get_the_status_of_another_with_the_same_request(held):
+    cluster = DraCluster()
+    cluster.update(*COUNTERS)
+    cluster.allocate([held], "n1")
+    (other,) = cluster.allocate([_wanting("other")], "n1").claims
+    assert other.allocation is None

@@ -1,7 +1,8 @@
 """The devices that claims hold, whole or in shares, and the counters charged for them.
 
 A device is charged once, when it comes into use, for the counters that it consumes then, however
-many shares it has and whatever its driver publishes later. Admin access is not booked.
+many shares it has and whatever its driver publishes later; if no slice has published it yet, when
+the first one does. Admin access is not booked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,8 @@ class Book:
         self.owners: dict[str, tuple[Entry, ...]] = {}
         self.shares: dict[DeviceId, dict[str, Mapping[str, Fraction]]] = {}
         self.charges: dict[tuple[str, str], dict[DeviceId, tuple[CounterConsumption, ...]]] = {}
+        #: devices in use that are not charged yet, as no slice has published them
+        self.unknown: set[DeviceId] = set()
 
     def copy(self) -> "Book":
         """Return an independent copy."""
@@ -35,6 +38,7 @@ class Book:
         copied.owners = self.owners.copy()
         copied.shares = {device: shares.copy() for device, shares in self.shares.items()}
         copied.charges = {pool: devices.copy() for pool, devices in self.charges.items()}
+        copied.unknown = self.unknown.copy()
         return copied
 
     def conflict(self, entries: Iterable[Entry]) -> DeviceId | None:
@@ -55,7 +59,7 @@ class Book:
     ) -> None:
         """Book the entries, which have no `conflict`.
 
-        :param published: the counters that each device consumes.
+        :param published: the counters that each published device consumes.
         """
         entries = tuple(entries)
         self.owners[owner] = entries
@@ -64,6 +68,8 @@ class Book:
             if not shares:
                 charged = published.get(device, ())
                 self.charges.setdefault(device[:2], {})[device] = charged
+                if device not in published:
+                    self.unknown.add(device)
             shares[share] = consumed
 
     def remove(self, owner: str) -> tuple[Entry, ...]:
@@ -74,9 +80,20 @@ class Book:
             del shares[share]
             if not shares:
                 del self.shares[device], self.charges[device[:2]][device]
+                self.unknown.discard(device)
                 if not self.charges[device[:2]]:
                     del self.charges[device[:2]]
         return entries
+
+    def charge(self, device: DeviceId, charged: tuple[CounterConsumption, ...]) -> None:
+        """Charge a device that is published for the first time."""
+        self.charges[device[:2]][device] = charged
+        self.unknown.remove(device)
+
+    def uncharge(self, device: DeviceId) -> None:
+        """Undo `charge`."""
+        self.charges[device[:2]][device] = ()
+        self.unknown.add(device)
 
     def consumed(self, device: DeviceId, capacity: str) -> Fraction:
         """Return how much of a capacity the shares of a device take."""

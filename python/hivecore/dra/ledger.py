@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from fractions import Fraction
 from threading import RLock
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -124,6 +125,8 @@ class DraLedger(LoggedTrials, PlainState):
             for record in records:
                 if isinstance(record, ResourceSlice):
                     self._check_amounts(record)
+                elif isinstance(record, ResourceClaim):
+                    self._check_consumed(record)
             self._undo.note(self._exchange_book, self._book, touched)
             self._book = book
             self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
@@ -169,7 +172,10 @@ class DraLedger(LoggedTrials, PlainState):
     def _count_slice(self, of: ResourceSlice, change: int) -> None:
         pool = of.driver, of.pool.name
         if change > 0:
-            self._pools.setdefault(pool, {})[of.name] = of
+            slices = self._pools.setdefault(pool, {})
+            slices[of.name] = of
+            if self._book.unknown:
+                self._charge_unknown(pool, slices.values())
         else:
             del self._pools[pool][of.name]
             if not self._pools[pool]:
@@ -180,6 +186,13 @@ class DraLedger(LoggedTrials, PlainState):
             del counts[pool]
         if of.node_name and not counts:
             del self._local[of.node_name]
+
+    def _charge_unknown(self, pool: tuple[str, str], slices: Iterable[ResourceSlice]) -> None:
+        """Charge devices in use that a pool publishes for the first time."""
+        book, first = self._book, published(slices)
+        for device in sorted(book.unknown & first.keys()):
+            book.charge(device, first[device].consumes_counters)
+            self._undo.note(book.uncharge, device)
 
     def _changed(self, of: _Object) -> None:
         """Mark the nodes that an object affects for recomputation."""
@@ -206,12 +219,25 @@ class DraLedger(LoggedTrials, PlainState):
             for consumed in device.consumes_counters:
                 amounts += [(taken, name, of.value) for name, of in consumed.counters.items()]
         for where, name, amount in amounts:
-            try:
-                self._numbering.units(name, amount)
-            except FinerUnitError:
-                self._renumber()
-            except ValueError as error:
-                raise ValueError(f"ResourceSlice {show(of.name)}: {where}.{error}") from None
+            self._check_units(f"ResourceSlice {show(of.name)}: {where}", name, amount)
+
+    def _check_consumed(self, claim: ResourceClaim) -> None:
+        where = f"ResourceClaim {show(claim.name)}: status.allocation: consumedCapacity"
+        for entry in _entries(claim):
+            for name, amount in entry.consumed.items():
+                self._check_units(where, name, amount)
+
+    def _check_units(self, where: str, name: str, amount: Fraction) -> None:
+        """Check that an amount can be counted beside all others of its name.
+
+        :raises ValueError: it cannot.
+        """
+        try:
+            self._numbering.units(name, amount)
+        except FinerUnitError:
+            self._renumber()
+        except ValueError as error:
+            raise ValueError(f"{where}.{error}") from None
 
     # --- claims that hold devices
 
@@ -265,6 +291,7 @@ class DraLedger(LoggedTrials, PlainState):
             charges = {
                 entry.device: self._book.charges[entry.device[:2]][entry.device]
                 for entry in self._book.owners[owner]
+                if entry.device not in self._book.unknown
             }
             entries = self._book.remove(owner)
             self._undo.note(self._put_in, owner, entries, charges)
@@ -300,11 +327,15 @@ class DraLedger(LoggedTrials, PlainState):
         touched: set[tuple[str, str]] = set()
         if not claims:
             return self._book, touched
-        book = self._book.copy()
+        book, kept = self._book.copy(), dict[DeviceId, tuple[CounterConsumption, ...]]()
         for claim in claims:
             owner = owner_of(claim)
             if owner in book.owners:
+                for device, _, _ in book.owners[owner]:
+                    if device not in book.unknown:
+                        kept[device] = book.charges[device[:2]][device]
                 touched.update(entry.device[:2] for entry in book.remove(owner))
+        slices = {record.name: record for record in records if isinstance(record, ResourceSlice)}
         for claim in claims:
             entries = _entries(claim)
             conflict = book.conflict(entries)
@@ -313,19 +344,21 @@ class DraLedger(LoggedTrials, PlainState):
                 raise ValueError(f"ResourceClaim {show(claim.name)}: {message}")
             if entries:
                 touched.update(entry.device[:2] for entry in entries)
-                book.add(owner_of(claim), entries, self._published(entries))
+                book.add(owner_of(claim), entries, self._published(entries, slices) | kept)
         return book, touched
 
     def _published(
-        self, entries: Iterable[Entry]
+        self, entries: Iterable[Entry], new: Mapping[str, ResourceSlice]
     ) -> dict[DeviceId, tuple[CounterConsumption, ...]]:
+        """The counters that devices of these pools consume.
+
+        :param new: slices by name that are about to be put.
+        """
         pools = {entry.device[:2] for entry in entries}
-        return {
-            device: of.consumes_counters
-            for pool in pools
-            for device, of in published(self._pools.get(pool, {}).values()).items()
-            if of.consumes_counters
-        }
+        slices = [of for pool in pools for of in self._pools.get(pool, {}).values()]
+        slices = [of for of in slices if of.name not in new]
+        slices += [of for of in new.values() if (of.driver, of.pool.name) in pools]
+        return {device: of.consumes_counters for device, of in published(slices).items()}
 
     def _coming_back(
         self,
@@ -340,7 +373,7 @@ class DraLedger(LoggedTrials, PlainState):
             if position is None:
                 return None
             key, own = view.node_class.key.devices[position], view.devices[position].device
-            if charges[device] != own.consumes_counters or any(
+            if charges.get(device) != own.consumes_counters or any(
                 groups != ANY_GROUP for _, groups, _ in key[2]
             ):
                 return None
@@ -382,7 +415,9 @@ class DraLedger(LoggedTrials, PlainState):
             return ResourceClaim.of(given)
         prototype = self._prototypes.get(key)
         texts = type(name) is type(namespace) is type(uid) is str and name
-        if prototype is None or not texts or given.get("status"):
+        if given.get("status"):  # claims of equal requests do not share it
+            return ResourceClaim.of(given)
+        if prototype is None or not texts:
             if len(self._prototypes) >= MOST_QUESTIONS:
                 self._prototypes.clear()
             prototype = self._prototypes[key] = ResourceClaim.of(given)
@@ -490,6 +525,7 @@ class DraLedger(LoggedTrials, PlainState):
                 [*device, plain(charges)]
                 for _, devices in sorted(book.charges.items())
                 for device, charges in sorted(devices.items())
+                if device not in book.unknown
             ],
         }
 
@@ -541,6 +577,9 @@ class DraLedger(LoggedTrials, PlainState):
                     shares.add(share)
             if entries != {device: set(of) for device, of in self._book.shares.items()}:
                 raise InvariantError("devices in use are not those that claims hold")
+            unknown = self._book.unknown
+            if unknown & published(self._slices.values()).keys() or unknown - entries.keys():
+                raise InvariantError("a device in use is not charged, though it is published")
             for node, view in self._views.items():
                 gathered = self._gathered(node, view.pools)
                 _, key = number_node(gathered, self._book, self._numbering, self._features)
