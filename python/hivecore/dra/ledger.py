@@ -1,6 +1,6 @@
 """The content of a cluster: objects, claims that hold devices, and the state of nodes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
 from threading import RLock
@@ -121,12 +121,10 @@ class DraLedger(LoggedTrials, PlainState):
         """
         with self._lock:
             records = [record_of(record, i) for i, record in enumerate(objects)]
-            book, touched = self._booked(records)
+            book, touched = _booked(self._book, self._pools, records)
             for record in records:
-                if isinstance(record, ResourceSlice):
-                    self._check_amounts(record)
-                elif isinstance(record, ResourceClaim):
-                    self._check_consumed(record)
+                for where, name, amount in _amounts_of(record):
+                    self._check_units(where, name, amount)
             self._undo.note(self._exchange_book, self._book, touched)
             self._book = book
             self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
@@ -206,26 +204,6 @@ class DraLedger(LoggedTrials, PlainState):
             self._soil(self._viewers.get((of.driver, of.pool.name), ()), True)
         else:
             self._soil(self._nodes.keys() | self._local.keys(), True)
-
-    def _check_amounts(self, of: ResourceSlice) -> None:
-        amounts = [
-            (f"sharedCounters[{i}].counters", name, counter.value)
-            for i, counter_set in enumerate(of.shared_counters)
-            for name, counter in counter_set.counters.items()
-        ]
-        for i, device in enumerate(of.devices):
-            where, taken = f"devices[{i}].capacity", f"devices[{i}].consumesCounters"
-            amounts += [(where, name, capacity.value) for name, capacity in device.capacity.items()]
-            for consumed in device.consumes_counters:
-                amounts += [(taken, name, of.value) for name, of in consumed.counters.items()]
-        for where, name, amount in amounts:
-            self._check_units(f"ResourceSlice {show(of.name)}: {where}", name, amount)
-
-    def _check_consumed(self, claim: ResourceClaim) -> None:
-        where = f"ResourceClaim {show(claim.name)}: status.allocation: consumedCapacity"
-        for entry in _entries(claim):
-            for name, amount in entry.consumed.items():
-                self._check_units(where, name, amount)
 
     def _check_units(self, where: str, name: str, amount: Fraction) -> None:
         """Check that an amount can be counted beside all others of its name.
@@ -320,45 +298,6 @@ class DraLedger(LoggedTrials, PlainState):
                 raise error(f"old={show(old)}, new={show(new)}: only the first may hold devices")
             self._undo.note(self.rename, new, old)
             owners[new] = owners.pop(old)
-
-    def _booked(self, records: Iterable[_Object]) -> tuple[Book, set[tuple[str, str]]]:
-        """Return a copy of the book with the claims among these, and the pools that they affect."""
-        claims = [record for record in records if isinstance(record, ResourceClaim)]
-        touched: set[tuple[str, str]] = set()
-        if not claims:
-            return self._book, touched
-        book, kept = self._book.copy(), dict[DeviceId, tuple[CounterConsumption, ...]]()
-        for claim in claims:
-            owner = owner_of(claim)
-            if owner in book.owners:
-                for device, _, _ in book.owners[owner]:
-                    if device not in book.unknown:
-                        kept[device] = book.charges[device[:2]][device]
-                touched.update(entry.device[:2] for entry in book.remove(owner))
-        slices = {record.name: record for record in records if isinstance(record, ResourceSlice)}
-        for claim in claims:
-            entries = _entries(claim)
-            conflict = book.conflict(entries)
-            if conflict is not None:
-                message = f"{'/'.join(conflict)} is in use"
-                raise ValueError(f"ResourceClaim {show(claim.name)}: {message}")
-            if entries:
-                touched.update(entry.device[:2] for entry in entries)
-                book.add(owner_of(claim), entries, self._published(entries, slices) | kept)
-        return book, touched
-
-    def _published(
-        self, entries: Iterable[Entry], new: Mapping[str, ResourceSlice]
-    ) -> dict[DeviceId, tuple[CounterConsumption, ...]]:
-        """The counters that devices of these pools consume.
-
-        :param new: slices by name that are about to be put.
-        """
-        pools = {entry.device[:2] for entry in entries}
-        slices = [of for pool in pools for of in self._pools.get(pool, {}).values()]
-        slices = [of for of in slices if of.name not in new]
-        slices += [of for of in new.values() if (of.driver, of.pool.name) in pools]
-        return {device: of.consumes_counters for device, of in published(slices).items()}
 
     def _coming_back(
         self,
@@ -613,6 +552,65 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
         where = f"ResourceClaim {show(claim.name)}: status.allocation"
         raise ValueError(f"{where}: {type(error).__name__} {error}") from None
     return tuple(entries)
+
+
+def _amounts_of(record: _Object) -> Iterator[tuple[str, str, Fraction]]:
+    """The amounts in a record: where each is, the name of what is counted, and the amount."""
+    if isinstance(record, ResourceSlice):
+        at = f"ResourceSlice {show(record.name)}: "
+        for i, counter_set in enumerate(record.shared_counters):
+            for name, counter in counter_set.counters.items():
+                yield f"{at}sharedCounters[{i}].counters", name, counter.value
+        for i, device in enumerate(record.devices):
+            for name, capacity in device.capacity.items():
+                yield f"{at}devices[{i}].capacity", name, capacity.value
+            for consumed in device.consumes_counters:
+                for name, counter in consumed.counters.items():
+                    yield f"{at}devices[{i}].consumesCounters", name, counter.value
+    elif isinstance(record, ResourceClaim):
+        where = f"ResourceClaim {show(record.name)}: status.allocation: consumedCapacity"
+        for entry in _entries(record):
+            for name, amount in entry.consumed.items():
+                yield where, name, amount
+
+
+def _booked(
+    before: Book,
+    known: Mapping[tuple[str, str], Mapping[str, ResourceSlice]],
+    records: Iterable[_Object],
+) -> tuple[Book, set[tuple[str, str]]]:
+    """A copy of a book with the claims among these records, and the pools that they affect.
+
+    :param known: slices by pool and name; those among the records are about to replace them.
+    """
+    claims = [record for record in records if isinstance(record, ResourceClaim)]
+    touched: set[tuple[str, str]] = set()
+    if not claims:
+        return before, touched
+    book, kept = before.copy(), dict[DeviceId, tuple[CounterConsumption, ...]]()
+    for claim in claims:
+        owner = owner_of(claim)
+        if owner in book.owners:
+            for device, _, _ in book.owners[owner]:
+                if device not in book.unknown:
+                    kept[device] = book.charges[device[:2]][device]
+            touched.update(entry.device[:2] for entry in book.remove(owner))
+    new = {record.name: record for record in records if isinstance(record, ResourceSlice)}
+    for claim in claims:
+        entries = _entries(claim)
+        conflict = book.conflict(entries)
+        if conflict is not None:
+            message = f"{'/'.join(conflict)} is in use"
+            raise ValueError(f"ResourceClaim {show(claim.name)}: {message}")
+        if entries:
+            pools = {entry.device[:2] for entry in entries}
+            touched |= pools
+            slices = [of for pool in pools for of in known.get(pool, {}).values()]
+            slices = [of for of in slices if of.name not in new]
+            slices += [of for of in new.values() if (of.driver, of.pool.name) in pools]
+            first = {id: of.consumes_counters for id, of in published(slices).items()}
+            book.add(owner_of(claim), entries, first | kept)
+    return book, touched
 
 
 def record_of(given: _Object | Mapping[str, Any], number: int) -> _Object:
