@@ -495,7 +495,7 @@ def test_an_attribute_is_looked_at_first_after_a_trial_with_other_devices():
     cluster.check()
 
 
-# --- counters of devices in use whose slices come and go
+# --- counters of devices in use, while slices are removed and published again
 
 
 def _of_pool(name, **content):

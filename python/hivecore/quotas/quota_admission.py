@@ -54,10 +54,10 @@ class QuotaAdmission(QuotaLedger):
         Victims are named for an owner within the runtimes of its path (of its own quota, if
         ancestors are not checked). The quota that exceeds its runtime by most, as a part of the
         total, gives up owners first (ties: the first by its path of names); outside quotas never
-        do. Within a quota, owners of lower priority leave first, then those admitted last. Victims
-        without which it is within the runtimes, too, stay, the most important first. If the weakest
-        owners are enough to bring a quota within its runtime, no stronger one leaves, even where
-        that one alone would do.
+        do. Within a quota, owners of lower priority leave first, then those admitted last. A
+        victim stays if the owner is within the runtimes without that eviction; the most important
+        victims are tried first. If the weakest owners are enough to bring a quota within its
+        runtime, no stronger one leaves, even where that one alone would do.
         """
         with self._lock:
             number = self._owners.get(request) if type(request) is str else self._plain(request)

@@ -109,7 +109,7 @@ cdef class Query:
     """Query(needs, joint, same_switch, partition, bandwidth, isolation, models, links=0)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
 
     cdef QueryKernel* kernel
-    cdef object core  # whose answers they are; None: there are none yet
+    cdef object core  # the kernel that gave the answers; None: there are none yet
     cdef SharedMinors shared  # by plans of the last choice
     cdef uint64_t shared_number
 

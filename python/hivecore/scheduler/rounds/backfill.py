@@ -6,8 +6,8 @@ time, since it ends before, or uses what they do not need. One promise is EASY b
 conservative backfilling.
 
 Promises are renewed when a job ended earlier or later than estimated, the cluster changed, a more
-important job started, or one that would evict the promised job, as that borrows; or when requests
-have changed what quotas allow. All but the first can delay them.
+important job started, a job started that could evict the promised one, which would borrow, or
+requests have changed what quotas allow. All of these but an earlier end can delay them.
 """
 
 from bisect import insort

@@ -1,4 +1,4 @@
-// Which groups lose their leaves to a pod that must take some: those whose loss costs least.
+// Which groups lose their leaves to a pod that must take some: those that cost least to evict.
 //
 // An *occupant* of a cell is a group that runs there and would have to leave. What its going costs
 // counts the whole group, wherever its other leaves are, so a small group goes before a part of a
