@@ -690,6 +690,27 @@ def test_a_pod_that_waits_for_its_devices_gives_way(clusters):
     assert cluster.node_of("p") is None
 
 
+def test_a_pod_does_not_evict_a_pod_whose_claim_it_shares(clusters):
+    """The claim would lose its devices, and both pods would start again, without end."""
+    cluster = clusters(nodes=("n0",), devices=0)
+    cluster.api.add_slice("n0", [attachable("d0"), attachable("d1")], driver="net.y")
+    cluster.add_claimed("first")
+    cluster.settle(2)
+    assert cluster.devices("c") == ["n0/d0"]
+    cluster.add_pod("second", priority=9000, a="new-pair", b="c")
+    for _ in range(3):
+        cluster.settle(2)
+        assert cluster.devices("c") == ["n0/d0"]
+    report(cluster, Attached="True")
+    cluster.settle(2)
+    assert cluster.node_of("first") == "n0"
+    assert "request gpu wants 2" in cluster.reasons["second"]
+    cluster.api.delete_pod("first")  # the other pod uses the claim now, and still lacks devices
+    cluster.settle(3)
+    assert cluster.node_of("second") is None
+    cluster.check()
+
+
 def test_a_claim_that_other_pods_use_keeps_its_devices(clusters):
     cluster = attached(clusters)
     report(cluster, Attached="True")
@@ -805,7 +826,7 @@ class History:
         self.check(has_heard=rng.random() < 0.6)
 
 
-@pytest.mark.parametrize("seed", [*seeds(12), 52, 76, 60085, 62117, 62128])
+@pytest.mark.parametrize("seed", [*seeds(12), 52, 76, 60085, 62117, 62128, 65208])
 def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     rng = random.Random(seed)
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))

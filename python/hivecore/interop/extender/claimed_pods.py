@@ -127,7 +127,8 @@ class ClaimedPods:
                 gang.take(member, slot)  # as before a restart
                 return
         is_removed = partial(self._is_by_itself, ended=(member.job,) if is_new else ())
-        wants = claims.wants(member.identity, partial(self._before, member), is_removed)
+        holder_of = partial(self._holder_of, member)
+        wants = claims.wants(member.identity, partial(self._before, member), is_removed, holder_of)
         if wants != member.wants:
             member.wants = wants
             gang.is_redefined = True
@@ -135,6 +136,12 @@ class ClaimedPods:
                 gang.refused = ""
             self._unsettled[member.job] = None
             self._wake(member.job)
+
+    def _holder_of(self, member: Member, claim: KnownClaim) -> str:
+        """Return another job than a pod's own that has booked a claim's devices, or ""."""
+        assert self.claims is not None
+        pod = self.claims.holder(claim, self._place_of)
+        return self.members[pod].job if pod and self.members[pod].job != member.job else ""
 
     def _before(self, member: Member, other: str, is_first: bool) -> str:
         """Return why another pod must get the claim first, or "".

@@ -142,11 +142,13 @@ class Wants(Struct, frozen=True):
     :param templates: claims to allocate, by their names in the pod.
     :param nodes: where claims that have devices allow the pod; ``None`` means everywhere.
     :param lacks: why the pod cannot start yet, or "".
+    :param holders: other jobs, which have booked the devices of its claims: it needs them to stay.
     """
 
     templates: tuple[ResourceClaim, ...] = ()
     nodes: tuple[str, ...] | None = None
     lacks: str = ""
+    holders: frozenset[str] = frozenset()
 
 
 def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
@@ -378,14 +380,16 @@ class Claims:
         pod: str,
         before: Callable[[str, bool], str],
         is_removed: Callable[[KnownClaim], bool],
+        holder_of: Callable[[KnownClaim], str],
     ) -> Wants:
         """Return what a pod's claims now mean for its job.
 
         :param before: (pod, whether its job allocates the claim) -> why that pod must get the claim
             first, or "".
         :param is_removed: whether a claim's devices will be removed, see `stale`.
+        :param holder_of: another job that has booked a claim's devices, or "".
         """
-        templates, nodes = [], None
+        templates, nodes, holders = [], None, set[str]()
         for ref in self._refs.get(pod, ()):
             claim = self.known.get(ref.claim)
             lacks = self._lacks(pod, ref, claim)
@@ -397,6 +401,7 @@ class Claims:
                 allowed = self._allowed(claim.allocation)
                 if allowed is not None:
                     nodes = [node for node in allowed if nodes is None or node in nodes]
+                holders.add(holder_of(claim))
                 continue
             duty = self._duties.get(ref.claim)
             others = (other for other in self._users.get(ref.claim, ()) if other != pod)
@@ -406,7 +411,8 @@ class Claims:
             templates.append(claim.spec.replace(name=ref.name))
         if nodes is not None and not nodes:
             return Wants(lacks="no node can use the devices that its claims have")
-        return Wants(tuple(templates), None if nodes is None else tuple(nodes))
+        allowed_nodes = None if nodes is None else tuple(nodes)
+        return Wants(tuple(templates), allowed_nodes, holders=frozenset(filter(None, holders)))
 
     def _lacks(self, pod: str, ref: ClaimRef, claim: KnownClaim | None) -> str:
         """Return why a pod cannot use a claim, or ""."""
@@ -556,7 +562,7 @@ class Claims:
         for uid, name in unsettled.items():
             claim, wanted = self.known.get(name), dict[str, Any]()
             if claim is not None and claim.uid == uid:
-                left = [of for of in self._owned(claim) if not self._is_held(claim, of, place_of)]
+                left = [of for of in self._owned(claim) if not self._holder(claim, of, place_of)]
                 wanted = claim.bookings(left)
                 is_left = claim.allocation in left
                 if is_left and claim.reserved and all(map(is_waiting, claim.reserved)):
@@ -571,29 +577,32 @@ class Claims:
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
         """Whether a claim has devices that no job has booked for it."""
-        given = claim.allocation
-        return bool(_devices_of(given)) and not self._is_held(claim, given, place_of)
+        return bool(_devices_of(claim.allocation)) and not self.holder(claim, place_of)
+
+    def holder(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> str:
+        """Return the pod whose job has booked a claim's devices, or ""."""
+        return self._holder(claim, claim.allocation, place_of)
 
     def _owned(self, claim: KnownClaim) -> list[Mapping[str, Any]]:
         """Return the allocations with devices that a claim has, or gets if a write arrives."""
         sent = (write.allocation for write in self._sent.of(claim.uid))
         return [of for of in (claim.allocation, *sent) if of is not None and _devices_of(of)]
 
-    def _is_held(
+    def _holder(
         self,
         claim: KnownClaim,
         allocation: Mapping[str, Any] | None,
         place_of: Callable[[str], PlacedPod | None],
-    ) -> bool:
-        """Whether a job has booked an allocation for a claim."""
+    ) -> str:
+        """Return the pod whose job has booked an allocation for a claim, or ""."""
         for pod in self._users.get(claim.name, ()):
             place = place_of(pod)
             placed = {} if place is None else dict(place.claims)
             for ref in self.refs(pod):
                 own = placed.get(ref.name) if ref.claim == claim.name else None
                 if own is not None and has_same_devices(allocation, own):
-                    return True
-        return False
+                    return pod
+        return ""
 
     def retry(self) -> None:
         """Book claims again that jobs held, as some jobs have moved or stopped."""

@@ -276,6 +276,8 @@ class PodJobs(RunningPods):
                 if not member.node:
                     gang.leave(member)
                     self.refuse(member.identity)
+                    if self.claims is not None:
+                        self._claims_changed(self.claims.beside(member.identity))
 
     def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
         """Return the events that bring the scheduler up to date with a gang."""
@@ -337,6 +339,8 @@ class PodJobs(RunningPods):
     def _job(self, gang: Gang) -> Job:
         wants = [member.wants for member in gang.unbound]
         job = self._job_of(gang.waiting, [want.templates for want in wants], gang.beside)
+        if holders := frozenset[str]().union(*(want.holders for want in wants)):
+            job = job.replace(after=(*job.after, *sorted(holders)))  # nor does it evict these
         pinned = [set(want.nodes) for want in wants if want.nodes is not None]
         if not pinned or not self._scheduler.places(job):
             return job  # the pods themselves know where they may go
