@@ -68,9 +68,7 @@ class PodJobs(RunningPods):
         super().__init__(scheduler, tell)
         self._names: dict[str, str] = {}
         self._named_by: dict[str, set[str]] = {}  # job -> jobs that name it as their partner
-        self._ending: dict[
-            str, None
-        ] = {}  # victims that end when the job starts that they leave for
+        self._ending: dict[str, None] = {}  # victims that end once the job starts that evicts them
         # Jobs inherited from a log, whose pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self.victims = Victims(scheduler, self._gangs)
@@ -283,10 +281,10 @@ class PodJobs(RunningPods):
         """Return the events that bring the scheduler up to date with a gang."""
         if name in self._inherited or name in self._lone:
             return []
+        self._ending.pop(name, None)
         if gang is None and name not in self._scheduler:
             return []
         gang = Gang(name) if gang is None else gang
-        self._ending.pop(name, None)
         if name not in self._scheduler:
             gang.changed()
             gang.taken.clear()
