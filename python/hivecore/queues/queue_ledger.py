@@ -194,6 +194,13 @@ class QueueLedger(LoggedTrials, PlainState):
             return "backfill" in modes
 
     @in_turn
+    def blocking(self, tenant: str) -> Blocking:
+        """What happens behind a job that cannot leave, in the queue of a tenant."""
+        known = self._tenants.get(as_name(tenant, "tenant"))
+        mode: Blocking = self._blocking if known is None else known.mode
+        return mode
+
+    @in_turn
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
         """Set what happens behind a job that cannot leave, in the queue of a tenant."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)

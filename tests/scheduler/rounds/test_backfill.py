@@ -173,6 +173,35 @@ def test_a_more_important_job_breaks_a_promise_and_gets_it():
     assert (scheduler.promised("larger"), scheduler.promised("next")) == (91.0, None)
 
 
+def strict(*jobs):
+    """4 GPUs, and a queue per tenant that no job passes; a job of 4 GPUs was promised a start."""
+    queues = TenantQueues(order="arrival", blocking="fifo")
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4), queues=queues, backfill=1)
+    assert said(decided(scheduler, *jobs)) == [("Start", job.name) for job in jobs]
+    decided(scheduler, Job("whole", "a", 4, run_time=10.0), now=1.0)
+    assert scheduler.promised("whole") is not None
+    return scheduler
+
+
+def test_a_job_that_returns_to_the_front_of_a_strict_queue_waits_for_none_behind_it():
+    """The promised job could not start before it either."""
+    scheduler = strict(Job("first", "a", 2, run_time=30.0))
+    scheduler.fail("first", 2.0)
+    assert said(scheduler.decide(2.0)) == [("Start", "first")]
+    assert scheduler.promised("whole") == 32.0
+    scheduler.check()
+
+
+def test_a_job_that_returns_to_the_front_of_a_strict_queue_gets_the_promise():
+    first, other = Job("first", "a", 3, run_time=30.0), Job("other", "b", 1, run_time=90.0)
+    scheduler = strict(first, other)
+    scheduler.fail("first", 2.0)
+    late = Job("late", "b", 2, priority=1, run_time=20.0)
+    assert said(decided(scheduler, late, now=2.0)) == [("Start", "late")]
+    assert (scheduler.promised("first"), scheduler.promised("whole")) == (22.0, None)
+    scheduler.check()
+
+
 @pytest.mark.parametrize("limit", ["runtime", "max"])
 def test_an_entitled_job_waits_for_no_promise_to_a_job_of_a_quota_that_has_to_share(limit):
     """Either the promise cannot be kept any more, or `large` would be evicted at once."""

@@ -54,8 +54,17 @@ def _promises_beside(state: State, live: Live) -> Iterator[_Promise]:
     """Promises that a job must not break."""
     for name, time in state.promised.items():
         other = state.jobs[name]
-        if other is not live and other.job.priority >= live.job.priority:
+        if other is live or other.job.priority < live.job.priority:
+            continue
+        if not _waits_behind(state, other, live):
             yield time, name
+
+
+def _waits_behind(state: State, other: Live, live: Live) -> bool:
+    """Whether a waiting job cannot pass an offered one, as both are in a queue in strict order."""
+    queue = queue_of(state, live.job)
+    is_there = other is not live and queue_of(state, other.job) == queue
+    return is_there and not live.runs and state.queues.blocking(queue) == "fifo"
 
 
 def promise_broken(state: State, live: Live, unit: Unit) -> str:
@@ -161,7 +170,8 @@ def promise(state: State, live: Live) -> None:
     others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
         least = min(others, key=lambda other: state.jobs[other].job.priority)
-        if state.jobs[least].job.priority >= live.job.priority:
+        other = state.jobs[least]
+        if other.job.priority >= live.job.priority and not _waits_behind(state, other, live):
             return
         del promised[least]
     time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
