@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, flat_network, machines, said
+from scheduler.lives import COMPOSITIONS, decided, flat_network, machines, said
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -391,6 +391,22 @@ def test_pods_that_have_failed_evict_jobs_as_their_job_does(parts):
     scheduler = lose_a_node_beside(firm if parts != "cells" else [], parts, immediate=True)
     scheduler.decide(1.0)
     assert bool(scheduler.status("train").lost) == (parts != "cells")
+
+
+@pytest.mark.parametrize("on_failure", ["job", "pod"])
+def test_a_victim_has_stopped_when_a_pod_fails_and_the_others_do_not_run_on(on_failure):
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1))
+    roles = [Role("w", 2, gpus=1)]
+    decided(scheduler, Job("weak", "a", roles, guaranteed=False, on_failure=on_failure))
+    assert said(decided(scheduler, Job("train", "a", roles))) == [("Preempt", "weak")]
+    scheduler.fail("weak", 1.0, pod="w/0")
+    scheduler.check()
+    started = [("Start", "train")]
+    assert said(scheduler.decide(1.0)) == (started if on_failure == "job" else [])
+    if on_failure == "pod":
+        scheduler.stopped("weak", 2.0)
+        assert said(scheduler.decide(2.0)) == started
+    scheduler.check()
 
 
 @pytest.mark.parametrize("parts", SMALL)

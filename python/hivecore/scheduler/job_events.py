@@ -1,6 +1,6 @@
 """Events of jobs."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from hivecore._arguments import as_float, as_instance, as_text, as_tuple
@@ -18,7 +18,7 @@ from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.plain import plain_fields, plain_record
 from hivecore.scheduler.rounds.adopting import adopt, checked_pods
 from hivecore.scheduler.rounds.reservations import give_up_late
-from hivecore.scheduler.stages.units import Kind
+from hivecore.scheduler.stages.units import Kind, Unit
 
 __all__ = ["JobEvents"]
 
@@ -231,7 +231,8 @@ class JobEvents(ClusterEvents):
         """Report that a running job has failed: it returns to its place in the queue.
 
         :param pod: "role/index" of a failed pod. If it joined the job later, or `Job.on_failure`
-            allows it, the other pods run on. ``None``: the whole job.
+            allows it, the other pods run on. If these have to stop, nothing changes until
+            `stopped`. ``None``: the whole job.
         :raises KeyError: there is no such job, or it has no such pod.
         :raises ValueError: the job does not run, or the time goes back.
         """
@@ -249,7 +250,8 @@ class JobEvents(ClusterEvents):
             with self._state.transaction():
                 self._state.happens(moment)
                 if live.for_job:
-                    has_stopped(self._state, live)
+                    if unit is None or not _runs_on(live, unit, gone):
+                        has_stopped(self._state, live)
                 elif unit is live.units[0] and may_lose(self._state, live, gone):
                     lose(self._state, live, gone)
                 elif unit is None or unit in (live.units[0], live.lent):
@@ -332,3 +334,10 @@ class JobEvents(ClusterEvents):
                 self._state.now = moment
                 give_up_late(self._state)
             self._note("advance")
+
+
+def _runs_on(live: Live, unit: Unit, gone: Collection[PlacedPod]) -> bool:
+    """Whether other pods of a job run on without failed ones."""
+    is_first = unit in (live.units[0], live.lent)
+    has_others = len(gone) < sum(len(each.placed) for each in live.placed)
+    return has_others and (not is_first or live.job.on_failure != "job")
