@@ -77,6 +77,75 @@ def test_a_decision_of_a_copy_that_needs_finer_units_binds():
     cluster.check()
 
 
+def of_sizes(**sizes):
+    """Slices of one node each, with a device that may be shared."""
+    return [
+        worlds.object_of(
+            "ResourceSlice",
+            published_slice(
+                f"s-{node}", [worlds.shared("d", {"m": size})], pool=node, nodeName=node
+            ),
+        )
+        for node, size in sizes.items()
+    ]
+
+
+def sized(size, name="c"):
+    return claim(request("r", capacity={"m": size}), name=name)
+
+
+def test_a_past_question_does_not_keep_a_large_amount_from_being_added():
+    cluster = cluster_of()
+    cluster.update(*of_sizes(n1="1"))
+    assert cluster.fits([sized("1n")]).nodes == ("n1",)
+    cluster.update(*of_sizes(n2="80Gi"))
+    assert cluster.fits([sized("40Gi")]).nodes == ("n2",)
+    cluster.check()
+
+
+def test_a_past_question_does_not_keep_another_one_from_its_answer():
+    cluster = cluster_of()
+    cluster.update(*of_sizes(n1=str(2**58)))
+    for size in ("125m", "200m", "125m"):  # 2**58 is few enough eighths, and fifths
+        assert cluster.fits([sized(size)]).nodes == ("n1",)
+        cluster.check()
+    pods = [[sized("125m", "a")], [sized("200m", "b")]]
+    with pytest.raises(ValueError, match=r"m: .* exceeds 62 bits in parts of 1/40"):
+        cluster.schedule_gang(pods)
+    assert cluster.schedule_gang(pods[:1]) is not None
+
+
+def test_an_amount_that_has_gone_does_not_count():
+    cluster = cluster_of()
+    cluster.update(*of_sizes(n1="1", n2="1n"))
+    cluster.commit(cluster.allocate([sized("1n", "a")], "n2"))
+    for change in (lambda: cluster.remove("ResourceSlice", "s-n2"), lambda: cluster.release("/a")):
+        before = cluster.to_bytes()
+        with pytest.raises(ValueError, match=r"s-n3.*m: 85899345920 exceeds"):
+            cluster.update(*of_sizes(n3="80Gi"))
+        assert cluster.to_bytes() == before
+        cluster.check()
+        change()
+    cluster.update(*of_sizes(n3="80Gi"))
+    cluster.check()
+
+
+def test_an_amount_that_is_replaced_does_not_count_and_comes_back_after_a_trial():
+    cluster = cluster_of()
+    cluster.update(*of_sizes(n1="1n"))
+    with cluster.trial():
+        cluster.update(*of_sizes(n1="80Gi"))
+        assert cluster.fits([sized("40Gi")]).nodes == ("n1",)
+        with cluster.trial():
+            cluster.remove("ResourceSlice", "s-n1")
+            cluster.update(*of_sizes(n2="80Ti"))
+    assert cluster.fits([sized("1n")]).nodes == ("n1",)
+    cluster.check()
+    with pytest.raises(ValueError, match="m: 85899345920 exceeds 62 bits"):
+        cluster.update(*of_sizes(n1="1n", n2="80Gi"))
+    cluster.check()
+
+
 def test_the_fullest_or_emptiest_node_is_chosen():
     cluster = cluster_of(*two_nodes())
     single = [claim(request("r"))]
@@ -605,3 +674,26 @@ def test_a_claim_does_not_get_the_status_of_another_with_the_same_request(held):
     cluster.allocate([held], "n1")
     (other,) = cluster.allocate([_wanting("other")], "n1").claims
     assert other.allocation is None
+
+
+@pytest.mark.parametrize("change", ["undone", "refused"])
+def test_a_limit_counts_a_whole_device_of_an_amount_that_has_come_back(change):
+    kind = worlds.object_of("DeviceClass", worlds.device_class())
+    fine, coarse = (
+        worlds.object_of("ResourceSlice", published_slice("s", [device("d", {}, {"m": size})]))
+        for size in ("1n", "80Gi")
+    )
+    cluster = DraCluster()
+    cluster.update(kind, fine)
+    if change == "undone":
+        with cluster.trial():
+            cluster.update(coarse)
+    else:
+        with pytest.raises(ValueError, match="exceeds 62 bits"):
+            cluster.update(coarse, *of_sizes(n2="1n"))
+    wanted = [claim(request("r"))]
+    for most, outcome in ((1, "allocated"), (0, "unsatisfiable")):
+        assert (
+            cluster.allocate(wanted, "n1", within={("any", "capacity", "m"): most}).outcome
+            == outcome
+        )

@@ -146,7 +146,7 @@ TEMPLATE = {"metadata": {"name": "t"}, "spec": {"spec": wanted(1)["spec"]}}
         ),
         (
             object_of("ResourceClaim", claim(request("r", capacity={"m": "1n"}), name="train")),
-            "ResourceClaim 'train': m: 1/1000000000 exceeds 62 bits in parts of",
+            "ResourceClaim 'train': m: 1/1000000000 beside 4000000000000000000 exceeds 62 bits",
         ),
     ],
 )

@@ -5,11 +5,12 @@ many shares it has and whatever its driver publishes later; if no slice has publ
 the first one does. Admin access is not booked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
 from hivecore.dra.device import CounterConsumption, DeviceId
+from hivecore.errors import InvariantError
 
 __all__ = ["Book", "Entry"]
 
@@ -40,6 +41,20 @@ class Book:
         copied.charges = {pool: devices.copy() for pool, devices in self.charges.items()}
         copied.unknown = self.unknown.copy()
         return copied
+
+    def amounts(self, without: Collection[str]) -> Iterator[tuple[str, Fraction]]:
+        """Yield the amounts that claims consume and that devices were charged, with their names.
+
+        :param without: owners whose consumption does not count.
+        """
+        for owner, entries in self.owners.items():
+            for entry in () if owner in without else entries:
+                yield from entry.consumed.items()
+        for devices in self.charges.values():
+            for charged in devices.values():
+                for use in charged:
+                    for name, counter in use.counters.items():
+                        yield name, counter.value
 
     def conflict(self, entries: Iterable[Entry]) -> DeviceId | None:
         """Return one of these devices that is not free; ``None`` if all can be booked together."""
@@ -94,6 +109,23 @@ class Book:
         """Undo `charge`."""
         self.charges[device[:2]][device] = ()
         self.unknown.add(device)
+
+    def check(self, published: Collection[DeviceId]) -> None:
+        """Check that the devices in use are those that owners hold, and that they are charged.
+
+        :raises InvariantError: they are not.
+        """
+        entries: dict[DeviceId, set[str]] = {}
+        for owner, held in self.owners.items():
+            for device, share, _ in held:
+                shares = entries.setdefault(device, set())
+                if share in shares or "" in shares or (shares and not share):
+                    raise InvariantError(f"{owner} holds {device}, as another claim does")
+                shares.add(share)
+        if entries != {device: set(of) for device, of in self.shares.items()}:
+            raise InvariantError("devices in use are not those that claims hold")
+        if self.unknown.intersection(published) or self.unknown - entries.keys():
+            raise InvariantError("a device in use is not charged, though it is published")
 
     def consumed(self, device: DeviceId, capacity: str) -> Fraction:
         """Return how much of a capacity the shares of a device take."""

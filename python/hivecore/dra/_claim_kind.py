@@ -95,6 +95,7 @@ class ClaimKind:
         """Compute what all profiles offer.
 
         :raises FinerUnitError: an amount needs a smaller unit.
+        :raises UnitOverflowError: no unit represents an amount and those of the cluster.
         """
         if self.question.problem is None:
             self._claims()

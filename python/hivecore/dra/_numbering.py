@@ -1,6 +1,7 @@
 """Numbers for what the kernel compares: device profiles, attribute values, amounts."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from fractions import Fraction
 from math import floor, lcm
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from hivecore.dra.device import Device
 from hivecore.dra.pools import PoolDevice
 
-__all__ = ["FinerUnitError", "Numbering"]
+__all__ = ["FinerUnitError", "Numbering", "UnitOverflowError"]
 
 _MOST = 2**62  # an amount in units
 
@@ -17,10 +18,15 @@ class FinerUnitError(Exception):
     """A unit has become smaller to represent an amount, so all amounts have changed."""
 
 
+class UnitOverflowError(ValueError):
+    """No unit represents an amount and also the others of its name."""
+
+
 class Numbering:
     """The numbers of a cluster.
 
-    The amounts of a counter or capacity are multiples of the largest unit that divides them all.
+    The amounts of a counter or capacity are multiples of the largest unit that divides them all,
+    also those that have gone, until `recount`.
     Devices have the same profile if they are equal in all that claims have used; ``looked_at`` are
     the attributes that count, ``None`` for all.
     """
@@ -109,6 +115,16 @@ class Numbering:
             names = self._names[driver] = full | short
         return names
 
+    def recount(self, amounts: Iterable[tuple[str, Fraction]]) -> None:
+        """Forget all profiles and amounts except these, given by name."""
+        self.profiles.clear()
+        self._profile_of.clear()
+        self._parts.clear()
+        self._largest.clear()
+        for name, amount in amounts:
+            with suppress(FinerUnitError):
+                self.units(name, amount)
+
     def value(self, value: tuple[str, Any]) -> int:
         """Return the number of an attribute's value and type."""
         return self._value_of.setdefault(value, len(self._value_of))
@@ -117,7 +133,7 @@ class Numbering:
         """Return an amount as a number of units.
 
         :raises FinerUnitError: the unit was too large, and has been reduced.
-        :raises ValueError: the unit is so small that the amount exceeds 63 bits.
+        :raises UnitOverflowError: in a unit that represents all amounts, one exceeds 62 bits.
         """
         parts = self._parts.get(name, 1)
         if parts % amount.denominator == 0 and abs(amount) * parts < _MOST:
@@ -125,9 +141,12 @@ class Numbering:
                 self._largest[name] = amount
             return amount.numerator * (parts // amount.denominator)
         finer = lcm(parts, amount.denominator)
-        if max(abs(amount), self._largest.get(name, 0)) * finer >= _MOST:
-            raise ValueError(f"{name}: {amount} exceeds 62 bits in parts of 1/{finer}")
-        self._parts[name] = finer
+        largest = max(abs(amount), self._largest.get(name, Fraction()))
+        if largest * finer >= _MOST:
+            beside = f" beside {largest}" if largest > abs(amount) else ""
+            what = f"{amount}{beside} exceeds 62 bits in parts of 1/{finer}"
+            raise UnitOverflowError(f"{name}: {what}")
+        self._parts[name], self._largest[name] = finer, largest
         raise FinerUnitError
 
     def whole_units(self, name: str, amount: Fraction) -> int:

@@ -15,7 +15,6 @@ from hivecore.dra._node_class import (
     NodeClass,
     NodeView,
 )
-from hivecore.dra._numbering import FinerUnitError
 from hivecore.dra._question import Question
 from hivecore.dra._within import Limits, Vector
 from hivecore.dra.cel import compile_selector, matches
@@ -84,7 +83,7 @@ class DraCluster(DraLedger):
         with self._lock:
             self._look_at(mode, within)
             known = self._known(claims)
-            self._refresh_for(known)
+            self._refresh(known.kind)
             view = self._views.get(as_name(node, "node"))
             if view is None:
                 raise KeyError(f"no node {show(node)}")
@@ -101,7 +100,7 @@ class DraCluster(DraLedger):
         with self._lock:
             self._look_at(mode)
             known = self._known(claims)
-            self._refresh_for(known)
+            self._refresh(known.kind)
             latest = known.kind.fits.get(mode)
             if latest is None or latest[0] != self._version:
                 answers = [
@@ -170,7 +169,7 @@ class DraCluster(DraLedger):
         with self._lock:
             self._look_at(mode)
             known = self._known(claims)
-            self._refresh_for(known)
+            self._refresh(known.kind)
             if nodes is None:
                 node = self._best(known.kind, mode, prefer)
             else:
@@ -211,8 +210,7 @@ class DraCluster(DraLedger):
             owners = [owner_of(claim) for claims in given for claim in claims]
             if len(set(owners)) < len(owners):
                 raise ValueError("pods: a claim is in two pods")
-            for claims in given:
-                self._refresh_for(self._known(claims))
+            self._refresh(*[self._known(claims).kind for claims in given])
             chosen = set(self._views) if nodes is None else set(nodes)
             for pod, node in as_dict(where or {}, "where").items():
                 as_int(pod, "where", 0, len(given) - 1)
@@ -381,7 +379,7 @@ class DraCluster(DraLedger):
         within = decision.within
         self._look_at(decision.mode, within)
         known = self._known(decision.claims)
-        self._refresh_for(known)
+        self._refresh(known.kind)
         view = self._views[decision.node]
         now = self._decision(known, decision.node, view, decision.mode, within)
         return now.changes if now.devices == decision.devices else None
@@ -480,15 +478,6 @@ class DraCluster(DraLedger):
                 return None
             names |= looked_at
         return frozenset(names)
-
-    def _refresh_for(self, known: "_Known") -> None:
-        while True:
-            self._refresh()
-            try:
-                known.kind.prepare()
-                return
-            except FinerUnitError:
-                self._renumber()
 
 
 class _Gang(NamedTuple):

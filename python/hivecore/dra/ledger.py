@@ -27,7 +27,7 @@ from hivecore.dra._node_class import (
     NodeView,
     number_node,
 )
-from hivecore.dra._numbering import FinerUnitError, Numbering
+from hivecore.dra._numbering import FinerUnitError, Numbering, UnitOverflowError
 from hivecore.dra._reading import from_plain
 from hivecore.dra.cel import Evaluator
 from hivecore.dra.claim import DeviceClass, ResourceClaim
@@ -122,9 +122,7 @@ class DraLedger(LoggedTrials, PlainState):
         with self._lock:
             records = [record_of(record, i) for i, record in enumerate(objects)]
             book, touched = _booked(self._book, self._pools, records)
-            for record in records:
-                for where, name, amount in _amounts_of(record):
-                    self._check_units(where, name, amount)
+            self._check_units(records, book)
             self._undo.note(self._exchange_book, self._book, touched)
             self._book = book
             self._soil({node for pool in touched for node in self._viewers.get(pool, ())}, False)
@@ -205,17 +203,35 @@ class DraLedger(LoggedTrials, PlainState):
         else:
             self._soil(self._nodes.keys() | self._local.keys(), True)
 
-    def _check_units(self, where: str, name: str, amount: Fraction) -> None:
-        """Check that an amount can be counted beside all others of its name.
+    def _check_units(self, records: list[_Object], book: Book) -> None:
+        """Check that the amounts of new objects can be counted beside those that stay.
 
-        :raises ValueError: it cannot.
+        :param book: with the claims among the objects.
+        :raises ValueError: they cannot.
         """
         try:
-            self._numbering.units(name, amount)
-        except FinerUnitError:
+            is_finer = _count(records, self._numbering)
+        except UnitOverflowError:
+            self._recount(records, book)
+            try:
+                is_finer = _count(records, self._numbering)
+            except UnitOverflowError:
+                self._recount()
+                raise
+        if is_finer:
             self._renumber()
-        except ValueError as error:
-            raise ValueError(f"{where}.{error}") from None
+
+    def _recount(self, new: Iterable[_Object] = (), book: Book | None = None) -> None:
+        """Choose the units for the slices and the book again, without what new objects replace.
+
+        Cost: O(size of the cluster).
+        """
+        self._undo.note(self._recount)  # for slices that come back
+        slices = self._slices.keys() - {of.name for of in new if isinstance(of, ResourceSlice)}
+        owners = {owner_of(of) for of in new if isinstance(of, ResourceClaim)}
+        amounts = [of[1:] for name in slices for of in _amounts_of(self._slices[name])]
+        self._renumber()
+        self._numbering.recount([*amounts, *(book or self._book).amounts(owners)])
 
     # --- claims that hold devices
 
@@ -408,15 +424,28 @@ class DraLedger(LoggedTrials, PlainState):
         for kind in self._claim_kinds.values():
             kind.forget_profiles()
 
-    def _refresh(self) -> None:
-        while self._dirty:
+    def _refresh(self, *kinds: ClaimKind) -> None:
+        """Recompute the nodes that have changed, and prepare kinds of claims.
+
+        :raises ValueError: an amount of the claims cannot be counted beside those of the cluster.
+        """
+        is_recounted = False
+        while True:
             try:
                 while self._dirty:
                     node, with_pools = next(iter(self._dirty.items()))
                     self._view(node, with_pools)
                     del self._dirty[node]
+                for kind in kinds:
+                    kind.prepare()
+                return
             except FinerUnitError:
                 self._renumber()
+            except UnitOverflowError:
+                if is_recounted:
+                    raise
+                is_recounted = True
+                self._recount()
 
     def _view(self, node: str, with_pools: bool) -> None:
         """Recompute a node."""
@@ -507,18 +536,7 @@ class DraLedger(LoggedTrials, PlainState):
         """
         with self._lock:
             self._refresh()
-            entries: dict[DeviceId, set[str]] = {}
-            for owner, held in self._book.owners.items():
-                for device, share, _ in held:
-                    shares = entries.setdefault(device, set())
-                    if share in shares or "" in shares or (shares and not share):
-                        raise InvariantError(f"{owner} holds {device}, as another claim does")
-                    shares.add(share)
-            if entries != {device: set(of) for device, of in self._book.shares.items()}:
-                raise InvariantError("devices in use are not those that claims hold")
-            unknown = self._book.unknown
-            if unknown & published(self._slices.values()).keys() or unknown - entries.keys():
-                raise InvariantError("a device in use is not charged, though it is published")
+            self._book.check(published(self._slices.values()))
             for node, view in self._views.items():
                 gathered = self._gathered(node, view.pools)
                 _, key = number_node(gathered, self._book, self._numbering, self._features)
@@ -572,6 +590,20 @@ def _amounts_of(record: _Object) -> Iterator[tuple[str, str, Fraction]]:
         for entry in _entries(record):
             for name, amount in entry.consumed.items():
                 yield where, name, amount
+
+
+def _count(records: Iterable[_Object], numbering: Numbering) -> bool:
+    """Let units represent the amounts in records; return whether a unit has become smaller."""
+    is_finer = False
+    for record in records:
+        for where, name, amount in _amounts_of(record):
+            try:
+                numbering.units(name, amount)
+            except FinerUnitError:
+                is_finer = True
+            except UnitOverflowError as error:
+                raise UnitOverflowError(f"{where}.{error}") from None
+    return is_finer
 
 
 def _booked(
