@@ -104,6 +104,35 @@ def test_a_group_of_devices_that_does_not_agree_is_named():
     assert why.deciding == ("the compatibility groups x, y of devices",)
 
 
+def republished(before, after):
+    """A cluster in which a claim holds p0 since its driver published other counters."""
+    sets = counter_slice("c", {"gpu": {"memory": "20Gi"}}, count=2)
+    cluster = cluster_of(sets, published_slice("s", before, count=2))
+    cluster.update(worlds.holder("p0", worlds.allocation("p0")))
+    cluster.update(worlds.object_of("ResourceSlice", published_slice("s", after, count=2)))
+    return cluster
+
+
+@pytest.mark.parametrize("charged", ["15Gi", "30Gi"])
+def test_a_device_in_use_counts_as_it_was_charged(charged):
+    before = [device("p0", counters={"gpu": {"memory": charged}})]
+    after = [device(name, counters={"gpu": {"memory": "10Gi"}}) for name in ("p0", "p1")]
+    cluster = republished(before, after)
+    left = {"15Gi": "5Gi", "30Gi": "-10Gi"}[charged]
+    text = f"the counter memory of pool gpu.x/p, which has left {left} of 20Gi in set gpu"
+    assert cluster.explain([claim(request("r"))], "n1").deciding == (text,)
+
+
+def test_a_device_in_use_has_the_groups_with_which_it_was_charged():
+    def part(name, group):
+        uses = worlds.consumption("gpu", group, memory="1")
+        return device(name, consumesCounters=[uses])
+
+    cluster = republished([part("p0", "x")], [part("p0", "y"), part("p1", "y")])
+    why = cluster.explain([claim(request("r"))], "n1")
+    assert why.deciding == ("the compatibility groups y of devices",)
+
+
 @pytest.mark.parametrize("count", [1, "All"])
 def test_a_pool_that_is_not_complete_is_named(count):
     cluster = cluster_of(published_slice("s", ROOTS, count=2))

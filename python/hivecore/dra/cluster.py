@@ -139,13 +139,16 @@ class DraCluster(DraLedger):
         """
         with self._lock:
             decision, facts = self.allocate(claims, node), self.facts()
+            held = self._book.owners.copy()
             pools = self._views[node].gathered
             evaluator, limit = self._evaluator, self._limit
 
         def fits(world: World) -> bool:
             copy = DraCluster(facts.features, evaluator=evaluator, limit=limit)
             copy.update(*[facts.nodes[node]] if node in facts.nodes else [], *world.slices)
-            copy.update(*facts.classes.values(), *facts.rules, *world.held.values())
+            copy.update(*facts.classes.values(), *facts.rules)
+            for owner in world.owners:
+                copy._book.add(owner, held[owner], world.charges)
             return copy.allocate(world.claims, node).outcome == "allocated"
 
         return explanation_of(decision, pools, facts, fits)

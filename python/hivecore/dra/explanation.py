@@ -16,7 +16,7 @@ from hivecore._quantities import write_exactly
 from hivecore._record import Record
 from hivecore.dra.claim import DeviceConstraint, ResourceClaim
 from hivecore.dra.decision import ClaimDecision, ClaimOutcome
-from hivecore.dra.device import Counter, Toleration
+from hivecore.dra.device import Counter, CounterConsumption, DeviceId, Toleration
 from hivecore.dra.pools import Pool
 from hivecore.dra.proof import ClusterFacts
 from hivecore.dra.resource_slice import ResourceSlice
@@ -49,11 +49,13 @@ class ClaimExplanation(Record, frozen=True):
 class World(NamedTuple):
     """A node, what it can use, and the claims that ask for it.
 
-    :param held: the claims that hold devices, by owner, as they would be reported.
+    :param owners: of devices.
+    :param charges: the counters that each device in use was charged.
     """
 
     slices: tuple[ResourceSlice, ...]
-    held: Mapping[str, ResourceClaim]
+    owners: tuple[str, ...]
+    charges: Mapping[DeviceId, tuple[CounterConsumption, ...]]
     claims: tuple[ResourceClaim, ...]
 
 
@@ -98,21 +100,13 @@ def world_of(facts: ClusterFacts, pools: Iterable[Pool], claims: Sequence[Resour
     """Return what matters of a cluster for a node that sees these pools."""
     seen = {(pool.driver, pool.name) for pool in pools}
     slices = tuple(of for of in facts.slices if (of.driver, of.pool.name) in seen)
-    held = {}
-    for owner, entries in facts.held.items():
-        results = [
-            {
-                **device._asdict(),
-                **({"shareID": share} if share else {}),
-                "consumedCapacity": {name: write_exactly(of) for name, of in consumed.items()},
-            }
-            for device, share, consumed in entries
-            if device[:2] in seen
-        ]
-        if results:
-            given = {"devices": {"results": results}}
-            held[owner] = ResourceClaim(owner, uid=owner, allocation=given)
-    return World(slices, held, tuple(claims))
+    owners = tuple(
+        owner
+        for owner, entries in facts.held.items()
+        if any(device[:2] in seen for device, _, _ in entries)
+    )
+    charges = {device: tuple(of) for device, of in facts.charges.items() if device[:2] in seen}
+    return World(slices, owners, charges, tuple(claims))
 
 
 def deciding_terms(
@@ -207,12 +201,17 @@ def _counters(pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
                 for left in [counters[name] - taken.get((of, name), 0)]
             }
             text = f"the counter {name} of pool {pool.driver}/{pool.name}, which has left "
-            yield _Term(text + some(sets.values()), _uncounted(pool, name))
+            charged = [of for (_, counter), of in taken.items() if counter == name]
+            without = _uncounted(pool, name, sum(charged, Fraction()))
+            yield _Term(text + some(sets.values()), without)
 
 
-def _uncounted(pool: Pool, name: str) -> Callable[[World], World]:
-    """Return a change that lets each set of the pool have enough of a counter for all devices."""
-    needed = sum(
+def _uncounted(pool: Pool, name: str, charged: Fraction) -> Callable[[World], World]:
+    """Return a change that lets each set of the pool have enough of a counter for all devices.
+
+    :param charged: for those in use, whose drivers may have published something else since.
+    """
+    needed = charged + sum(
         use.counters[name].value
         for device in pool.devices
         for use in device.device.consumes_counters
@@ -226,7 +225,7 @@ def _uncounted(pool: Pool, name: str) -> Callable[[World], World]:
             sets = tuple(
                 each.replace(
                     counters={
-                        counter: Counter(amount.value + needed) if counter == name else amount
+                        counter: Counter(max(amount.value, needed)) if counter == name else amount
                         for counter, amount in each.counters.items()
                     }
                 )
@@ -247,29 +246,28 @@ def _groups(pools: Sequence[Pool]) -> Iterator[_Term]:
 
 
 def _ungrouped(world: World) -> World:
+    def without(uses: Iterable[CounterConsumption]) -> tuple[CounterConsumption, ...]:
+        return tuple(use.replace(compatibility_groups=()) for use in uses)
+
     def change(of: ResourceSlice) -> ResourceSlice:
         devices = tuple(
-            device.replace(
-                consumes_counters=tuple(
-                    use.replace(compatibility_groups=()) for use in device.consumes_counters
-                )
-            )
+            device.replace(consumes_counters=without(device.consumes_counters))
             for device in of.devices
         )
         return of.replace(devices=devices)
 
-    return world._replace(slices=tuple(map(change, world.slices)))
+    charges = {device: without(uses) for device, uses in world.charges.items()}
+    return world._replace(slices=tuple(map(change, world.slices)), charges=charges)
 
 
 def _owners(world: World) -> Iterator[_Term]:
-    owners = list(world.held)
+    owners = list(world.owners)
     groups = [[owner] for owner in owners] if len(owners) <= _MOST_OWNERS else [owners]
     for group in groups:
         of_claims = "claim" if len(group) == 1 else "claims"
 
         def without(world: World, gone: frozenset[str] = frozenset(group)) -> World:
-            left = {owner: of for owner, of in world.held.items() if owner not in gone}
-            return world._replace(held=left)
+            return world._replace(owners=tuple(of for of in world.owners if of not in gone))
 
         yield _Term(f"the devices of {of_claims} {some(map(show, group))}", without)
 
