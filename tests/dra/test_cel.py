@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
+from hivecore._quantities import read_exactly
 from hivecore.dra import (
     Attribute,
     Capacity,
@@ -148,10 +149,27 @@ OF_VALUES = r"""
     quantity("1024Mi") == quantity("1Gi") && quantity("1.5").compareTo(quantity("1500m")) == 0
     quantity("1k").add(quantity("24")).sub(24).asInteger() == 1000 && quantity("-1").sign() == -1
     quantity("1.5").asApproximateFloat() == 1.5 && !quantity("1.5").isInteger()
+    ["1", "1e3", "1.5k", "1.500k", "80Gi", "10Ti", "1."].all(q, quantity(q).isInteger())
+    ["1E", "-2", "0", "000", "9E"].all(q, quantity(q).isInteger())
+    !["1.0", "1000m", "1.5000k", "0.0", "10E", "1Pi"].exists(q, quantity(q).isInteger())
+    !["100Ti", "0.5Gi", "1000000000000000000", "1e-10"].exists(q, quantity(q).isInteger())
+    ["1.0", "0.5", "1Pi"].all(q, !quantity(q).add(quantity(q)).isInteger())
+    quantity("10E").sub(quantity("9E")).isInteger() && quantity("0").add(1).isInteger()
+    quantity("1.0").sub(quantity("1")) == quantity("0") && !quantity("1.0").sub(1).isInteger()
+    !quantity("1E").add(quantity("1n")).isInteger() && quantity("1Pi") == quantity("1024Ti")
+    quantity("0.0").add(1).isInteger() && quantity("1").add(quantity("0.0")).isInteger()
+    C.memory.isInteger() && C.memory.add(1).isInteger() && C.memory.sub(quantity("1k")).isInteger()
+    !C.memory.add(quantity("1.0")).isInteger() && dyn(C.memory) == quantity("80Gi")
     isQuantity("80Gi") && !isQuantity("80GB") && dyn(quantity("1")) != 1 && quantity("1") != null
     semver("1.2.3-rc.1").isLessThan(semver("1.2.3")) && semver("1.9.0").isLessThan(semver("1.10.0"))
-    semver("v1.02", true) == semver("1.2.0") && semver("1-rc", true) == semver("1.0.0-rc")
+    semver("v1.02", true) == semver("1.2.0") && semver("1.2.03-rc", true) == semver("1.2.3-rc")
+    !isSemver("1-rc", true) && !isSemver("1.2-rc", true) && !isSemver("1+b", true)
+    semver("1.2.00-rc", true) == semver("1.2.0-rc") && !isSemver(" 1.2.3", true)
+    isSemver("1.2.3-18446744073709551615") && !isSemver("1.2.3-18446744073709551616")
+    isSemver("1.2.3-01a") && !isSemver("1.2.3-01") && !isSemver("1.2.3-01", true)
     isSemver("1.2.3") && !isSemver("v1.2.3") && isSemver("v1", true) && !isSemver("a", true)
+    "\x1ca\x1c".trim() == "\x1ca\x1c" && " \v\u0085\u00a0\u1680\u2003\u2028\u3000a".trim() == "a"
+    uint("05") == 5u && int("+5") == 5 && double("1e308") > 1e307 && double("1e-400") == 0.0
     "abc".matches("^a.c$") && matches("abc", "b") && !"abc\n".matches("c$")
 """
 
@@ -199,6 +217,7 @@ REFUSED = r"""
     google.Any{} == 1 :: messages are not supported
     9223372036854775808 == 1 :: exceeds 64 bits (character 1)
     -1u == 1u :: exceeds 64 bits
+    1e400 > 1.0 :: exceeds 64 bits
     true && :: the end instead of a name (character 8)
     (true :: the end instead of ')'
     true true :: 'true' instead of the end (character 6)
@@ -249,6 +268,9 @@ FAILING = r"""
     uint(-1) == 0u :: unsigned integer overflow
     1 % 0 == 0 :: modulus by zero
     int("1x") == 1 :: '1x' is no integer
+    uint("+5") == 5u :: '+5' is no integer
+    uint("-0") == 0u :: '-0' is no integer
+    double("1e400") > 1.0 :: '1e400' is no double
     double("x") == 1.0 :: 'x' is no double
     [1][1] == 1 :: no such key: 1
     {"a": 1, "a": 2} == {} :: the key 'a' is repeated
@@ -257,7 +279,8 @@ FAILING = r"""
     "abc".charAt(4) == "" :: index out of range: 4
     quantity("80GB").sign() == 1 :: is no quantity
     quantity("0.5").asInteger() == 0 :: the quantity is no integer
-    quantity("10E").add(quantity("10E")).asInteger() == 0 :: integer overflow
+    quantity("1.0").asInteger() == 1 :: the quantity is no integer
+    quantity("10E").add(quantity("10E")).asInteger() == 0 :: no integer of 64 bits
     semver("v1.2.3").major() == 1 :: is no semantic version
     optional.none().value() :: the optional value is none
     cel.bind(x, 1 / 0, x == 1) :: division by zero
@@ -279,6 +302,22 @@ def test_a_short_name_is_of_the_domain_of_the_driver():
     assert matches('device.capacity["nic.x"].rate == quantity("1")', nic)
     assert not matches('has(device.attributes["gpu.x"].type)', nic)
     assert matches('device.attributes == {"nic.x": {"type": dyn("nic")}}', nic)
+
+
+def test_a_long_version_is_one_though_no_attribute_is_as_long():
+    long = f"1.2.3-{'a.1' * 100}"
+    assert matches(f'semver("{long}").isLessThan(semver("1.2.3"))', DEVICE)
+    assert not matches(f'isSemver("{long}.01")', DEVICE)
+    assert not matches(f'isSemver("1.2.3-{"9" * 5000}")', DEVICE)
+
+
+@pytest.mark.parametrize("size", ["100Ti", "1Pi", "1000P"])
+def test_a_capacity_is_no_integer_and_none_either_if_that_depends_on_how_it_is_written(size):
+    """What is published in bytes is an integer, what is published in Ti is none."""
+    large = pool_device({}, {"memory": int(read_exactly(size, "size"))})
+    for of in (".isInteger()", ".asInteger() > 0"):
+        with pytest.raises(CelRuntimeError, match="depends on how it is written"):
+            matches(written(f"C.memory{of}"), large)
 
 
 def test_sharing_and_attributes_of_unknown_types_are_seen():
@@ -453,6 +492,11 @@ def test_an_attribute_that_is_not_looked_at_changes_nothing(tree, values, others
         ("^a{2,3}$", ["aa", "aaa"], ["a", "aaaa"]),
         (r"\d+\.\d+", ["1.2"], ["12", "a.b"]),
         (r"\bgpu\b", ["a gpu"], ["gpus"]),
+        (r"^\s$", [*"\t\n\f\r "], [*"\v\x1c\x85"]),
+        (r"^\S$", [*"\vs"], [*"\t\n\f\r "]),
+        (r"^[^\s]$", ["\v"], [" "]),
+        (r"^[\S\t]$", ["\v", "\t"], [" "]),
+        (r"^[\\s]\s[\v]$", ["\\ \v", "s\t\v"], ["\v \v"]),
         ("^(?:a|b)*?c$", ["c", "abc"], ["abd"]),
         ("[^]a]", ["b"], ["]a"]),
         ("(?m)^b$", ["a\nb"], ["ab"]),

@@ -44,10 +44,11 @@ class SemanticVersion(Record, frozen=True, eq=False):
         :raises ValueError: it is not of the form 1.2.3, 1.2.3-rc.1 or 1.2.3+build. A leading "v",
             leading zeros and numbers of 2**64 or more are not allowed.
         """
-        match = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
-        if match is None or any(int(number) >= 2**64 for number in match.group(1, 2, 3)):
+        match = _VERSION.fullmatch(text)
+        numbers = match.group(1, 2, 3) if match else ()
+        if not match or any(len(of) > 20 or int(of) >= 2**64 for of in numbers):
             raise ValueError(f"{show(text)} is no semantic version, such as '1.2.3'")
-        major, minor, patch = map(int, match.group(1, 2, 3))
+        major, minor, patch = map(int, numbers)
         prerelease = tuple(match[4].split(".")) if match[4] else ()
         return cls((major, minor, patch), prerelease, match[5] or "")
 

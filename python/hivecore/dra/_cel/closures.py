@@ -208,7 +208,7 @@ def _equal(f: list[Any], a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         _charge(f, len(a) + 1)
         return a.keys() == b.keys() and all(_equal(f, a[key], b[key]) for key in a)
-    if kind is not type(b):
+    if kind is not type(b) and KINDS[kind] != KINDS[type(b)]:
         return kind in _NUMBERS and type(b) in _NUMBERS and bool(a == b)
     if kind is tuple:
         _charge(f, len(a) + 1)

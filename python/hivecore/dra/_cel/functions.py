@@ -1,7 +1,8 @@
 """CEL's functions and operators, as a table of overloads.
 
 CEL values are Python's bool, int, `Uint`, float, str, ``None``, tuple and dict; a quantity is a
-`Fraction`, a version a `Version`, an optional value a `Maybe`.
+`Quantity`, or a `Fraction` if it is a device's capacity, a version a `Version`, an optional value a
+`Maybe`.
 """
 
 import re
@@ -14,7 +15,7 @@ from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from hivecore._arguments import show
-from hivecore._quantities import read_exactly
+from hivecore._quantities import read_exactly, write_binary, write_decimal
 from hivecore.dra._cel.parser import Uint
 from hivecore.dra._cel.pattern import Pattern
 from hivecore.dra._cel.types import STRING, Type
@@ -44,6 +45,17 @@ class Version(NamedTuple):
     prerelease: Any
 
 
+class Quantity(Fraction):
+    """A quantity that was computed.
+
+    Kubernetes keeps it as a number of 64 bits times ten to the ``scale``. If that is ``None``, it
+    keeps a decimal of any length, which it never takes for an integer.
+    """
+
+    __slots__ = ("scale",)
+    scale: int | None
+
+
 class Maybe(NamedTuple):
     """An optional value, or `ABSENT`."""
 
@@ -60,6 +72,7 @@ KINDS: dict[type, str] = {
     tuple: "list",
     dict: "map",
     Fraction: "quantity",
+    Quantity: "quantity",
     Version: "semver",
     Maybe: "optional",
 }
@@ -67,8 +80,14 @@ KINDS: dict[type, str] = {
 
 @lru_cache(1 << 12)  # drivers publish few versions, on many devices
 def version_of(text: str) -> Version:
-    """Parse a version; `ValueError` if it is not semantic."""
-    return Version(*SemanticVersion.of(text).precedence)
+    """Parse a version; `CelRuntimeError` if it is not semantic, or if numbers exceed 64 bits."""
+    try:
+        version = Version(*SemanticVersion.of(text).precedence)
+    except ValueError as error:
+        raise CelRuntimeError(str(error)) from None
+    if any(number >= 2**64 for _, number, _ in version.prerelease):
+        raise CelRuntimeError(f"{show(text)}: a number of the pre-release exceeds 64 bits")
+    return version
 
 
 @lru_cache(64)
@@ -118,19 +137,25 @@ def _whole(value: float) -> int:
     return int(value)
 
 
-def _read_int(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,99}", text):
+def _read_int(text: str, signs: str = "[+-]?") -> int:
+    if not re.fullmatch(signs + "[0-9]{1,99}", text):
         raise CelRuntimeError(f"{show(text)} is no integer")
     return int(text)
 
 
 def _read_double(text: str) -> float:
-    if not re.fullmatch(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+    form = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+    if not re.fullmatch(form, text) or not isfinite(float(text)):
         raise CelRuntimeError(f"{show(text)} is no double")
     return float(text)
 
 
 # --- strings; places are of characters, not of bytes
+
+#: What is white space in Unicode; for Python, some separators of ASCII are, too.
+_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 
 
 def _place(text: str, place: int) -> int:
@@ -206,34 +231,72 @@ COSTS: dict[str, Callable[..., int]] = {
     ".replace": lambda a, old, new, n=-1: len(a) + (a.count(old) if n < 0 else n) * len(new),
     ".matches": _search_cost,
     "matches": _search_cost,
+    "semver": lambda text, *_: len(text),
+    "isSemver": lambda text, *_: len(text),
 }
+_MOST_KEPT = 64  # characters of a version
 
 
 # --- versions and quantities
 
 
 def _semver(text: str, normalize: bool = False) -> Version:
-    try:
-        return version_of(_normal(text) if normalize else text)
-    except ValueError as error:
-        raise CelRuntimeError(str(error)) from None
+    text = _normal(text) if normalize else text
+    return (version_of if len(text) <= _MOST_KEPT else version_of.__wrapped__)(text)
 
 
 def _normal(text: str) -> str:
-    """Return the version without "v", as three numbers without leading zeros."""
-    text = text.removeprefix("v")
-    numbers = re.split("[-+]", text)[0]
-    parts = [part.lstrip("0") or "0" if part else "" for part in numbers.split(".")]
-    return ".".join([*parts, "0", "0"][: max(3, len(parts))]) + text[len(numbers) :]
+    """Return the version without "v", as three numbers without leading zeros.
+
+    Only a version of three numbers may have a pre-release or build metadata.
+    """
+    given = text.removeprefix("v").split(".", 2)
+    parts = [re.sub("^(?=[^0-9].)", "0", re.sub("^0+(?=[0-9])", "", part)) for part in given]
+    return ".".join([*parts, "0", "0"][:3])
 
 
-def _quantity(text: str) -> Fraction:
+def _quantity(text: str) -> Quantity:
     try:
         number = read_exactly(text, "quantity") * 10**9
     except ValueError as error:
         raise CelRuntimeError(str(error)) from None
     # As in Kubernetes, parts of a billionth are rounded up.
-    return Fraction(ceil(number) if number > 0 else floor(number), 10**9)
+    rounded = Fraction(ceil(number) if number > 0 else floor(number), 10**9)
+    return _scaled(rounded, _scale_of(text))
+
+
+def _scaled(value: Fraction, scale: int | None) -> Quantity:
+    quantity = Quantity(value)
+    quantity.scale = scale
+    return quantity
+
+
+def _scale_of(text: str) -> int | None:
+    """Return the scale of a quantity, which depends on how it is written: 1 is not 1.0."""
+    whole, part, suffix = re.findall(r"^[-+]?0*([0-9]*)\.?([0-9]*)(.*)", text)[0]
+    digits = len(whole or "0") + len(part)
+    if suffix.endswith("i"):
+        power = "KMGTPE".index(suffix[0]) + 1
+        return 0 if not part and digits + 3 * power < 15 else None
+    exponent = int(suffix[1:]) if suffix[1:] else 3 * ("num kMGTPE".index(suffix or " ") - 3)
+    scale = exponent - len(part)
+    return scale if digits <= 18 and scale >= -9 else None
+
+
+def _sum(a: Fraction, b: Fraction | int, sign: int = 1) -> Quantity:
+    """Return a sum or difference, at the smaller scale if 64 bits suffice."""
+    total = a + sign * b
+    scales = [
+        of.scale if isinstance(of, Quantity) else 0 if of.denominator == 1 else -9 for of in (a, b)
+    ]
+    known = [scale for scale in scales if scale is not None]
+    if len(known) < 2:
+        return _scaled(total, None)
+    if not (a and b):
+        return _scaled(total, known[1] if b else known[0])
+    most = 2**63 * Fraction(10) ** min(known)
+    fits = all(-most < Fraction(of) < most for of in (a, b, total))
+    return _scaled(total, min(known) if fits else None)
 
 
 def _can(read: Callable[..., object]) -> Callable[..., bool]:
@@ -252,10 +315,26 @@ def _compare(a: Fraction, b: Fraction) -> int:
     return (left > right) - (left < right)
 
 
+def _is_integer(value: Fraction) -> bool:
+    """Whether Kubernetes takes a quantity for an integer.
+
+    A capacity is known without its suffix, on which this depends if it is large.
+    """
+    if isinstance(value, Quantity):
+        is_integer = value.scale is not None and value.scale >= 0
+        return is_integer and -(2**63) <= value < 2**63
+    if value.denominator > 1:
+        return False
+    either = {_is_integer(_quantity(write(int(value)))) for write in (write_binary, write_decimal)}
+    if len(either) > 1:
+        raise CelRuntimeError("whether the capacity is an integer depends on how it is written")
+    return True in either
+
+
 def _as_integer(value: Fraction) -> int:
-    if value.denominator != 1:
-        raise CelRuntimeError("the quantity is no integer")
-    return _int(value.numerator)
+    if not _is_integer(value):
+        raise CelRuntimeError("the quantity is no integer of 64 bits")
+    return value.numerator
 
 
 # --- the table
@@ -310,7 +389,7 @@ for _kind, _reads in _CONVERSIONS.items():
     for _from, _read in _reads.items():
         _add(_kind, _from, _kind, _read)
 _add("int", "string", "int", lambda text: _int(_read_int(text)))
-_add("uint", "string", "uint", lambda text: _uint(_read_int(text)))
+_add("uint", "string", "uint", lambda text: _uint(_read_int(text, signs="")))
 _add("string", "bool", "string", lambda a: "true" if a else "false")
 
 _add(".startsWith", "string string", "bool", str.startswith)
@@ -320,7 +399,7 @@ _add(".matches", "string string", "bool", _matches)
 _add("matches", "string string", "bool", _matches)
 _add(".lowerAscii", "string", "string", _cased(32, "A"))
 _add(".upperAscii", "string", "string", _cased(-32, "a"))
-_add(".trim", "string", "string", str.strip)
+_add(".trim", "string", "string", lambda text: text.strip(_SPACES))
 _add(".charAt", "string int", "string", lambda a, i: a[_place(a, i) : i + 1])
 _add(".indexOf", "string string", "int", str.find)
 _add(".indexOf", "string string int", "int", lambda a, b, i: a.find(b, _place(a, i)))
@@ -344,13 +423,13 @@ for _index, _name in enumerate((".major", ".minor", ".patch")):
     _add(_name, "semver", "int", lambda a, i=_index: _int(a.numbers[i]))
 _add("quantity", "string", "quantity", _quantity)
 _add("isQuantity", "string", "bool", _can(_quantity))
-_add(".isInteger", "quantity", "bool", _can(_as_integer))
+_add(".isInteger", "quantity", "bool", _is_integer)
 _add(".asInteger", "quantity", "int", _as_integer)
 _add(".asApproximateFloat", "quantity", "double", float)
 _add(".sign", "quantity", "int", lambda a: _compare(a, Fraction(0)))
 for _other in ("quantity", "int"):
-    _add(".add", f"quantity {_other}", "quantity", lambda a, b: a + b)
-    _add(".sub", f"quantity {_other}", "quantity", lambda a, b: a - b)
+    _add(".add", f"quantity {_other}", "quantity", _sum)
+    _add(".sub", f"quantity {_other}", "quantity", lambda a, b: _sum(a, b, -1))
 _add(".compareTo", "quantity quantity", "int", _compare)
 _add(".isLessThan", "quantity quantity", "bool", lambda a, b: _compare(a, b) < 0)
 _add(".isGreaterThan", "quantity quantity", "bool", lambda a, b: _compare(a, b) > 0)

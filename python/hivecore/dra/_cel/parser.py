@@ -5,6 +5,7 @@ of ``&&`` or ``||`` is a single node.
 """
 
 import re
+from math import isfinite
 from typing import Any, NamedTuple
 
 from hivecore._arguments import show
@@ -232,6 +233,8 @@ class _Parser:
         kind, text, at = self.token
         self.next += 1
         if kind == "double":
+            if not isfinite(float(text)):
+                raise CelSyntaxError(f"{show(sign + text)} exceeds 64 bits", at)
             return self.node("constant", float(sign + text), (), at)
         digits = text.rstrip("uU")
         value = int(digits, 16 if digits.startswith("0x") else 10) if len(text) < 99 else 2**99

@@ -26,6 +26,9 @@ _REPEAT = re.compile(r"[*+?]|\{([0-9]{1,4})(,?)([0-9]{0,4})\}")
 _FLAGS = re.compile(r"\(\?([ims]*)(?:-([ims]+))?\)")
 _GROUP = re.compile(r"\((?:\?P?<[A-Za-z_][A-Za-z0-9_]*>|\?([ims]*)(?:-([ims]+))?:|(?!\?))")
 _ASSERTS = ("\\A", "\\z", "\\b", "\\B", "^", "$")
+_ESCAPED = re.compile(r"\\.", re.S)
+#: For RE2, the vertical tab is no space, for Python it is; to it, a digit is like a space of RE2.
+_NO_SPACE = {"\\s": "\\d", "\\S": "\\D"}
 _IS_WORD = re.compile(r"[0-9A-Za-z_]").match
 
 
@@ -152,7 +155,11 @@ class Pattern:
             test = re.compile(atom, re.ASCII | options).fullmatch
         except re.error as error:
             raise self._error(str(error)) from None
-        return [("test", test)]
+        without = _ESCAPED.sub(lambda match: _NO_SPACE.get(match[0], match[0]), atom)
+        if without == atom:
+            return [("test", test)]
+        of_tab = re.compile(without, re.ASCII | options).fullmatch
+        return [("test", lambda of: of_tab(of) if of == "\v" else test(of))]
 
 
 def _changed(flags: str, match: re.Match[str]) -> str:
