@@ -1,5 +1,6 @@
 """Objects of Kubernetes as records: what is read, what is refused, and by which words."""
 
+import re
 import sys
 from fractions import Fraction
 from itertools import pairwise
@@ -44,18 +45,18 @@ SETS = {f"set{i}": {"x": 1} for i in range(9)}
 @pytest.mark.parametrize(
     ("document", "path"),
     [
-        (of_device(capacity={"m": {"value": "1Q"}}), "devices[0].capacity[...].value: the amount"),
-        (of_device(capacity={"m": {"value": "-1"}}), "devices[0].capacity[...].value: the amount"),
-        (of_device(capacity={"m": {"value": 2**300}}), "devices[0].capacity[...].value: the amo"),
-        (of_device(capacity={"m": {"value": [1]}}), "devices[0].capacity[...].value: the amount"),
-        (of_device(capacity={"m": {}}), "devices[0].capacity[...]: Object missing"),
-        (of_device(7), "devices[0].name: Expected `str`, got `int`"),
-        (of_device(attributes={"a": {"int": 1, "bool": True}}), "devices[0].attributes[...].bool"),
-        (of_device(attributes={"a": {"int": 2**63}}), "devices[0].attributes[...].int: "),
-        (of_device(attributes={"a": {"int": True}}), "devices[0].attributes[...].int: Expected"),
-        (of_device(attributes={"a": {"string": "x" * 65}}), "devices[0].attributes[...].string"),
-        (of_device(attributes={"a": {"strings": []}}), "devices[0].attributes[...].strings"),
-        (of_device(attributes={"a": {"version": "v1.2.3"}}), "devices[0].attributes[...].version"),
+        (of_device(capacity={"m": {"value": "1Q"}}), "devices[0].capacity['m'].value: '1Q' is no"),
+        (of_device(capacity={"m": {"value": "-1"}}), "devices[0].capacity['m'].value: '-1' is neg"),
+        (of_device(capacity={"m": {"value": 2**300}}), "devices[0].capacity['m'].value=a huge "),
+        (of_device(capacity={"m": {"value": [1]}}), "devices[0].capacity['m'].value must be a qu"),
+        (of_device(capacity={"m": {}}), "devices[0].capacity['m'].value: is missing"),
+        (of_device(7), "spec.devices[0].name: must be a string, not 7"),
+        (of_device(attributes={"a": {"int": 1, "bool": True}}), "devices[0].attributes['a'].bool"),
+        (of_device(attributes={"a": {"int": 2**63}}), "devices[0].attributes['a'].int: "),
+        (of_device(attributes={"a": {"int": True}}), "devices[0].attributes['a'].int: must be an"),
+        (of_device(attributes={"a": {"string": "x" * 65}}), "devices[0].attributes['a'].string"),
+        (of_device(attributes={"a": {"strings": []}}), "devices[0].attributes['a'].strings"),
+        (of_device(attributes={"a": {"version": "v1.2.3"}}), "devices[0].attributes['a'].version"),
         (of_device(attributes={"a": {"ints": list(range(49))}}), "devices[0].attributes: more"),
         (of_device(attributes={str(i): {"int": 1} for i in range(33)}), "devices[0].attributes: "),
         (of_device(consumesCounters=[consumption("s", x=1)] * 2),
@@ -67,8 +68,8 @@ SETS = {f"set{i}": {"x": 1} for i in range(9)}
         (of_device(consumesCounters=[{"counterSet": "s", "counters": {}}]),
          "devices[0].consumesCounters[0].counters: "),
         (of_device(taints=MANY), "devices[0].taints: 17 entries"),
-        (of_device(taints=[{"key": "k"}]), "devices[0].taints[0]: Object missing required field"),
-        (of_device(taints=[{"key": "k", "effect": "Bad"}]), "devices[0].taints[0].effect: Invalid"),
+        (of_device(taints=[{"key": "k"}]), "devices[0].taints[0].effect: is missing"),
+        (of_device(taints=[{"key": "k", "effect": "Bad"}]), "taints[0].effect: must be one of NoS"),
         (of_device(nodeName="n"), "devices[0].nodeName: needs perDeviceNodeSelection"),
         (of_device(nodeName="n", allNodes=True), "devices[0].allNodes: nodeName is set as well"),
         (of_device(bindingConditions=["a"]), "devices[0].bindingFailureConditions: must be set"),
@@ -78,12 +79,12 @@ SETS = {f"set{i}": {"x": 1} for i in range(9)}
          "devices[0].bindingConditions: 5 entries"),
         (of_device(capacity={"m": {"value": 1, "requestPolicy": {}}}),
          "devices[0].capacity['m'].requestPolicy: the device does not allow"),
-        (of_policy({"validValues": ["1"]}), "devices[0].capacity[...].requestPolicy.default: must"),
+        (of_policy({"validValues": ["1"]}), "devices[0].capacity['m'].requestPolicy.default: must"),
         (of_policy({"default": "1", "validValues": ["2"]}), "requestPolicy.default: not among"),
         (of_policy({"default": "1", "validValues": ["1", "1"]}), "requestPolicy.validValues[1]: "),
         (of_policy({"default": "1", "validValues": ["1", "5"]}), "requestPolicy.validValues: exc"),
         (of_policy({"default": 1, "validValues": list(range(11))}, 99), "validValues: 11 entries"),
-        (of_policy({"default": "1", "validRange": {"max": "2"}}), "validRange: Object missing"),
+        (of_policy({"default": "1", "validRange": {"max": "2"}}), "validRange.min: is missing"),
         (of_policy({"default": "1", "validRange": {"min": "2"}}), "requestPolicy.default: not bet"),
         (of_policy({"default": "1", "validRange": {"min": "1", "max": "5"}}), "validRange.max: "),
         (of_policy({"default": "1", "validRange": {"min": "1", "max": "4", "step": "2"}}),
@@ -103,7 +104,13 @@ SETS = {f"set{i}": {"x": 1} for i in range(9)}
         (published_slice("s", driver="x" * 64), "driver: must have 1 to 63"),
         (published_slice("s", count=0), "pool.resourceSliceCount: "),
         (published_slice("s", generation=-1), "pool.generation: "),
-        (gpus(1) | {"spec": None}, "Object missing required field `driver`"),
+        (gpus(1) | {"spec": None}, "spec.driver: is missing"),
+        (gpus(1) | {"spec": 3}, "spec: must be a mapping, not 3"),
+        (published_slice("s", {"a": 1}), "spec.devices[0]: must be a mapping, not 'a'"),
+        (published_slice("s", sharedCounters={}), "spec.sharedCounters: must be a list, not a map"),
+        (of_device(attributes=[1]), "spec.devices[0].attributes: must be a mapping, not a list"),
+        (of_device(attributes={1: {}}), "spec.devices[0].attributes: the key 1 must be a string"),
+        (of_device(allNodes="yes"), "spec.devices[0].allNodes: must be true or false, not 'yes'"),
         (gpus(1) | {"apiVersion": "resource.k8s.io/v1beta1"}, "apiVersion: 'res"),
         (gpus(1) | {"kind": "Pod"}, "kind: 'Pod' instead of ResourceSlice"),
     ],
@@ -124,11 +131,14 @@ def test_a_slice_that_breaks_a_rule_is_refused_with_its_name_and_the_path(docume
         (claim(request("r", allocationMode="All", count=1)), "requests[0].exactly.count: must"),
         (claim(request("r", 0)), "requests[0].exactly.count: 0 is not within"),
         (claim(request("r", 2**63)), "requests[0].exactly.count: "),
-        (claim(request("r", "2")), "requests[0].exactly.count: Expected `int | null`, got `str`"),
+        (claim(request("r", "2")), "spec.devices.requests[0].exactly.count: must be an integer"),
         (claim(request("r", where="x" * 10241)), "selectors[0].cel.expression: "),
         (claim(request("r", selectors=[{}] * 33)), "requests[0].exactly.selectors: 33 entries"),
         (claim(request("r", tolerations=[{}])), "requests[0].exactly.tolerations[0].operator: "),
         (claim(*[request(f"r{i}") for i in range(33)]), "requests: 33 entries, at most 32"),
+        (claim({"exactly": {}}), "spec.devices.requests[0].name: is missing"),
+        (claim(request("r")) | {"spec": {"devices": [1]}}, "spec.devices: must be a mapping"),
+        (claim(request("r")) | {"status": {"allocation": 1}}, "status.allocation: must be a mapp"),
         (claim(request("r"), match="model"), "constraints[0].matchAttribute: 'model' is not of"),
         (claim(request("r"), distinct="a/b/c"), "constraints[0].distinctAttribute: "),
         (claim(request("r"), match=("d/a", "q")), "constraints[0].requests[0]: no request 'q'"),
@@ -143,6 +153,21 @@ def test_a_claim_that_breaks_a_rule_is_refused_with_its_name_and_the_path(docume
     with pytest.raises(ValueError, match=r"^ResourceClaim 'c': ") as error:
         ResourceClaim.of(document)
     assert path in str(error.value)
+
+
+def test_an_error_names_the_namespace_and_the_fields_of_metadata():
+    document = claim(request("r", "2"))
+    document["metadata"] |= {"namespace": "team"}
+    path = "requests[0].exactly.count: must be an integer, not '2'"
+    with pytest.raises(ValueError, match=re.escape(f"ResourceClaim 'team/c': spec.devices.{path}")):
+        ResourceClaim.of(document)
+    template = {"metadata": document["metadata"], "spec": {"spec": document["spec"]}}
+    expected = f"ResourceClaimTemplate 'team/c': spec.spec.devices.{path}"
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        ResourceClaim.of_template(template)
+    document["metadata"]["namespace"] = 3
+    with pytest.raises(ValueError, match=r"ResourceClaim 'c': metadata\.namespace: must be a"):
+        ResourceClaim.of(claim(request("r")) | {"metadata": document["metadata"]})
 
 
 @pytest.mark.parametrize("document", [{}, {"metadata": None}, {"metadata": {"name": ""}}, {1: 2}])

@@ -5,7 +5,16 @@ import json
 
 import pytest
 import yaml
-from dra.worlds import claim, device, object_of, published_slice, request, shared
+from dra.worlds import (
+    claim,
+    device,
+    either,
+    object_of,
+    published_slice,
+    request,
+    shared,
+    terms,
+)
 
 from hivecore.cli import main
 
@@ -100,7 +109,7 @@ def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     for command in ("explain", "validate"):
         assert main([command, str(file)]) == 2
         error = capsys.readouterr().err
-        assert f"{file}: ResourceSlice 'n1': devices[0].capacity[...].value" in error
+        assert f"{file}: ResourceSlice 'n1': spec.devices[0].capacity['memory'].value" in error
 
 
 def with_field(document, *path):
@@ -116,12 +125,18 @@ EXACTLY = "spec", "devices", "requests", 0, "exactly"
 TEMPLATE = {"metadata": {"name": "t"}, "spec": {"spec": wanted(1)["spec"]}}
 
 
+def template(*requests):
+    metadata = {"name": "t", "namespace": "team"}
+    return {"metadata": metadata, "spec": {"spec": claim(*requests)["spec"]}}
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
         (
             with_field(wanted(1), *EXACTLY, "cuont"),
-            "ResourceClaim 'train': requests[0].exactly.cuont: is unknown, is count meant?",
+            "ResourceClaim 'train': spec.devices.requests[0].exactly.cuont: is unknown, is count "
+            "meant?",
         ),
         (
             with_field(wanted(1), "sepc"),
@@ -136,13 +151,30 @@ TEMPLATE = {"metadata": {"name": "t"}, "spec": {"spec": wanted(1)["spec"]}}
             "ResourceClaimTemplate 't': spec.devices: is unknown, known are metadata, spec",
         ),
         (
+            object_of("ResourceClaimTemplate", template(request("r", "two"))),
+            "ResourceClaimTemplate 'team/t': spec.spec.devices.requests[0].exactly.count: must be "
+            "an integer, not 'two'",
+        ),
+        (
+            with_field(
+                object_of("ResourceClaimTemplate", template(request("r"))),
+                *("spec", "spec", "devices", "requests", 0, "exactly", "cuont"),
+            ),
+            "ResourceClaimTemplate 'team/t': spec.spec.devices.requests[0].exactly.cuont: is "
+            "unknown",
+        ),
+        (
+            object_of("ResourceClaim", claim(request("r"))) | {"spec": "devices"},
+            "ResourceClaim 'c': spec: must be a mapping, not 'devices'",
+        ),
+        (
             with_field(slices(n1=1)[0], "spec", "devices", 0, "capcity"),
-            "ResourceSlice 'n1': devices[0].capcity: is unknown, is capacity meant?",
+            "ResourceSlice 'n1': spec.devices[0].capcity: is unknown, is capacity meant?",
         ),
         (
             slices(n1=1)[0]
             | {"spec": published_slice("n1", [device("d", capacity={"m": "20E"})])["spec"]},
-            "ResourceSlice 'n1': devices[0].capacity.m: 20000000000000000000 exceeds 62 bits",
+            "ResourceSlice 'n1': spec.devices[0].capacity.m: 20000000000000000000 exceeds 62 bits",
         ),
         (
             object_of("ResourceClaim", claim(request("r", capacity={"m": "1n"}), name="train")),
@@ -158,6 +190,33 @@ def test_what_explain_refuses_validate_refuses_with_the_file_and_field(
     for command in ("explain", "validate"):
         assert main([command, str(file)]) == 2
         assert f"{file}: {message}" in capsys.readouterr().err
+
+
+def test_validate_names_each_class_that_is_missing(tmp_path, capsys):
+    choice = either("b", x=terms(), y=terms(deviceClassName="other"))
+    entry = object_of("ResourceClaim", claim(request("a", deviceClassName="no"), choice))
+    entry["metadata"]["namespace"] = "team"
+    each = object_of("ResourceClaimTemplate", template(request("r", deviceClassName="")))
+    file = written(tmp_path / "a.yaml", entry, each, GPU)
+    assert main(["validate", str(file)]) == 2
+    path = "spec.devices.requests"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file}: ResourceClaim 'team/c': {path}[0].exactly.deviceClassName: no DeviceClass 'no'",
+        f"{file}: ResourceClaim 'team/c': {path}[1].firstAvailable[1].deviceClassName: "
+        "no DeviceClass 'other'",
+        f"{file}: ResourceClaimTemplate 'team/t': spec.{path}[0].exactly.deviceClassName: "
+        "is missing",
+    ]
+
+
+def test_validate_says_once_that_classes_are_not_given(tmp_path, capsys):
+    file = written(tmp_path / "a.yaml", wanted(1), wanted(2, "other"))
+    assert main(["validate", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "2 x ResourceClaim\n"
+    assert printed.err == f"{file}: holds no DeviceClass, so no name of a class is checked\n"
+    assert main(["validate", str(written(file, *slices(n1=1)))]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_fields_that_a_driver_may_know_are_no_mistakes(tmp_path, capsys):

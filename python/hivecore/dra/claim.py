@@ -24,6 +24,8 @@ __all__ = [
     "ResourceClaim",
 ]
 
+_OF_METADATA = {"namespace": "metadata", "uid": "metadata"}
+
 
 class CelSelector(KubernetesRecord, frozen=True):
     """A CEL expression of at most 10 KiB."""
@@ -81,7 +83,7 @@ class DeviceClass(KubernetesRecord, frozen=True):
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Read a ``DeviceClass`` object; `ValueError` if it is invalid."""
-        return read(cls, document, lambda given: given.get("spec") or {})
+        return read(cls, document)
 
     def __post_init__(self) -> None:
         at_most(32, self.selectors, "selectors")
@@ -214,10 +216,21 @@ class ResourceClaim(KubernetesRecord, frozen=True):
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Read a ``ResourceClaim`` object; unknown fields are ignored.
 
-        :raises ValueError: it breaks a rule of Kubernetes. The message names the claim and the path
-            below ``spec.devices``. Cost: O(size of the object).
+        :raises ValueError: it breaks a rule of Kubernetes. The message names the claim and the
+            field's path. Cost: O(size of the object).
         """
-        return read(cls, document, _claim_fields)
+        return read(cls, document, "spec.devices", {**_OF_METADATA, "allocation": "status"})
+
+    @classmethod
+    def of_template(cls, document: Mapping[str, Any]) -> Self:
+        """Read the claim in a ``ResourceClaimTemplate`` object, which has its name; see `of`."""
+        named = "ResourceClaimTemplate"
+        return read(cls, document, "spec.spec.devices", _OF_METADATA, named=named)
+
+    @property
+    def full_name(self) -> str:
+        """The namespace and the name, as in "team/train"; the name if it has no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def __post_init__(self) -> None:
         for name in ("requests", "constraints", "config"):
@@ -235,10 +248,3 @@ class ResourceClaim(KubernetesRecord, frozen=True):
                 for j, name in enumerate(user.requests):  # type: ignore[attr-defined]
                     if name not in known:
                         raise ValueError(f"{path}[{i}].requests[{j}]: no request {show(name)}")
-
-
-def _claim_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata, devices = document["metadata"], (document.get("spec") or {}).get("devices") or {}
-    status = document.get("status") or {}
-    own = {key: metadata[key] for key in ("namespace", "uid") if key in metadata}
-    return {**devices, **own, "allocation": status.get("allocation")}

@@ -567,7 +567,7 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
             device = DeviceId(result["driver"], result["pool"], result["device"])
             entries.append(Entry(device, result.get("shareID") or "", consumed))
     except (AttributeError, KeyError, TypeError) as error:
-        where = f"ResourceClaim {show(claim.name)}: status.allocation"
+        where = f"ResourceClaim {show(claim.full_name)}: status.allocation"
         raise ValueError(f"{where}: {type(error).__name__} {error}") from None
     return tuple(entries)
 
@@ -575,7 +575,7 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
 def _amounts_of(record: _Object) -> Iterator[tuple[str, str, Fraction]]:
     """The amounts in a record: where each is, the name of what is counted, and the amount."""
     if isinstance(record, ResourceSlice):
-        at = f"ResourceSlice {show(record.name)}: "
+        at = f"ResourceSlice {show(record.name)}: spec."
         for i, counter_set in enumerate(record.shared_counters):
             for name, counter in counter_set.counters.items():
                 yield f"{at}sharedCounters[{i}].counters", name, counter.value
@@ -586,7 +586,7 @@ def _amounts_of(record: _Object) -> Iterator[tuple[str, str, Fraction]]:
                 for name, counter in consumed.counters.items():
                     yield f"{at}devices[{i}].consumesCounters", name, counter.value
     elif isinstance(record, ResourceClaim):
-        where = f"ResourceClaim {show(record.name)}: status.allocation: consumedCapacity"
+        where = f"ResourceClaim {show(record.full_name)}: status.allocation: consumedCapacity"
         for entry in _entries(record):
             for name, amount in entry.consumed.items():
                 yield where, name, amount
@@ -633,7 +633,7 @@ def _booked(
         conflict = book.conflict(entries)
         if conflict is not None:
             message = f"{'/'.join(conflict)} is in use"
-            raise ValueError(f"ResourceClaim {show(claim.name)}: {message}")
+            raise ValueError(f"ResourceClaim {show(claim.full_name)}: {message}")
         if entries:
             pools = {entry.device[:2] for entry in entries}
             touched |= pools

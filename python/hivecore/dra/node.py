@@ -28,7 +28,7 @@ class Node(KubernetesRecord, frozen=True):
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Read a ``Node`` object; `ValueError` if it is invalid."""
-        return read(cls, document, lambda given: given["metadata"], api=("v1",))
+        return read(cls, document, "metadata", api=("v1",))
 
 
 class NodeSelectorRequirement(KubernetesRecord, frozen=True):

@@ -83,10 +83,10 @@ class ResourceSlice(KubernetesRecord, frozen=True):
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Read a ``ResourceSlice`` object; unknown fields are ignored.
 
-        :raises ValueError: it breaks a rule of Kubernetes. The message names the slice and the path
-            below ``spec``. Cost: O(size of the object).
+        :raises ValueError: it breaks a rule of Kubernetes. The message names the slice and the
+            field's path. Cost: O(size of the object).
         """
-        return read(cls, document, lambda given: given.get("spec") or {})
+        return read(cls, document)
 
     def __post_init__(self) -> None:
         if not 0 < len(self.driver) <= 63:
@@ -148,7 +148,7 @@ class DeviceTaintRule(KubernetesRecord, frozen=True):
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Read a ``DeviceTaintRule`` object; `ValueError` if it is invalid."""
         api = [f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1alpha3")]
-        return read(cls, document, lambda given: given.get("spec") or {}, api=api)
+        return read(cls, document, api=api)
 
     def taints(self, device: DeviceId) -> bool:
         """Whether the selector includes the device."""

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from hivecore._arguments import some
+from hivecore._arguments import show, some
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
 from hivecore.interop.kubernetes.claim_objects import (
     OF_CLAIMS,
@@ -49,10 +50,32 @@ def validate_claims(path: Path) -> int:
     cluster, objects = _read([path], DraCluster(limit=1))
     if cluster is None:
         return 2
+    classes = {entry.record.name for entry in objects if entry.kind == "DeviceClass"}
+    missing = [mistake for entry in objects for mistake in _missing_classes(entry, classes)]
+    if missing and not classes:
+        print(f"{path}: holds no DeviceClass, so no name of a class is checked", file=sys.stderr)
+    elif missing:
+        print("\n".join(missing), file=sys.stderr)
+        return 2
     kinds = [type(entry.record).__name__ for entry in objects]
     counts = {kind: kinds.count(kind) for kind in OF_CLAIMS}
     print(", ".join(f"{count} x {kind}" for kind, count in counts.items() if count))
     return 0
+
+
+def _missing_classes(entry: FileObject, classes: Collection[str]) -> Iterator[str]:
+    """Yield what is wrong with the names of classes in a claim without an allocation."""
+    if not isinstance(entry.record, ResourceClaim) or entry.record.allocation:
+        return
+    spec = "spec" if entry.kind == "ResourceClaim" else "spec.spec"
+    for i, request in enumerate(entry.record.requests):
+        terms = {"exactly": request.exactly} if request.exactly else {}
+        subs = {f"firstAvailable[{j}]": of for j, of in enumerate(request.first_available)}
+        for field, of in (terms | subs).items():
+            if of.device_class_name not in classes:
+                name = of.device_class_name
+                what = f"no DeviceClass {show(name)}" if name else "is missing"
+                yield entry.mistake(f"{spec}.devices.requests[{i}].{field}.deviceClassName: {what}")
 
 
 def _read(files: list[Path], cluster: DraCluster) -> tuple[DraCluster | None, list[FileObject]]:
@@ -90,8 +113,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _explain_claim(cluster: DraCluster, claim: ResourceClaim) -> int:
-    name = f"{claim.namespace}/{claim.name}" if claim.namespace else claim.name
-    fits = cluster.fits([claim])
+    name, fits = claim.full_name, cluster.fits([claim])
     reasons: dict[str, list[str]] = {}
     for node, outcome in fits.items():
         if outcome != "allocated":

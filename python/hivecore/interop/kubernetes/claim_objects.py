@@ -37,14 +37,19 @@ _OTHERS = {  # fields of Kubernetes that are not read
 
 
 class FileObject(NamedTuple):
-    """An object of a file, as a record of `hivecore.dra`."""
+    """An object of a file, as a record of `hivecore.dra`.
+
+    :param kind: of the object, which may be a template.
+    """
 
     path: Path
+    kind: str
     record: Any
 
-    def mistake(self, error: Exception) -> str:
+    def mistake(self, what: object) -> str:
         """What is wrong with it."""
-        return f"{self.path}: {type(self.record).__name__} {show(self.record.name)}: {error}"
+        name = getattr(self.record, "full_name", self.record.name)
+        return f"{self.path}: {self.kind} {show(name)}: {what}"
 
 
 def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
@@ -68,9 +73,13 @@ def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
                 continue
             try:
                 mistakes += [f"{path}: {mistake}" for mistake in _unknown_fields(document)]
-                given = _of_template(document) if kind == _TEMPLATE else document
-                objects.append(FileObject(path, record_of(given, number)))
-            except (AttributeError, TypeError, ValueError) as error:
+                record = (
+                    ResourceClaim.of_template(document)
+                    if kind == _TEMPLATE
+                    else record_of(document, number)
+                )
+                objects.append(FileObject(path, kind, record))
+            except (TypeError, ValueError) as error:
                 mistakes.append(f"{path}: {error}")
     return objects, mistakes
 
@@ -85,13 +94,6 @@ def put_objects(cluster: DraCluster, objects: Iterable[FileObject]) -> list[str]
         except (TypeError, ValueError) as error:
             mistakes.append(f"{entry.path}: {error}")
     return mistakes
-
-
-def _of_template(document: Any) -> Any:
-    """A claim as the template makes it."""
-    inner = document.get("spec") or {}
-    claim = {"kind": "ResourceClaim", "metadata": document.get("metadata") or {}}
-    return claim | {"spec": inner.get("spec") or {}}
 
 
 # --- fields that no record has
@@ -109,8 +111,9 @@ def _unknown_fields(document: Mapping[str, Any]) -> list[str]:
     kind, metadata = document["kind"], document.get("metadata")
     if kind == "Node":
         return []
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    where = f"{kind} {show(name) if name else 'without a name'}"
+    named = metadata if isinstance(metadata, Mapping) else {}
+    name = "/".join(str(named[key]) for key in ("namespace", "name") if named.get(key))
+    where = f"{kind} {show(name) if named.get('name') else 'without a name'}"
     mistakes = []
     for unknown in _of_object(kind, document):
         near = get_close_matches(unknown.key, unknown.known, n=1, cutoff=0.6)
@@ -128,21 +131,21 @@ class _Unknown(NamedTuple):
 
 def _of_object(kind: str, document: Mapping[str, Any]) -> Iterator[_Unknown]:
     yield from _others(document, _OF_OBJECT, "")
-    spec = document.get("spec")
+    spec, path = document.get("spec"), "spec."
     if kind == _TEMPLATE and isinstance(spec, Mapping):
-        yield from _others(spec, ("metadata", "spec"), "spec.")
-        spec = spec.get("spec")
+        yield from _others(spec, ("metadata", "spec"), path)
+        spec, path = spec.get("spec"), "spec.spec."
     if not isinstance(spec, Mapping):
         return
     if kind in _SPECS:
         known = _known(_SPECS[kind])
-        yield from _in_struct(spec, {key: known[key] for key in known if key != "name"}, kind, "")
+        yield from _in_struct(spec, {key: known[key] for key in known if key != "name"}, kind, path)
         return
-    yield from _others(spec, ("devices",), "spec.")
+    yield from _others(spec, ("devices",), path)
     known = _known(ResourceClaim)
     own = {key: known[key] for key in ("requests", "constraints", "config")}
     if isinstance(spec.get("devices"), Mapping):
-        yield from _in_struct(spec["devices"], own, kind, "")
+        yield from _in_struct(spec["devices"], own, kind, f"{path}devices.")
 
 
 @cache
