@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from fractions import Fraction
 from itertools import combinations, permutations
 
 import pytest
@@ -92,6 +93,19 @@ def of_sizes(**sizes):
 
 def sized(size, name="c"):
     return claim(request("r", capacity={"m": size}), name=name)
+
+
+def test_the_waste_of_a_whole_device_may_need_a_finer_unit_than_all_amounts():
+    cluster = cluster_of(published_slice("s", [device("a", {}, {"m": "2"}), device("b")]))
+    decision = cluster.allocate([sized("1500m")], "n1", "least waste of m")
+    assert decision.fewest == (Fraction(1, 2), Fraction(1, 2))
+    cluster.update(*of_sizes(n2=str(2**60)))
+    assert cluster.fits([sized("1500m")], "least waste of m").nodes == ("n1", "n2")
+    whole = published_slice("w", [device("d", {}, {"m": "80Gi"})], pool="n3", nodeName="n3")
+    cluster.remove("ResourceSlice", "s-n2")
+    cluster.update(worlds.object_of("ResourceSlice", whole))
+    with pytest.raises(ValueError, match="m: what is wasted exceeds 62 bits in parts of 1/10000"):
+        cluster.allocate([sized("1n")], "n3", "least waste of m")
 
 
 def test_a_past_question_does_not_keep_a_large_amount_from_being_added():

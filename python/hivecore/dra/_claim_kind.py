@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
-from typing import Any, TypeAlias
+from math import lcm
+from typing import Any, TypeAlias, TypeVar
 
 from hivecore import _dra
 from hivecore.dra._fewest import BLOCKS, Parts, blocks_of, parts_by_value
 from hivecore.dra._node_class import SHARED, USED, Change, NodeClass
-from hivecore.dra._numbering import Numbering
+from hivecore.dra._numbering import Numbering, UnitOverflowError
 from hivecore.dra._question import MOST_DEVICES, UNFIT, Offers, Question, Taking, values_of
 from hivecore.dra.decision import Answer, ClaimFits, ClaimOutcome, Grant, vector_of
 from hivecore.dra.pools import PoolDevice
@@ -25,6 +26,7 @@ _CLAIM_IS_TOO_LARGE = 2
 _FEW = 512  # steps of the simple search before the exact one
 Within: TypeAlias = Mapping[Taking, Fraction]
 _Budgets: TypeAlias = tuple[list[int], list[int]]
+_N = TypeVar("_N", int, Fraction)
 
 
 class Ranking:
@@ -139,7 +141,12 @@ class ClaimKind:
         if best.outcome != "allocated":
             return best
         limits, costs = self._budgets(node_class, within)
-        wasted = self._costs(node_class, lambda *of: self._wasted(name, *of))
+        amounts = self._costs(node_class, lambda *of: self._wasted(name, *of))
+        parts = lcm(*(of.denominator for of in amounts))
+        if max(amounts, default=Fraction()) * parts >= 2**62:
+            what = f"what is wasted exceeds 62 bits in parts of 1/{parts}"
+            raise UnitOverflowError(f"{name}: {what}")
+        wasted = [int(of * parts) for of in amounts]
         devices, order, work = len(node_class.key.devices), vector_of(best), best.work
 
         def waste(answer: Answer) -> int:
@@ -159,15 +166,14 @@ class ClaimKind:
                 best, high = candidate, waste(candidate)
             else:
                 low = budget + 1
-        amount = self._numbering.amount
-        return best._replace(work=work, fewest=(amount(name, high), amount(name, low)))
+        return best._replace(work=work, fewest=(Fraction(high, parts), Fraction(low, parts)))
 
-    def _wasted(self, name: str, number: int, profile: int) -> int:
+    def _wasted(self, name: str, number: int, profile: int) -> Fraction:
         """Return how much more of a capacity a device takes than an alternative requests."""
         terms = self.question.alternatives[number].terms
         taken = self._takes(number, profile).get((terms.device_class_name, "capacity", name))
         requested = terms.capacity.requests.get(name, 0) if terms.capacity else 0
-        return 0 if taken is None else self._numbering.units(name, taken - requested)
+        return Fraction() if taken is None else taken - requested
 
     # --- limits
 
@@ -181,10 +187,10 @@ class ClaimKind:
         device = self._numbering.profiles[profile].device
         return alternative.takes(device, None if code < 0 else shares)
 
-    def _costs(self, node_class: NodeClass, cost: Callable[[int, int], int]) -> list[int]:
+    def _costs(self, node_class: NodeClass, cost: Callable[[int, int], _N]) -> list[_N]:
         """Return the cost of each alternative on each device."""
         profiles = [device[0] for device in node_class.key.devices]
-        costs = []
+        costs: list[_N] = []
         for number in range(len(self.question.alternatives)):
             of_profile = {profile: cost(number, profile) for profile in set(profiles)}
             costs += [of_profile[profile] for profile in profiles]
