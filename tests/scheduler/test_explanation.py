@@ -401,3 +401,29 @@ def test_ends_without_a_condition_are_enough_while_jobs_stop(immediate):
                             action.job for action in branch.decide(now) if isinstance(action, Start)
                         ]
     assert named > 20
+
+
+def test_no_change_is_named_while_a_companion_has_to_stop():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1))
+    scheduler.set_node("n1", False, 0.0)
+    decided(scheduler, Job("lead", "b", 1, guaranteed=False))
+    decided(scheduler, Job("big", "a", 1))  # lead has to stop
+    decided(scheduler, Job("mate", "b", 1, guaranteed=False, together=["lead"]))
+    explained = scheduler.explain("mate")
+    assert explained.refusals[0].code == "together" and not explained.changes
+    scheduler.set_node("n1", True, 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("mate") == "pending"
+
+
+def test_a_pod_above_the_least_that_ends_is_in_front_of_the_job_for_which_it_would():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4))
+    roles = [Role("w", 4, gpus=1, min_pods=1, max_pods=4)]
+    decided(scheduler, Job("grow", "a", roles, guaranteed=False))
+    decided(scheduler, Job("next", "a", [Role("w", 2, gpus=1)], guaranteed=False))
+    [change] = scheduler.explain("next").changes
+    assert (change.jobs, change.ahead) == (("grow/w/1", "grow/w/2"), ("grow/w/1",))
+    for name in change.jobs:
+        scheduler.fail("grow", 1.0, pod=name.removeprefix("grow/"))
+    scheduler.decide(1.0)
+    assert scheduler.state("next") == "pending"

@@ -9,7 +9,7 @@ from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.ledger.budgets import Budgets
-from hivecore.scheduler.ledger.ends import end, has_stopped
+from hivecore.scheduler.ledger.ends import end, has_stopped, stop
 from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.lines import queue_of
 from hivecore.scheduler.ledger.live import Live
@@ -41,7 +41,8 @@ class JobChange(Record, frozen=True):
         spite of limits.
     :param cost: for "release" the GPU-seconds that are lost; else 0.
     :param ahead: for "release", waiting or reserved jobs that could take the freed resources first,
-        one for each kind of request. Empty: the change is enough.
+        one for each kind of request; a pod above `Role.min_pods` that ends waits to start again.
+        Empty: the change is enough.
     :param limits_of_evictions: for "evictions", the limits that protect these jobs, line by line.
     """
 
@@ -136,7 +137,8 @@ def explain(state: State, live: Live) -> JobExplanation:
         refusals = (Refusal("queues", "order", held),)
         return JobExplanation(job.name, live.state, refusals, position, ())
     # while it waits for other jobs, changes do not let it start
-    alone = not (search.missing or search.companions or search.passed_by())
+    others = search.missing or search.companions or state.stopping_companion(live)
+    alone = not (others or search.passed_by())
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, live.state, refusals, position, changes)
 
@@ -308,7 +310,9 @@ class _Search:
         """
         names: dict[str, None] = {}
         kinds: set[int] = set()
-        gone = {self.job.name, *ended}
+        # a pod above the least waits again, in its old place
+        extras = {name for name in ended if self.jobs[name].extra_of}
+        gone = {self.job.name, *ended} - extras
         with self.state.trial():
             names |= dict.fromkeys(self._begin_round(ended))
             takes_back, behind = self._takes_back(), self._behind()
@@ -341,8 +345,11 @@ class _Search:
         unplaced = [live for live in state.reserved.values() if not live.units[0].placed]
         state.happens(state.now)
         for name in ended:
-            if name in self.jobs:  # an extra pod may have ended with its job
-                end(state, self.jobs[name])
+            live = self.jobs.get(name)  # an extra pod may have ended with its job
+            if live is not None and live.extra_of and live.extra_of not in ended:
+                stop(state, live)
+            elif live is not None:
+                end(state, live)
         start_reserved(state)
         give_up_late(state)
         return [live.job.name for live in unplaced if live.runs]
