@@ -157,6 +157,43 @@ def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
     assert len(ran(tmp_path, "sweep", *given, *where)["points"]) == 6
 
 
+SPEC = "{cluster: {models: {m: {gpus: 8}}, nodes: {'n[0-7]': m}}, tenants: {x: {}}, devices: {}}"
+LABELS = "{kind: Node, metadata: {name: n, labels: {network.topology.nvidia.com/accelerator: a}}}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "replay tenants --format csv --policy quota cells {trace}",
+        "replay tenants --policy quota {trace} --format csv",
+        "replay tenants --policy quota {trace} {trace} --format csv",
+        "replay tenants {trace} --format csv --load 2 {trace}",
+        "replay storage --format csv --system silod --policy fifo {trace} --gpus 960",
+        "replay jobs --policy fifo muri-s {training}",
+        "replay jobs --nodes 2 --candidates 2 4 --policy muri-exact-s {training}",
+        "replay pods --seeds 1 --policy fgd {nodes} {pods}",
+        "replay pods {nodes} --seeds 1 --policy fgd {pods}",
+        "replay spec --format csv --spec {spec} {trace} --tenant speech=x vision=x",
+        "replay spec --format csv --tenant speech=x vision=x {trace} --spec {spec} {other}",
+        "replay spec --format csv --spec {spec} --tenant speech=x --tenant vision=x {trace}",
+        "replay spec {trace} --format csv --tenant speech=x vision=x --spec={spec}",
+        "sweep --format csv --policies quota --loads 1 1.5 {trace}",
+        "sweep --format csv {trace} --loads 1 --policies quota",
+        "sweep --policies quota --loads 1 --seeds 1 --jobs 9 --nodes a=1 b=2",
+        "sweep --format csv --loads 1 --spec {spec} --tenant speech=x vision=x {trace}",
+        "topology --to conf --block-sizes 1 {labels}",
+    ],
+)
+def test_options_with_several_values_leave_the_files_to_the_arguments(
+    arguments, trace, training, shared, tmp_path
+):
+    known = {"trace": trace, "training": training, "nodes": shared[0], "pods": shared[1]}
+    for name, text in (("spec.yaml", SPEC), ("other.yaml", SPEC), ("labels.yaml", LABELS)):
+        (tmp_path / name).write_text(text)
+        known[name.removesuffix(".yaml")] = tmp_path / name
+    assert cli.main(arguments.format(**known).split()) == 0
+
+
 CSV = "replay tenants {trace} --format csv"
 MURI = "replay jobs {training} --policy"
 STORAGE = "replay storage {trace} --format csv --system silod"
@@ -190,6 +227,10 @@ PODS = "replay pods {nodes} {pods}"
         (f"{MURI} fifo --nodes {'9' * 200}", "argument --nodes: must be at most 100000, not '9"),
         (f"{MURI} fifo --job-mtbf 1e-300", "argument --job-mtbf: must be a number from 0.01 to"),
         (f"{MURI} srsf cells", "invalid choice: 'cells'"),
+        ("replay jobs --policy srsf cells {training}", "invalid choice: 'cells'"),
+        ("replay jobs --policy srsf none.csv", "error: none.csv: No such file or directory"),
+        ("sweep --policies quota cels", "invalid choice: 'cels'"),
+        ("replay spec --format csv --spec a.yaml b.yaml", "required: TRACE"),
         (f"{MURI} srsf --seed 0", "--seed needs --job-mtbf or --node-mtbf"),
         (f"{MURI} srsf --job-mtbf 1 --seed -1", "at least 0, not '-1'"),
         (f"{MURI} srsf tiresias --node-mtbf 1", "--node-mtbf has no meaning for tiresias"),
@@ -424,6 +465,7 @@ def test_the_help_of_a_replay_fits_a_screen(kind, monkeypatch, capsys):
         ("t.csv --format muri --storage silod --policy fifo", "storage"),
         ("t.csv --format=storage --storage silod", "storage"),
         ("n.csv p.csv --format openb --seeds 2", "pods"),
+        ("--format openb n.csv p.csv", "pods"),
         ("p.csv --format openb --spec a.yaml", "spec"),
         ("t.csv --format csv --compare a.yaml", "spec"),
         ("tenants t.csv --format csv", ""),

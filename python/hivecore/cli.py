@@ -130,8 +130,73 @@ def _plot_waits(path: Path) -> Callable[[Mapping[str, Sequence[float]], int], No
     return lambda waits, jobs: say_written(save_figure(waits_picture(waits, jobs), path))
 
 
+class _Parser(argparse.ArgumentParser):
+    """Reads arguments before options, and as arguments also the files after the values of an
+    option: argparse takes the trace in `--policy fifo srsf trace.csv` for a policy.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        return super().parse_known_args(self._arguments_first(list(args)), namespace)
+
+    def _arguments_first(self, given: list[str]) -> list[str]:
+        if "--" in given or self._subparsers is not None:
+            return given
+        blocks: list[list[str]] = [[]]
+        for text in given:
+            if text.startswith("--"):
+                blocks.append([])
+            blocks[-1].append(text)
+        options = [self._option_string_actions.get(block[0]) for block in blocks[1:]]
+        ends = [0, *map(_end, blocks[1:], options)]
+        wanted = [action.nargs for action in self._actions if not action.option_strings]
+        least = sum(nargs not in ("*", "?") for nargs in wanted)
+        most = len(given) if {"+", "*"} & set(wanted) else len(wanted)
+        free = len(given) - sum(ends)
+        for place, option in enumerate(options if free < max(least, 1) else (), 1):
+            if option is not None and option.nargs == "+":
+                files = _files_at_end(blocks[place][1:], option, least > 0)[: most - free]
+                ends[place] -= len(files)
+                free += len(files)
+        split = list(zip(blocks, ends, strict=True))
+        arguments = [text for block, end in split for text in block[end:]]
+        return [*arguments, *(text for block, end in split for text in block[:end])]
+
+
+def _end(block: Sequence[str], option: argparse.Action | None) -> int:
+    """How many of these texts, which begin with an option, are of the option."""
+    if option is None:
+        return 1 if "=" in block[0] else len(block)
+    values = 1 if option.nargs is None else option.nargs
+    return 1 + values if isinstance(values, int) else len(block)
+
+
+def _files_at_end(values: Sequence[str], option: argparse.Action, may_lack: bool) -> list[str]:
+    """What follows the values of an option, the last file first."""
+    files = []
+    for text in reversed(values[1:]):
+        if _is_value(text, option, values) or not (may_lack or Path(text).exists()):
+            break
+        files.append(text)
+    return files
+
+
+def _is_value(text: str, option: argparse.Action, values: Sequence[str]) -> bool:
+    """Whether an option takes a text; it takes files that end as its first one."""
+    if option.choices is not None:
+        return text in option.choices
+    if option.type is Path:
+        first, last = Path(values[0]).suffix, Path(values[-1]).suffix
+        return first == last or Path(text).suffix != last
+    parse: Any = option.type or str
+    try:
+        parse(text)
+    except (argparse.ArgumentTypeError, ValueError):
+        return False
+    return True
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="hivecore",
         description="Trace-driven simulation of multi-tenant GPU clusters, elastic quotas, "
         "scheduler extenders.",

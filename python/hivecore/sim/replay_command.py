@@ -11,6 +11,7 @@ from hivecore.sim.preemptive.command import add_jobs
 from hivecore.sim.specs import Spec
 from hivecore.sim.specs.command import add_spec
 from hivecore.sim.storage.command import add_storage
+from hivecore.sim.storage.rules import STORAGE_SYSTEMS
 from hivecore.sim.tenants.command import add_tenants
 
 __all__ = ["add_replay_command", "kind_of"]
@@ -38,7 +39,8 @@ def add_replay_command(commands: Any, read: Callable[[Path], Spec], **needs: Any
     hidden: dict[str, Any] = dict.fromkeys(("help", "default"), argparse.SUPPRESS)
     jobs.add_argument("--format", choices=["muri"], **hidden)
     pods.add_argument("--format", choices=["openb"], **hidden)
-    storage.add_argument("--storage", dest="system", nargs="+", **hidden)
+    systems: dict[str, Any] = {"nargs": "+", "choices": STORAGE_SYSTEMS}
+    storage.add_argument("--storage", dest="system", **systems, **hidden)
 
 
 def kind_of(given: Sequence[str]) -> str:
@@ -52,8 +54,8 @@ def kind_of(given: Sequence[str]) -> str:
     known, _ = probe.parse_known_args(given)
     if known.spec:
         return "spec"
-    if known.format == ["openb"]:
+    if known.format[:1] == ["openb"]:
         return "pods"
-    if known.storage or known.format == ["storage"]:
+    if known.storage or known.format[:1] == ["storage"]:
         return "storage"
     return "jobs" if set(known.policy) & set(JOB_POLICIES) else "tenants"
