@@ -198,6 +198,8 @@ CSV = "replay tenants {trace} --format csv"
 MURI = "replay jobs {training} --policy"
 STORAGE = "replay storage {trace} --format csv --system silod"
 PODS = "replay pods {nodes} {pods}"
+SPECS = "replay spec {trace} --format csv --spec {spec}"
+WHAT_IF = "what-if {cluster} --queue a"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ PODS = "replay pods {nodes} {pods}"
         ("replay pods {nodes}", "required: PODS"),
         ("replay pods {pods} {nodes}", "pods.csv:1: no column 'sn'"),
         ("replay pods {nodes} missing", "error: missing: No such file"),
-        (f"{PODS} --load 0.00001", "load=1e-05: the first pod asks for more already"),
+        (f"{PODS} --load 0.00001", "error: --load 1e-05: the first pod asks for more already"),
         (f"{PODS} --json no/out.json", "--json no/out.json: No such file or directory"),
         ("replay spec {trace} --format csv", "required: --spec"),
         ("demo", "required: --out"),
@@ -275,6 +277,22 @@ PODS = "replay pods {nodes} {pods}"
         ("init --from {cluster}", "{cluster}: is a cluster file, see `hivecore validate`"),
         ("init node --flavor a", "--flavor: needs --from"),
         ("what-if {cluster} --queue a --flavor b", "--flavor: {cluster} is no dump"),
+        (f"{WHAT_IF} --priority 5000", "error: --priority 5000: allowed are -1000 to 1000"),
+        (f"{WHAT_IF} --pods 0", "error: --pods 0: allowed are 1 to "),
+        (f"{WHAT_IF} --gpus=-1", "error: --gpus -1: allowed are 0 to "),
+        (f"{WHAT_IF} --must rack", "error: --must: no part enforces it"),
+        (f"{WHAT_IF} --resource x=3", "error: --resource x: no part counts it"),
+        ("topology {labels} --partition a=", "{labels}: --partition a: has no nodes"),
+        ("topology {labels} --block-sizes 0", "{labels}: --block-sizes"),
+        ("explain {labels} --kubernetes 9", "argument --kubernetes: invalid choice: '9'"),
+        (
+            "explain {labels} --gate X=true",
+            "error: --gate: gates of Kubernetes 1.36 must be one of ",
+        ),
+        (f"{SPECS}", "{trace}: spec.yaml has no tenants speech, vision, and the trace"),
+        (f"{SPECS} --load 2", "error: {trace} with --load 2: spec.yaml has no tenants speech"),
+        (f"{SPECS} --tenant speech=x", "has no tenant vision, and the trace has jobs of it"),
+        (f"{SPECS} --tenant a=x", "error: --tenant: the trace has no tenant 'a', it has"),
         ("what-if {cluster} --queue a --resource =5", "--resource: must be NAME=N, not '=5'"),
         (
             "what-if {cluster} --queue a --resource a=1 --resource a=2",
@@ -291,7 +309,11 @@ def test_a_message_names_the_option_or_the_file(
     cluster.write_text("cluster: {models: {x: {gpus: 8}}, nodes: {n1: x}}\ndevices:")
     many = tmp_path / "many.csv"
     many.write_text("vc,node num\nspeech,8\nvision,2000000\n")
+    spec, labels = tmp_path / "spec.yaml", tmp_path / "labels.yaml"
+    spec.write_text(SPEC)
+    labels.write_text(LABELS)
     known = {"trace": trace, "training": training, "folder": tmp_path, "many": many}
+    known |= {"spec": spec, "labels": labels}
     known |= {"latin": latin, "cluster": cluster}
     known |= {"nodes": shared[0], "pods": shared[1]}
     with pytest.raises(SystemExit) as caught:

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -28,6 +29,8 @@ from hivecore.sim.tenants.sweep_command import add_sweep_command
 
 __all__ = ["main"]
 
+#: how a message begins that is about an argument of a call, such as `priority=5000`
+_FIELD = re.compile(r"(\w+)(?:\['(.*?)'\])?(?:='?(.*?)'?)?(?=: | must )")
 _NEEDS: dict[str, Any] = {"needs": ("rich", "tqdm", "matplotlib", "joblib"), "extra": "sim"}
 
 
@@ -61,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _fail(parser, _of_file(error, arguments, given))
     except (ImportError, ValueError) as error:
-        _fail(parser, str(error))
+        _fail(parser, _of_option(str(error), arguments, given))
     except MemoryError:
         _fail(parser, "there is not enough memory for this")
 
@@ -93,6 +96,20 @@ def _check_file_names(arguments: argparse.Namespace, given: Sequence[str]) -> No
 
 def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
+
+
+def _of_option(message: str, arguments: argparse.Namespace, given: Sequence[str]) -> str:
+    """What is wrong, with the option that the user has given in place of a call's argument."""
+    values = [path for value in vars(arguments).values() for path in _listed(value)]
+    files = [f"{path}: " for path in values if isinstance(path, Path)]
+    file = next(filter(message.startswith, files), "")
+    field = _FIELD.match(message, len(file))
+    for name in (field[1], field[1].removesuffix("s")) if field else ():
+        option = f"--{name.replace('_', '-')}"
+        if field and any(text.partition("=")[0] == option for text in given):
+            value = field[2] or field[3]
+            return f"{file}{option}{f' {value}' if value else ''}{message[field.end() :]}"
+    return message
 
 
 def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hivecore._arguments import show, some
 from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
+from hivecore.dra.features import VERSIONS
 from hivecore.interop.kubernetes.claim_objects import (
     OF_CLAIMS,
     FileObject,
@@ -33,9 +34,9 @@ def add_explain_command(commands: Any) -> None:
     )
     parser.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
-    parser.add_argument(
-        "--kubernetes", default="1.36", metavar="VERSION", help="whose gates count (default 1.36)"
-    )
+    version = "whose gates count (default 1.36)"
+    known: dict[str, Any] = {"choices": VERSIONS, "default": "1.36", "metavar": "VERSION"}
+    parser.add_argument("--kubernetes", help=version, **known)
     parser.add_argument(
         "--gate",
         action="append",
@@ -95,7 +96,10 @@ def _read(files: list[Path], cluster: DraCluster) -> tuple[DraCluster | None, li
 
 def _explain(arguments: argparse.Namespace) -> int:
     gates = dict(_gate(text) for text in arguments.gate)
-    features = KubernetesFeatures.of(arguments.kubernetes, gates)
+    try:
+        features = KubernetesFeatures.of(arguments.kubernetes, gates)
+    except ValueError as error:
+        raise ValueError(f"--gate: {error}") from None
     cluster, objects = _read(arguments.files, DraCluster(features))
     if cluster is None:
         return 2

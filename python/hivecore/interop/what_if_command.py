@@ -47,7 +47,7 @@ def add_what_if_command(commands: Any) -> None:
     parser.add_argument("--gpus", type=int, default=1, metavar="N", help="of a pod (default 1)")
     more = "what else a pod takes, such as cpu=8 or memory=64Gi; as often as needed"
     parser.add_argument("--resource", action="append", default=[], metavar="NAME=N", help=more)
-    urgent = "a number as in the cluster, or the name of a class (default 0)"
+    urgent = "from -1000 to 1000, or the name of a class (default 0)"
     parser.add_argument("--priority", default="0", metavar="P", help=urgent)
     parser.add_argument("--must", default="", metavar="LAYER", help="one domain has to hold it")
     flavor = "of Kueue: count only quotas and nodes of this ResourceFlavor"
@@ -70,7 +70,10 @@ def _what_if(arguments: argparse.Namespace) -> int:
         scheduler = spec.scheduler(immediate=True)
         queues = {name: name for name in spec.tenants or (arguments.queue,)}
     job = _job(arguments, queues, classes)
-    scheduler.submit(job, now=1.0)
+    try:
+        scheduler.submit(job, now=1.0)
+    except ValueError as error:
+        raise ValueError(_as_written(str(error), job)) from None
     return _answer(scheduler, job)
 
 
@@ -128,8 +131,10 @@ def _answer(scheduler: Scheduler, job: Job) -> int:
 
 def _as_written(text: str, job: Job) -> str:
     """A text with the amounts of the job's resources as users write them, such as CPUs in place of
-    thousandths.
+    thousandths, and with the option for a domain in place of the field.
     """
+    text = re.sub(rf"^job={job.name!r}: ", "", text)
+    text = re.sub(r"^where\.must(='.*?')?: ", "--must: ", text)
     for resource in {name for role in job.roles for name, _ in role.resources}:
 
         def written(match: re.Match[str], name: str = resource) -> str:

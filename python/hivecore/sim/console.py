@@ -30,6 +30,7 @@ __all__ = [
     "between",
     "factor",
     "file_names",
+    "files_with",
     "named",
     "pair",
     "picture",
@@ -229,6 +230,17 @@ def _progress_lines(total: int) -> Iterator[Callable[[str], Callable[[int], None
 def file_names(paths: Iterable[Path]) -> list[str]:
     """Return names without folders, so that equal replays give equal files on any machine."""
     return [path.name for path in paths]
+
+
+def files_with(arguments: argparse.Namespace, option: str) -> str:
+    """Return the trace files for messages, and an option that changes them unless by a factor of 1.
+
+    >>> from argparse import Namespace
+    >>> files_with(Namespace(traces=["a.csv", "b.csv"], load=3.0), "load")
+    'a.csv, b.csv with --load 3'
+    """
+    files, value = ", ".join(map(str, arguments.traces)), getattr(arguments, option)
+    return files if value in (None, 1.0) else f"{files} with --{option} {value:g}"
 
 
 def say_written(*paths: Path) -> None:

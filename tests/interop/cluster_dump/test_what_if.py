@@ -225,7 +225,7 @@ def test_a_trace_is_replayed_in_the_cluster_and_its_file_is_written(tmp_path, ca
     [
         (("--resource", "cpu=193"), "a pod takes cpu 193, and no node has more than 192"),
         (("--resource", "memory=3Ti"), "a pod takes memory 3Ti, and no node has more than 2Ti"),
-        (("--must", "rak"), "where.must: there is no layer 'rak'; known are rack, switch, node"),
+        (("--must", "rak"), "--must: there is no layer 'rak'; known are rack, switch, node"),
     ],
 )
 def test_the_reason_speaks_of_what_the_user_wrote(tmp_path, capsys, options, says):

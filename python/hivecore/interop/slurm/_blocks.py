@@ -64,6 +64,8 @@ def _counts(sizes: tuple[int, ...], whole: Field) -> list[int]:
     """Of how many base blocks the larger ones are."""
     counts = set()
     for size in sizes:
+        if size < 1:
+            raise whole.error(f"a size is {size}")
         count, rest = divmod(size, sizes[0])
         if rest or count < 1 or count & (count - 1) or count > _MOST:
             rule = f"{sizes[0]}, the first one, times a power of two up to {_MOST}"

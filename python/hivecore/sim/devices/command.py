@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hivecore.devices.device_cluster import Policy
 from hivecore.sim.console import (
     Stopwatch,
     add,
@@ -17,7 +16,7 @@ from hivecore.sim.console import (
 )
 from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
 from hivecore.sim.devices.report import devices_report
-from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
+from hivecore.traces import load_openb_nodes, load_openb_pods
 
 __all__ = ["add_pods"]
 
@@ -50,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for policy in dict.fromkeys(arguments.policy):
         with watch(policy):
             seeds = range(arguments.seeds)
-            replays += [_replay(nodes, pods, policy, seed, load) for seed in seeds]
+            replays += [replay_devices(nodes, pods, policy, seed, load=load) for seed in seeds]
     last = max(round(100 * load), 1)
     loads = [*(each for each in _SHOWN if each < last), last]
     configuration = {
@@ -61,11 +60,3 @@ def _run(arguments: argparse.Namespace) -> None:
     }
     report = devices_report(replays, loads=loads)
     publish(report, watch, configuration, arguments.json, arguments.plots)
-
-
-def _replay(nodes: GpuNodes, pods: GpuPods, policy: Policy, seed: int, load: float) -> DeviceReplay:
-    try:
-        return replay_devices(nodes, pods, policy, seed, load=load)
-    except ValueError as error:  # the message begins with the argument's name
-        option = "--" if str(error).startswith("load=") else ""
-        raise ValueError(f"{option}{error}") from None

@@ -10,6 +10,7 @@ from hivecore.sim.console import (
     add,
     factor,
     file_names,
+    files_with,
     named,
     pair,
     progress_bar,
@@ -75,11 +76,13 @@ def _runner(read: Callable[[Path], Spec]) -> Callable[[argparse.Namespace], None
         tenants, watch = tenant_names(arguments), Stopwatch()
         with watch("read"):
             specs = named_specs(arguments.spec, read)
-            trace = _jobs(arguments, traces).with_tenants(tenants).with_load(load)
+            trace = _jobs(arguments, traces).with_load(load)
+        with named("--tenant"):
+            trace = trace.with_tenants(tenants)
         with (
             progress_bar(len(trace) * len(specs)) as step,
             watch("replay"),
-            named(f"{traces} with --load {load:g}"),
+            named(files_with(arguments, "load")),
         ):
             runs = replay_specs(trace, specs, step)
         configuration = {

@@ -89,10 +89,12 @@ def replay_specs(
 def _check_tenants(name: str, spec: Spec, tenants: Sequence[str]) -> None:
     missing = sorted(set(tenants).difference(spec.tenants)) if spec.tenants else []
     if missing:
+        lacks, theirs = ("tenants", "them") if len(missing) > 1 else ("tenant", "it")
+        known = ", ".join(spec.tenants)
         raise ValueError(
-            f"{name} has the tenants {', '.join(spec.tenants)}, and the trace has jobs of "
-            f"{', '.join(missing)}: say whose they are, as in --tenant "
-            f"NAME={spec.tenants[0]}, with a name of the trace"
+            f"{name} has no {lacks} {', '.join(missing)}, and the trace has jobs of {theirs}: add "
+            f"{theirs} there, or give the jobs to a tenant that it has ({known}), as in "
+            f"--tenant {missing[0]}={spec.tenants[0]}"
         )
 
 

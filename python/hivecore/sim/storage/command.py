@@ -9,6 +9,7 @@ from hivecore.sim.console import (
     add,
     between,
     file_names,
+    files_with,
     named,
     publish,
     replay_kind,
@@ -81,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> None:
     outcomes: dict[tuple[str, str], StorageOutcome] = {}
     options = {"warm_up": arguments.warm_up, "record": bool(arguments.plots)}
     for policy in dict.fromkeys(arguments.policy):
-        with watch(policy), named(f"{path} with --bandwidth {cluster.bandwidth_mbps:g}"):
+        with watch(policy), named(files_with(arguments, "bandwidth")):
             for system in dict.fromkeys(arguments.system):
                 outcomes[policy, system] = schedule_storage(
                     work, cluster, policy, system, **options

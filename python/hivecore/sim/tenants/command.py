@@ -10,6 +10,7 @@ from hivecore.sim.console import (
     add,
     factor,
     file_names,
+    files_with,
     named,
     progress_bar,
     publish,
@@ -59,9 +60,8 @@ def owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
     if clusters:
         said, nodes = str(clusters), load_virtual_clusters(clusters)
     else:
-        scale = arguments.oversubscribe or 1.0
-        said = f"{_traces(arguments)} with --oversubscribe {scale:g}"
-        nodes = own_nodes(trace, scale)
+        said = files_with(arguments, "oversubscribe")
+        nodes = own_nodes(trace, arguments.oversubscribe or 1.0)
     check_nodes(nodes, said)
     return trace, nodes
 
@@ -94,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> None:
             work = Workload.of(trace.scale_load(arguments.load), nodes)
     total = work.trace.jobs * len({"private", *policies})
     with (
-        named(f"{_traces(arguments)} with --load {arguments.load:g}"),
+        named(files_with(arguments, "load")),
         progress_bar(total) as step,
         watch("replay"),
     ):
