@@ -6,7 +6,7 @@ import pytest
 
 from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.scheduler import Job
+from hivecore.scheduler import Job, Role
 
 FILE = """\
 cluster:
@@ -126,6 +126,41 @@ def test_diff_lists_jobs_that_start_sooner_and_draws_them(log, tmp_path, capsys)
     same = said(capsys, "diff", log, "--spec", str(spec_file(tmp_path, 1)))
     assert "0 of 2 jobs start sooner, 0 later.\n" in same
     assert "difference" not in same
+
+
+def test_diff_lists_rejected_jobs_with_the_reason_and_leaves_them_out_of_the_mean(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "160")
+    path = tmp_path / "log"
+    scheduler = SchedulerSpec.read(spec_file(tmp_path, 2)).scheduler(log=path)
+    for name, gpus in (("wide", 8), ("narrow", 4)):
+        scheduler.submit(Job(name, "lab", [Role("w", gpus // 4, gpus=4)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.finish("wide", 60.0)
+    scheduler.decide(60.0)
+    scheduler.submit(Job("huge", "lab", 40), 70.0)
+    scheduler.decide(100.0)
+    scheduler.close()
+    text = said(capsys, "diff", str(path), "--spec", str(spec_file(tmp_path, 1)))
+    assert re.search(r"^log +2 +1 +0 +60\.0 ", text, re.MULTILINE)
+    assert re.search(r"^other +1 +2 +0 +0\.0 ", text, re.MULTILINE)
+    reasons = "asks for %d of 'gpu', and max of 'lab' is %d"
+    for job, gpus, starts, where, most in (
+        ("wide", 8, "0 +0 +-", "by other", 4),
+        ("huge", 40, "70 +- +-", "by both", 4),
+    ):
+        row = rf"^{job} +lab +{gpus} +{starts} +rejected {where} +{reasons % (gpus, most)} *$"
+        assert re.search(row, text, re.MULTILINE)
+    assert "1 of 3 jobs start sooner, 0 later, and 2 are rejected.\n" in text
+    path = tmp_path / "wide"
+    scheduler = SchedulerSpec.read(spec_file(tmp_path, 2)).scheduler(log=path)
+    scheduler.submit(Job("wide", "lab", [Role("w", 2, gpus=4)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.close()
+    text = said(capsys, "diff", str(path), "--spec", str(spec_file(tmp_path, 1)))
+    assert re.search(r"^log +1 +0 +0 +- ", text, re.MULTILINE)
+    assert re.search(r"^other +0 +1 +0 +- ", text, re.MULTILINE)
 
 
 def test_diff_tells_what_the_log_does_not(tmp_path, capsys):

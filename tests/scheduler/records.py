@@ -193,7 +193,8 @@ counts = pairs(names, integers)
 record(SchedulerSummary, floats, tuples(tenant), counts, tuples(texts))
 times = tuples(st.tuples(floats, integers))
 difference = record(
-    JobDifference, texts, texts, integers, floats, st.none() | floats, st.none() | floats
+    JobDifference,
+    *(texts, texts, integers, floats, st.none() | floats, st.none() | floats, texts, texts),
 )
 figures = record(LogFigures, *[integers] * 3, floats, integers, floats, floats, times, times)
 record(LogDifference, floats, floats, tuples(difference), figures, figures, integers, integers)

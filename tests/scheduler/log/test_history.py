@@ -175,8 +175,14 @@ def test_jobs_that_start_later_or_not_at_all_are_listed(tmp_path):
     difference = diff_log(tmp_path / "log", lab(4))
     assert {job.job: job.after for job in difference.jobs} == {"a": None, "b": None, "c": 2.0}
     assert difference.after.rejected == 2
-    assert difference.later[0].sooner == -inf
-    assert difference.after.mean_wait == 0.0
+    assert (difference.sooner, difference.later) == ((), ())
+    reason = "asks for 6 of 'gpu', and max of 'lab' is 4"
+    assert [(job.job, job.sooner, job.rejected_before) for job in difference.rejected] == [
+        ("a", -inf, ""),
+        ("b", -inf, ""),
+    ]
+    assert {job.rejected_after for job in difference.rejected} == {reason}
+    assert difference.before.mean_wait == difference.after.mean_wait == 0.0  # of c
 
 
 def test_only_what_happened_until_a_time_is_compared(tmp_path):

@@ -1,7 +1,8 @@
 """Compares a log with another configuration: which jobs would have started sooner or later."""
 
+from collections.abc import Container
 from itertools import accumulate
-from math import inf
+from math import inf, nan
 
 from hivecore._record import Record
 from hivecore._stateful import counted
@@ -25,6 +26,8 @@ class JobDifference(Record, frozen=True):
     :param submitted: time of submission, in seconds.
     :param before: time of its first start in the log; ``None``: it did not start.
     :param after: time of its first start under the other configuration.
+    :param rejected_before: why it was rejected in the log; "": it was not.
+    :param rejected_after: why the other configuration rejects it; "": it does not.
     """
 
     job: str
@@ -33,6 +36,8 @@ class JobDifference(Record, frozen=True):
     submitted: float
     before: float | None
     after: float | None
+    rejected_before: str = ""
+    rejected_after: str = ""
 
     @property
     def sooner(self) -> float:
@@ -57,7 +62,7 @@ class LogFigures(Record, frozen=True):
     :param rejected: number of jobs that could never run.
     :param preemptions: how often a job was stopped for another one.
     :param mean_wait: mean time in seconds from submission to the first start, or to the end of the
-        log; without rejected jobs.
+        log; without jobs that either configuration rejects, NaN if no others are left.
     :param gpus: GPUs of the cluster at the beginning; 0 if unknown.
     :param gpu_seconds: GPU-seconds in use.
     :param utilisation: these as a fraction of the capacity; above 1 if GPUs were added, 0.0 if the
@@ -101,15 +106,24 @@ class LogDifference(Record, frozen=True):
 
     @property
     def sooner(self) -> tuple[JobDifference, ...]:
-        """Jobs that start sooner, the largest gain first."""
-        jobs = (job for job in self.jobs if job.sooner > 0)
+        """Jobs that start sooner and that none rejects, the largest gain first."""
+        jobs = (job for job in self.jobs if job.sooner > 0 and not _is_rejected(job))
         return tuple(sorted(jobs, key=lambda job: (-job.sooner, job.job)))
 
     @property
     def later(self) -> tuple[JobDifference, ...]:
-        """Jobs that start later, the largest loss first."""
-        jobs = (job for job in self.jobs if job.sooner < 0)
+        """Jobs that start later and that none rejects, the largest loss first."""
+        jobs = (job for job in self.jobs if job.sooner < 0 and not _is_rejected(job))
         return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
+
+    @property
+    def rejected(self) -> tuple[JobDifference, ...]:
+        """Jobs that the log, the other configuration or both reject, in order of submission."""
+        return tuple(filter(_is_rejected, self.jobs))
+
+
+def _is_rejected(job: JobDifference) -> bool:
+    return bool(job.rejected_before or job.rejected_after)
 
 
 def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None) -> LogDifference:
@@ -166,13 +180,14 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
     running = [
         key for key, history in after.jobs.items() if history.runs and history.runs[-1].end is None
     ]
+    rejected = {job.job for job in jobs if _is_rejected(job)}
     endless = sum(not {run.how for run in logged[key].runs} & _ENDS for key in running)
     return LogDifference(
         begin,
         end,
         jobs,
-        _figures(log.recorder, log.gpus, end),
-        _figures(after, gpus, end),
+        _figures(log.recorder, log.gpus, end, rejected),
+        _figures(after, gpus, end, rejected),
         endless,
         log.skipped + skipped,
     )
@@ -180,18 +195,20 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
 
 def _job(key: str, before: JobHistory, after: JobHistory) -> JobDifference:
     job = before.job
-    return JobDifference(key, job.tenant, job.gpus, before.submitted, before.started, after.started)
+    starts = before.submitted, before.started, after.started
+    return JobDifference(key, job.tenant, job.gpus, *starts, before.rejected, after.rejected)
 
 
-def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
+def _figures(recorder: Recorder, gpus: int, end: float, unlike: Container[str]) -> LogFigures:
     waits, changes = [], {recorder.begin: 0}
-    for history in recorder.jobs.values():
+    for key, history in recorder.jobs.items():
         if history.rejected:
             continue
         until = history.started
         if until is None:
             until = end if history.gone is None else history.gone
-        waits.append(until - history.submitted)
+        if key not in unlike:
+            waits.append(until - history.submitted)
         changes[history.submitted] = changes.get(history.submitted, 0) + 1
         if history.runs or history.gone is not None:
             changes[until] = changes.get(until, 0) - 1
@@ -206,7 +223,7 @@ def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
         started=sum(bool(history.runs) for history in histories),
         rejected=sum(bool(history.rejected) for history in histories),
         preemptions=sum(run.how == "preempt" for history in histories for run in history.runs),
-        mean_wait=sum(waits) / len(waits) if waits else 0.0,
+        mean_wait=sum(waits) / len(waits) if waits else nan,
         gpus=gpus,
         gpu_seconds=used,
         utilisation=used / possible if possible else 0.0,

@@ -50,7 +50,7 @@ def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
     other.set_defaults(needs=("rich", "matplotlib", "yaml"))
     add(other, "--spec", "OTHER", "its file; see hivecore init", type=Path, required=True)
     add(other, "--until", "TIME", "(default: the end)", type=_time)
-    rows = f"of jobs that start sooner, and of those that start later (default {_ROWS})"
+    rows = f"of jobs that start sooner, that start later, and that are rejected (default {_ROWS})"
     add(other, "--rows", "N", rows, type=whole(), default=_ROWS)
     add(other, "--plot", "PICTURE", "draw it: a .png file", type=picture(".png"))
 
@@ -113,7 +113,7 @@ def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], N
             answer = diff_log(arguments.file, other, until=arguments.until)
         figures = figures_report(answer)
         print_report(figures)
-        if answer.sooner or answer.later:
+        if answer.sooner or answer.later or answer.rejected:
             print()
         print_report(difference_report(answer, arguments.rows))
         if arguments.plot:

@@ -4,6 +4,7 @@ from functools import partial
 from math import isinf, nan
 from typing import TYPE_CHECKING, Any
 
+from hivecore._stateful import counted
 from hivecore.scheduler import JobDifference, LogDifference, LogStanding
 from hivecore.sim import columns
 from hivecore.sim import pictures as draw
@@ -56,15 +57,20 @@ def figures_report(difference: LogDifference) -> Report:
         f"From {difference.begin:g} to {difference.end:g} s",
         [columns.label("policy"), *counts, wait, columns.Column("GPUs"), use],
         rows,
-        ["mean wait: seconds until the first start, or the end of the log. use: % of GPUs"],
+        [
+            "mean wait: seconds until the first start, or the log's end,",
+            "without jobs that either rejects. use: % of GPUs",
+        ],
         pictures={"difference": partial(_difference_picture, difference)},
     )
 
 
 def difference_report(difference: LogDifference, most: int) -> Report:
-    """Return a report of the jobs that start earlier and of those that start later."""
-    sooner, later = difference.sooner, difference.later
-    findings = [f"{len(sooner)} of {len(difference.jobs)} jobs start sooner, {len(later)} later."]
+    """Return a report of jobs that start earlier, that start later, and that are rejected."""
+    sooner, later, rejected = difference.sooner, difference.later, difference.rejected
+    count = counted(len(difference.jobs), "job")
+    others = f", and {len(rejected)} are rejected" if rejected else ""
+    findings = [f"{len(sooner)} of {count} start sooner, {len(later)} later{others}."]
     if difference.endless:
         findings.append(
             f"Of {difference.endless} that start the log does not tell for how long they run: they "
@@ -74,16 +80,18 @@ def difference_report(difference: LogDifference, most: int) -> Report:
         findings.append(f"{difference.skipped} events say nothing to the other configuration.")
     named = map(columns.label, ("job", "tenant"))
     times = (columns.Column(heading, _SECONDS) for heading in ("came", "log", "other"))
+    why = [columns.label("why")] if rejected else []
     return Report(
         "First starts, in seconds",
-        [*named, columns.Column("GPUs"), *times, columns.Column("difference")],
+        [*named, columns.Column("GPUs"), *times, columns.Column("difference"), *why],
         [
             (
                 *(each.job, each.tenant, each.gpus, each.submitted),
                 *(nan if start is None else start for start in (each.before, each.after)),
                 _difference(each),
+                *([each.rejected_after or each.rejected_before] if why else ()),
             )
-            for each in (*sooner[:most], *later[:most])
+            for each in (*sooner[:most], *later[:most], *rejected[:most])
         ],
         ["-: not until the end of the log"],
         findings,
@@ -91,6 +99,10 @@ def difference_report(difference: LogDifference, most: int) -> Report:
 
 
 def _difference(each: JobDifference) -> str:
+    if each.rejected_before and each.rejected_after:
+        return "rejected by both"
+    if each.rejected_before or each.rejected_after:
+        return f"rejected by {'other' if each.rejected_after else 'log'}"
     word = "sooner" if each.sooner > 0 else "later"
     if isinf(each.sooner):
         return "only so" if each.sooner > 0 else "not so"
