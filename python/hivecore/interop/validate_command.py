@@ -14,6 +14,7 @@ from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
 from hivecore.interop.hived.serving.command import read_config
+from hivecore.interop.koordinator.quotas.amounts import write_amount
 from hivecore.interop.kubernetes.claim_objects import OF_CLAIMS
 from hivecore.interop.kubernetes.problems import Problems
 from hivecore.interop.scheduler_file import SchedulerSpec
@@ -32,6 +33,8 @@ _OF_CLAIMS = re.compile(
 _NEITHER = (
     "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
 )
+#: what is aligned to the right
+_AMOUNT = re.compile(r"\d+(m|[kMGTPE]i?|Ki)?")
 _PARTS = ("queues", "quotas", "cells", "topology", "devices", "claims", "sharing", "storage")
 
 
@@ -135,8 +138,9 @@ def _quotas(spec: SchedulerSpec) -> _Rows:
         quota = tree.quota(name)
         least = dict(quota.min)
         rows += [
-            (name, quota.parent, resource, str(least.get(resource, 0)), str(most))
+            (name, quota.parent, resource, *(write_amount(resource, each) for each in amounts))
             for resource, most in quota.max
+            for amounts in [(least.get(resource, 0), most)]
         ]
     return rows
 
@@ -152,7 +156,7 @@ def _print_all(tables: list[_Rows]) -> None:
 def _print(rows: _Rows) -> None:
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    numbers = [all(map(str.isdecimal, column[1:])) for column in columns]
+    numbers = [all(map(_AMOUNT.fullmatch, column[1:])) for column in columns]
     for row in rows:
         cells = [
             text.rjust(width) if number else text.ljust(width)

@@ -137,6 +137,52 @@ def test_a_file_with_words_of_hived_is_read_as_its(text, tmp_path, capsys):
     assert "hivecore init" not in capsys.readouterr().err
 
 
+PROMISED = """\
+cluster:
+  models: {m: {gpus: 8, resources: {cpu: 192, memory: 2Ti}}}
+  nodes: {'n[0-1]': m}
+tenants:
+  lab: {quota: {min: {gpu: 2}, max: {gpu: 16, memory: 4Ti, cpu: 100}}}
+  a: {quota: {parent: lab, min: {gpu: %d, memory: 3Ti}, max: {gpu: 16, memory: 4Ti, cpu: 1500m}}}
+  b: {quota: {min: {gpu: 8, memory: 1Ti, cpu: 9}, max: {gpu: 16, memory: 2560Gi, cpu: 100}}}
+quotas: {%s}
+devices:
+"""
+
+
+def test_validate_writes_amounts_of_quotas_as_users_write_them(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(PROMISED % (8, ""))
+    assert cli.main(["validate", str(path)]) == 0
+    said = capsys.readouterr()
+    rows = said.out.splitlines()
+    assert "a      lab     cpu         0   1500m" in rows
+    assert "a      lab     memory    3Ti     4Ti" in rows
+    assert "b              memory    1Ti  2560Gi" in rows
+    assert said.err == ""
+    path.write_text((PROMISED % (8, "")).replace("3Ti", "5Ti"))
+    assert cli.main(["validate", str(path)]) == 1
+    assert "tenants.a.quota.min.memory: 5Ti is above max, 4Ti" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("", "gpu 20 of 16"),
+        ("total: {gpu: 32, cpu: 384, memory: 4Ti}", "gpu 20 of 16"),
+        ("total: {gpu: 20, cpu: 8, memory: 2Ti}", "cpu 9 of 8, gpu 20 of 16, memory 4Ti of 2Ti"),
+    ],
+)
+def test_validate_says_that_quotas_promise_more_than_the_nodes_have(
+    settings, says, tmp_path, capsys
+):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(PROMISED % (12, settings))
+    assert cli.main(["validate", str(path)]) == 0
+    warning = "quotas: not all quotas can have their min at the same time: "
+    assert capsys.readouterr().err == f"{warning}{says}\n"
+
+
 def test_validate_prints_layers_cells_and_quotas(tmp_path, capsys):
     path = tmp_path / "cluster.yaml"
     path.write_text(shape_text("rack"))

@@ -1,12 +1,14 @@
 """The quotas of tenants or of Koordinator's objects, and the total that they divide."""
 
-from collections.abc import Container, Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from hivecore._quantities import resource_meant
 from hivecore._thousandths import Amount
 from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
+from hivecore.interop.koordinator.quotas.amounts import write_amount
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.problems import Place
 from hivecore.interop.scheduler_file._reader import Reader
@@ -67,11 +69,42 @@ def read_quotas(
         reader.add(_AT, "no tenant has a quota")
     if not declared.quotas or reader.mistakes > before or not reader.knows_nodes:
         return None
+    _remark_promises(declared.quotas, total, cluster, reader)
     tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
         for root in declared.trees:
             tree.set_total(_renamed(root.amounts, fields), tree=root.tree, carved=root.carved)
     return tree
+
+
+def _remark_promises(
+    quotas: Sequence[Quota], total: Mapping[str, int], cluster: Mapping[str, int], reader: Reader
+) -> None:
+    """Name resources of which the minimums need more than there is; they are scaled down then."""
+    needs = _needs([quota for quota in quotas if not (quota.tree or quota.outside)])
+    missing = []
+    for name, amount in sorted(total.items()):
+        has = min(amount, cluster.get(name, amount))
+        if needs[name] > has:
+            missing.append(f"{name} {write_amount(name, needs[name])} of {write_amount(name, has)}")
+    if missing:
+        what = f"not all quotas can have their min at the same time: {', '.join(missing)}"
+        reader.remarks.append(f"{reader.path(_AT)}: {what}")
+
+
+def _needs(quotas: Sequence[Quota]) -> Counter[str]:
+    """The sum of the minimums; of quotas below another one if they need more than it."""
+    children: dict[str, list[str]] = {}
+    for quota in quotas:
+        children.setdefault(quota.parent, []).append(quota.name)
+    order = [""]
+    for name in order:
+        order += children.get(name, ())
+    needs = {quota.name: Counter(dict(quota.min)) for quota in quotas}
+    for name in reversed(order):
+        below = sum((needs[child] for child in children.get(name, ())), Counter[str]())
+        needs[name] = needs.get(name, Counter()) | below
+    return needs[""]
 
 
 def _total(
@@ -145,6 +178,10 @@ def _quota(name: str, value: Any, place: Place, reader: Reader) -> list[Quota]:
         "min": reader.amounts(fields.get("min"), (place, "min")),
         "weight": None if weight is None else reader.amounts(weight, (place, "weight")),
     }
+    for resource, least in given["min"].items():
+        if least > (most := given["max"].get(resource, least)):
+            above = f"{write_amount(resource, least)} is above max, {write_amount(resource, most)}"
+            reader.add(((place, "min"), resource), above)
     for key, default in _FLAGS.items():
         given[key] = default if key not in fields else reader.flag(fields[key], (place, key))
     quota = None
