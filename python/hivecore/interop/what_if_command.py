@@ -57,6 +57,7 @@ def add_what_if_command(commands: Any) -> None:
 def _what_if(arguments: argparse.Namespace) -> int:
     text, name = utf8_text(arguments.file), str(arguments.file)
     classes: Mapping[str, int] = {}
+    considered = ""
     if ClusterDump.recognises(text):
         dump = ClusterDump.of_yaml(text, name, flavor=arguments.flavor)
         scheduler = SchedulerSpec.of_yaml(dump.text).scheduler(immediate=True)
@@ -69,12 +70,26 @@ def _what_if(arguments: argparse.Namespace) -> int:
         spec = SchedulerSpec.of_yaml(text, name)
         scheduler = spec.scheduler(immediate=True)
         queues = {name: name for name in spec.tenants or (arguments.queue,)}
+        considered = _considered(spec)
     job = _job(arguments, queues, classes)
     try:
         scheduler.submit(job, now=1.0)
     except ValueError as error:
         raise ValueError(_as_written(str(error), job)) from None
-    return _answer(scheduler, job)
+    status = _answer(scheduler, job)
+    if considered and not status:
+        print(considered)
+    return status
+
+
+def _considered(spec: SchedulerSpec) -> str:
+    """What a start in a cluster does not depend on, as the cluster's file does not have it."""
+    text = "The file has no other jobs"
+    if spec.quotas is None and spec.cells is None:
+        text += ", and no quotas, so --queue limits nothing"
+    if all(part is None for part in (spec.devices, spec.cells, spec.topology)):
+        text += ". It has no devices, cells or network, so no room on its nodes was looked for"
+    return f"{text}."
 
 
 def _job(

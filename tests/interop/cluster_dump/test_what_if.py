@@ -253,6 +253,27 @@ def test_amounts_are_written_as_users_write_them(tmp_path, capsys, resource, say
     assert says in capsys.readouterr().out
 
 
+NO_ROOM = " It has no devices, cells or network, so no room on its nodes was looked for."
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("tenants: {q: {quota: {max: {gpu: 8}}}}\ndevices:", "."),
+        ("devices:", ", and no quotas, so --queue limits nothing."),
+        ("", f", and no quotas, so --queue limits nothing.{NO_ROOM}"),
+        ("tenants: {q: {quota: {max: {gpu: 9}}}}", f".{NO_ROOM}"),
+    ],
+)
+def test_what_a_file_does_not_have_is_said_not_to_be_considered(tmp_path, capsys, more, says):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"cluster: {{models: {{h: {{gpus: 8}}}}, nodes: {{n0: h}}}}\n{more}\n")
+    assert cli.main(["what-if", str(file), "--queue", "q"]) == 0
+    start, considered = capsys.readouterr().out.splitlines()
+    assert start == ("It would start now on n0" if "devices" in more else "It would start now")
+    assert considered == f"The file has no other jobs{says}"
+
+
 def test_reasons_and_changes_are_written_as_users_write_amounts():
     job = Job("it", "q0", [Role("w", resources={"cpu": 1500, "gpu-core": 50})])
     text = "max of 'q0' is exceeded (cpu: 8000 used + 1500 asked > 8500, gpu: 1 used + 1 asked > 1)"
