@@ -366,8 +366,13 @@ def test_an_error_of_the_system_without_a_file_names_those_that_were_given(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
-@pytest.mark.parametrize("arguments", [["init", "rack"], ["validate", "{cluster}"]])
-def test_an_output_that_cannot_be_written_is_named_and_no_file_that_was_read(arguments, tmp_path):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["init", "rack"], ["validate", "{cluster}"], ["--help"], ["--version"]]
+)
+def test_an_output_that_cannot_be_written_is_named_and_no_file_that_was_read(
+    arguments, unbuffered, tmp_path
+):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("cluster: {models: {x: {gpus: 8}}, nodes: {n1: x}}\ndevices:")
     command = [sys.executable, "-m", "hivecore", *arguments]
@@ -378,6 +383,7 @@ def test_an_output_that_cannot_be_written_is_named_and_no_file_that_was_read(arg
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
     assert process.returncode == 2
     assert process.stderr == "hivecore: error: the output: No space left on device\n"

@@ -155,6 +155,13 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         return super().parse_known_args(self._arguments_first(list(args)), namespace)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help; argparse would ignore that it cannot be written."""
+        if file is sys.stdout:
+            print(message, end="")
+        else:
+            super()._print_message(message, file)
+
     def _arguments_first(self, given: list[str]) -> list[str]:
         if "--" in given or self._subparsers is not None:
             return given
