@@ -150,6 +150,24 @@ def test_lua_is_the_submit_plugin(capsys):
     assert 'job.comment = "hivecore:gpu="' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["lua", "--uid", "-1"], "argument --uid: must be a whole number from 0 to 4294967293"),
+        (["lua", "--uid", "root"], "argument --uid: must be a whole number from 0 to"),
+        (["run", "--rounds", "0"], "argument --rounds: must be a whole number from 1 to"),
+        (["shadow", "--interval", "-1"], "argument --interval: must be a number from 0 to"),
+        (["run", "--interval", "nan"], "argument --interval: must be a number from 0 to"),
+        (["run", "--switch-wait", "-5"], "argument --switch-wait: must be a number from 0 to"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_with_the_range(arguments, says, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["slurm", *arguments])
+    assert end.value.code == 2
+    assert says in capsys.readouterr().err
+
+
 RUN_PLUGIN = """
 slurm = {SUCCESS = "kept", ERROR = "refused", NO_VAL = 4294967294, log_user = function() end}
 local function load() %s end

@@ -51,7 +51,7 @@ def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
     while at < len(given):
         entry = _ENTRY.match(given, at)
         if entry is None:
-            raise _wrong(given, f"a name is missing at {show(given[at:])}")
+            raise _wrong(given, _misplaced(given[at:]))
         if "{" in entry[0]:
             raise _wrong(given, f"{show(entry[0])} is a function, which only Slurm can expand")
         parts = [_ranges(given, part) for part in _PART.findall(entry[0])]
@@ -62,8 +62,16 @@ def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
         names.extend("".join(name) for name in product(*(list(_texts(part)) for part in parts)))
         at = _after_separators(given, entry.end())
         if at == entry.end() < len(given):
-            raise _wrong(given, f"a name is missing at {show(given[at:])}")
+            raise _wrong(given, _misplaced(given[at:]))
     return tuple(names)
+
+
+def _misplaced(rest: str) -> str:
+    """What is wrong with the bracket with which a text begins."""
+    opened, closed = rest.find("[", 1), rest.find("]")
+    if 0 < opened < closed:
+        return f"a bracket stands in the bracket of {show(rest)}"
+    return f"the bracket of {show(rest)} is not {'closed' if closed else 'opened'}"
 
 
 def _after_separators(given: str, at: int) -> int:

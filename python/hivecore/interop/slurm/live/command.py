@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,20 +64,36 @@ def add_slurm_command(
     run = _add(ways, "run", _run, "release held jobs to the nodes that hivecore decides")
     lua = _add(ways, "lua", _lua, "print job_submit.lua, which holds jobs with GPUs")
     what = "the number of a user that may release jobs; as often as needed (default 0)"
-    lua.add_argument("--uid", type=int, action="append", metavar="UID", help=what)
+    lua.add_argument(
+        "--uid", type=_within(int, 0, 2**32 - 3), action="append", metavar="UID", help=what
+    )
     for command in (shadow, explain, run):
         _add_scheduler(command)
     for command, seconds in ((shadow, 5.0), (run, 0.5)):
         what = f"seconds between two looks (default {seconds:g})"
-        command.add_argument("--interval", type=float, default=seconds, metavar="S", help=what)
+        pause = _within(float, 0, 2**31)
+        command.add_argument("--interval", type=pause, default=seconds, metavar="S", help=what)
         what = "stop after so many looks (default: at Ctrl-C)"
-        command.add_argument("--rounds", type=int, metavar="N", help=what)
+        command.add_argument("--rounds", type=_within(int, 1, 2**31), metavar="N", help=what)
     run.add_argument("--dry-run", action="store_true", help="print the commands of one round")
     what = "seconds that a job waits for a place under fewer switches (default: a tenth of its"
     what += " time limit, at most 300)"
-    run.add_argument("--switch-wait", type=float, metavar="S", help=what)
+    run.add_argument("--switch-wait", type=_within(float, 0, 2**31), metavar="S", help=what)
     what = "name the nodes of a job, or exclude all others (default require)"
     run.add_argument("--how", choices=HOW, default=HOW[0], help=what)
+
+
+def _within(kind: Any, least: int, most: int) -> Callable[[str], Any]:
+    """Return a parser of numbers, whole ones if they are an `int`, within limits."""
+    what = f"must be a {'whole ' if kind is int else ''}number from {least} to {most}"
+
+    def read(text: str) -> Any:
+        with suppress(ValueError):
+            if least <= (value := kind(text)) <= most:
+                return value
+        raise argparse.ArgumentTypeError(f"{what}, not {text[:60]!r}")
+
+    return read
 
 
 def _add(ways: Any, name: str, run: Callable[..., int | None], what: str) -> Any:
