@@ -262,6 +262,8 @@ WHAT_IF = "what-if {cluster} --queue a"
         ("sweep --nodes a=1 a=2", "--nodes names a tenant twice"),
         ("sweep --jobs 99999 --seeds 1 --loads 1e-6", "seed=0, load=1e-06: now="),
         ("sweep --jobs 2", "--jobs 2: must be at least one per tenant, and there are 5"),
+        ("explain {folder}/empty", "error: {folder}/empty: no objects of device claims, such as"),
+        ("explain {cluster} {folder}/empty", "{cluster}: a document without a kind is no object"),
         ("log replay {folder}/empty", "{folder}/empty: line 1: "),
         ("log state {trace}", "{trace}: line 1: "),
         ("log explain {trace} a --at 1", "{trace}: line 1: "),

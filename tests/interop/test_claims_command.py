@@ -286,11 +286,14 @@ def test_objects_are_counted(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("objects", "message"),
-    [([GPU, *slices(n1=1)], "no claim without an allocation"), ([GPU, wanted(1)], "no node")],
+    [
+        ([GPU, *slices(n1=1)], "no ResourceClaim without an allocation"),
+        ([GPU, wanted(1)], "no node"),
+    ],
 )
 def test_what_is_missing_is_said(tmp_path, capsys, objects, message):
     assert main(["explain", str(written(tmp_path / "a.yaml", *objects))]) == 1
-    assert message in capsys.readouterr().err
+    assert f"{tmp_path / 'a.yaml'}: {message}" in capsys.readouterr().err
 
 
 def test_gates_of_a_version_count(tmp_path, capsys):

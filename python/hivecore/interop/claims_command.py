@@ -103,15 +103,20 @@ def _explain(arguments: argparse.Namespace) -> int:
     cluster, objects = _read(arguments.files, DraCluster(features))
     if cluster is None:
         return 2
+    files = ", ".join(map(str, arguments.files))
+    if not objects:
+        raise ValueError(f"{files}: no objects of device claims, such as {', '.join(OF_CLAIMS)}")
     records = [entry.record for entry in objects]
     waiting = [
         record for record in records if isinstance(record, ResourceClaim) and not record.allocation
     ]
     if not waiting:
-        print("no claim without an allocation", file=sys.stderr)
+        what = "no ResourceClaim without an allocation, so there is nothing to explain"
+        print(f"{files}: {what}", file=sys.stderr)
         return 1
     if not cluster.nodes:
-        print("no node: neither a Node nor a ResourceSlice with a nodeName", file=sys.stderr)
+        what = "no node: neither a Node nor a ResourceSlice with a nodeName"
+        print(f"{files}: {what}", file=sys.stderr)
         return 1
     return max([_explain_claim(cluster, claim) for claim in waiting])
 
