@@ -282,7 +282,7 @@ WHAT_IF = "what-if {cluster} --queue a"
         (f"{WHAT_IF} --priority 5000", "error: --priority 5000: allowed are -1000 to 1000"),
         (f"{WHAT_IF} --pods 0", "error: --pods 0: allowed are 1 to "),
         (f"{WHAT_IF} --gpus=-1", "error: --gpus -1: allowed are 0 to "),
-        (f"{WHAT_IF} --must rack", "error: --must: no part enforces it"),
+        (f"{WHAT_IF} --must rack", "error: --must: there is no network with such a layer"),
         (f"{WHAT_IF} --resource x=3", "error: --resource x: no part counts it"),
         ("topology {labels} --partition a=", "{labels}: --partition a: has no nodes"),
         ("topology {labels} --block-sizes 0", "{labels}: --block-sizes"),

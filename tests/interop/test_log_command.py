@@ -95,20 +95,21 @@ def test_all_segments_of_a_log_are_asked(log, tmp_path, capsys):
         "2 events and 2 decisions with 1 actions until 100 s: the scheduler says the same again, "
         "to the byte.\nThe log is there from line 4 on: older segments are not.\n"
     )
-    assert "0 jobs are there, 2 are gone" in said(capsys, "state", str(cut))
+    ended = "0 jobs run or wait, 2 have ended, 0 were rejected as they could never run"
+    assert ended in said(capsys, "state", str(cut))
 
 
 def test_state_lists_running_and_waiting_jobs(log, capsys):
     text = said(capsys, "state", log, "--until", "59")
     assert re.search(r"^a +lab +4 running +0", text, re.MULTILINE)
     assert re.search(r"^b +lab +4 pending +0 runtime of 'lab' is exceeded", text, re.MULTILINE)
-    assert "At 0 s 4 of 4 GPUs are in use, 2 jobs are there, 0 are gone" in text
-    assert "0 jobs are there, 2 are gone" in said(capsys, "state", log)
+    assert "At 0 s 4 of 4 GPUs are in use, 2 jobs run or wait, 0 have ended, 0 were" in text
+    assert "0 jobs run or wait, 2 have ended" in said(capsys, "state", log)
 
 
 def test_explain_tells_why_a_job_did_not_start_then(log, capsys):
     text = said(capsys, "explain", log, "b", "--at", "30")
-    assert text.startswith("b is pending, with 0 of its queue in front\nquotas: runtime of 'lab'")
+    assert text.startswith("b is pending, first in its queue\nquotas: runtime of 'lab'")
     assert "it would start if a ended" in text
     assert "job='c'" in failed(capsys, "explain", log, "c", "--at", "30")
     assert "was gone at 100.0" in failed(capsys, "explain", log, "b", "--at", "100")
@@ -172,8 +173,8 @@ def test_diff_tells_what_the_log_does_not(tmp_path, capsys):
     scheduler.advance(9.0)
     scheduler.close()
     text = said(capsys, "diff", str(path), "--spec", str(spec_file(tmp_path, 1)))
-    assert "Of 1 that start the log does not tell for how long they run" in text
-    assert "1 events say nothing to the other configuration." in text
+    assert "1 job has no end in the log: under the other configuration it runs until" in text
+    assert "1 event of the log has no meaning there, and is left out" in text
 
 
 def test_mistakes_are_reported(log, tmp_path, capsys):

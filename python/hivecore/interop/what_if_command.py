@@ -150,6 +150,9 @@ def _as_written(text: str, job: Job) -> str:
     """
     text = re.sub(rf"^job={job.name!r}: ", "", text)
     text = re.sub(r"^where\.must(='.*?')?: ", "--must: ", text)
+    text = text.replace(
+        "no part enforces it; topology would", "there is no network with such a layer"
+    )
     for resource in {name for role in job.roles for name, _ in role.resources}:
 
         def written(match: re.Match[str], name: str = resource) -> str:

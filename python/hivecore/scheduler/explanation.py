@@ -5,6 +5,7 @@ from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 
 from hivecore._record import Record
+from hivecore._stateful import counted
 from hivecore.decisions import Refusal
 from hivecore.quotas.explanation import LimitChange
 from hivecore.scheduler.job import Job, Where
@@ -111,7 +112,8 @@ class JobExplanation(Record, frozen=True):
         """The explanation, line by line."""
         lines = [f"{self.job} is {self.state}"]
         if self.state == "pending":
-            lines[0] += f", with {self.position} of its queue in front"
+            jobs = counted(self.position, "job", unless_none=True)
+            lines[0] += f", behind {jobs} of its queue" if jobs else ", first in its queue"
         lines += [f"{refusal.stage}: {refusal.reason}" for refusal in self.refusals]
         what = "it" if self.state == "pending" else "its failed pods"
         lines += [f"{what} would start {change.text}" for change in self.changes]

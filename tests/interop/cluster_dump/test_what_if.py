@@ -103,7 +103,7 @@ def test_the_youngest_job_that_borrows_would_leave(tmp_path, capsys):
 def test_the_answer_for_a_waiting_job_has_reasons_and_changes_that_would_help(tmp_path, capsys):
     options = ["--queue", "a", "--gpus", 8, "--pods", 2, "--must", RACK]
     status, said = answer(tmp_path, capsys, [*CLUSTER, *RUNNING], *options)
-    assert status == 1 and said[0] == "It would wait, with 0 of its queue in front"
+    assert status == 1 and said[0] == "It would wait, first in its queue"
     assert "it would start if ns-a/new ended" in said
     status, said = answer(tmp_path, capsys, CLUSTER, "--queue", "a", "--pods", 33)
     assert (status, said) == (

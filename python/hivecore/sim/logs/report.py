@@ -34,10 +34,11 @@ def standing_report(standing: LogStanding) -> Report:
             (each.job, each.tenant, each.gpus, each.state, each.since, each.reason)
             for each in standing.jobs
         ],
-        ["since: of a job that runs its start, else when it came, in seconds"],
+        ["since: when a job that runs started, or another one was submitted, in seconds"],
         [
-            f"At {standing.now:g} s {standing.in_use}{of} GPUs are in use, {len(standing.jobs)} "
-            f"jobs are there, {standing.finished} are gone, {standing.rejected} were rejected."
+            f"At {standing.now:g} s {standing.in_use}{of} GPUs are in use, "
+            f"{counted(len(standing.jobs), 'job')} run or wait, {standing.finished} have ended, "
+            f"{standing.rejected} were rejected as they could never run."
         ],
     )
 
@@ -55,7 +56,7 @@ def figures_report(difference: LogDifference) -> Report:
         )
     return Report(
         f"From {difference.begin:g} to {difference.end:g} s",
-        [columns.label("policy"), *counts, wait, columns.Column("GPUs"), use],
+        [columns.label("configuration"), *counts, wait, columns.Column("GPUs"), use],
         rows,
         [
             "mean wait: seconds until the first start, or the log's end,",
@@ -72,12 +73,17 @@ def difference_report(difference: LogDifference, most: int) -> Report:
     others = f", and {len(rejected)} are rejected" if rejected else ""
     findings = [f"{len(sooner)} of {count} start sooner, {len(later)} later{others}."]
     if difference.endless:
+        has, runs = ("have", "they run") if difference.endless > 1 else ("has", "it runs")
         findings.append(
-            f"Of {difference.endless} that start the log does not tell for how long they run: they "
-            "run on."
+            f"{counted(difference.endless, 'job')} {has} no end in the log: under the other "
+            f"configuration {runs} until the log's end."
         )
     if difference.skipped:
-        findings.append(f"{difference.skipped} events say nothing to the other configuration.")
+        have, are = ("have", "are") if difference.skipped > 1 else ("has", "is")
+        findings.append(
+            f"{counted(difference.skipped, 'event')} of the log {have} no meaning there, and {are} "
+            "left out: of nodes, quotas or cells that are missing there, say."
+        )
     named = map(columns.label, ("job", "tenant"))
     times = (columns.Column(heading, _SECONDS) for heading in ("came", "log", "other"))
     why = [columns.label("why")] if rejected else []
@@ -93,7 +99,7 @@ def difference_report(difference: LogDifference, most: int) -> Report:
             )
             for each in (*sooner[:most], *later[:most], *rejected[:most])
         ],
-        ["-: not until the end of the log"],
+        ["-: it does not start before the end of the log"],
         findings,
     )
 
@@ -105,7 +111,7 @@ def _difference(each: JobDifference) -> str:
         return f"rejected by {'other' if each.rejected_after else 'log'}"
     word = "sooner" if each.sooner > 0 else "later"
     if isinf(each.sooner):
-        return "only so" if each.sooner > 0 else "not so"
+        return f"never in {'log' if each.sooner > 0 else 'other'}"
     return f"{abs(each.sooner):g} {word}"
 
 
