@@ -113,10 +113,20 @@ def test_demo_shows_what_each_part_brings_in_80_columns_and_draws_it(tmp_path, m
     assert cli.main(["demo", "--out", str(folder)]) == 0
     table, _, sentences = capsys.readouterr().out.partition("400 generated jobs in ")
     assert max(printed_widths(table)) <= 80
+    for explained in (
+        "completion",
+        "queueing",
+        "useful work",
+        "by up to",
+        "alone",
+        "quotas",
+        "cells",
+    ):
+        assert f" {explained}: " in table
     rows = [line.split("  ")[0] for line in table.splitlines() if "%" in line]
     assert rows == ["alone", *CONFIGURATIONS]
     owned = "vision owns 14, language owns 16, speech owns 8, ads owns 10, robots owns 6"
-    assert owned in sentences and "Mean completion time from " in sentences
+    assert owned in sentences and "The mean completion time is " in sentences
     data = json.loads((folder / "demo.json").read_text())
     terms = {"jobs": 400, "seed": 0, "load": 1.0, "days": 0.4}
     assert data["configuration"] == {**terms, "cache_gb": 4000.0, "bandwidth_mbps": 6000.0}

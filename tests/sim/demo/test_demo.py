@@ -78,17 +78,17 @@ def test_figures_are_those_worked_out_by_hand():
 def test_findings_name_what_lengthens_and_what_brings_nothing():
     delayed, first, second, third = demo_findings(by_hand())
     assert delayed == (
-        "The job that quotas delay most, of x with 8 GPUs, waits 30.0 minutes, alone 0.0, "
-        "in cells 0.0, with all parts 0.0."
+        "The job that quotas delay most is of x and has 8 GPUs. It waits 30.0 minutes under quotas, "
+        "0.0 alone, 0.0 in cells, 0.0 with all parts."
     )
     assert first == (
-        "Mean completion time from 140 to 80.0 minutes, step by step: cells -43%, "
-        "lending nothing, sharing nothing, data nothing."
+        "The mean completion time is 140 minutes under quotas and 80.0 with all parts. Each part "
+        "changes it: cells -43%, lending nothing, sharing nothing, data nothing."
     )
     assert second == (
-        "Jobs that start later than alone, of 3: quotas 1, cells 0, lending 0, sharing 0, data 0."
+        "Of 3 jobs so many start later than alone: quotas 1, cells 0, lending 0, sharing 0, data 0."
     )
-    assert third == "GPU-hours lost to preemption: quotas 2."
+    assert third == "GPU-hours of work lost as jobs were stopped for others: quotas 2."
 
 
 def test_the_books_have_every_run_and_hold_shared_gpus_once():

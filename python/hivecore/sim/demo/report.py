@@ -23,11 +23,16 @@ from hivecore.sim.workload import GPUS_PER_NODE
 __all__ = ["demo_figures", "demo_findings", "demo_report"]
 
 _NOTES = (
-    "queueing: until the run begins that is completed",
-    "useful work: what is not lost, of what all GPUs could do at full speed",
-    "jobs that share GPUs count each with its own work, so that it can exceed all",
-    "start later: jobs that do so than alone (broken guarantees); end later: alike",
-    "alone: a tenant on its own nodes, with its part of cache and remote IO",
+    "completion: from submission to the end; p99: 99 of 100 jobs take no longer",
+    "queueing: from submission to the start of the run that completes the job",
+    "useful work: GPU time whose work is not lost, as a part of all GPU time;",
+    "of jobs that share GPUs each counts its own work, so it may exceed all of it",
+    "start later, end later: jobs that do so in comparison with the row alone",
+    "by up to: the longest delay of such a start",
+    "alone: each tenant on its own nodes, with its part of cache and remote IO",
+    "quotas: all tenants on all nodes, each on as many GPUs as it owns at most",
+    "cells: each tenant has whole nodes of its own; then each row adds a part:",
+    "lending of idle nodes, sharing of GPUs, and cache and remote IO for each job",
 )
 
 
@@ -127,9 +132,9 @@ def _notes(demo: Demo) -> list[str]:
     return [
         f"{trace.jobs:,} generated jobs in {window / 3600:,.0f} hours on {nodes} nodes of 8 GPUs: "
         f"{owned}. At full speed they ask for {load:.0%} of all GPU-hours.",
-        f"At full speed they would read {read:,.0f} MB/s of {live:,.0f} GB in "
-        f"{len(work.datasets_gb)} datasets; remote IO has {demo.bandwidth_mbps:,.0f} MB/s, behind a "
-        f"cache of {demo.cache_gb:,.0f} GB.",
+        f"They read {len(work.datasets_gb)} datasets, {live:,.0f} GB in all, at full speed "
+        f"{read:,.0f} MB/s; remote storage gives {demo.bandwidth_mbps:,.0f} MB/s, and a cache has "
+        f"room for {demo.cache_gb:,.0f} GB.",
     ]
 
 
@@ -151,11 +156,12 @@ def demo_findings(demo: Demo) -> list[str]:
     row, trace = demo.most_delayed, demo.work.trace
     waits = [columns.minutes(demo.wait(name, row)) for name in (*figures, CONFIGURATIONS[-1])]
     return [
-        f"The job that quotas delay most, of {trace.tenants[trace.tenant[row]]} with "
-        f"{trace.gpus[row]} GPUs, waits {waits[1]} minutes, alone {waits[0]}, in cells {waits[2]}, "
-        f"with all parts {waits[-1]}.",
-        f"Mean completion time from {columns.minutes(first.mean_completion)} to "
-        f"{columns.minutes(last.mean_completion)} minutes, step by step: {', '.join(changes)}.",
-        f"Jobs that start later than alone, of {first.jobs:,}: {broken}.",
-        f"GPU-hours lost to preemption: {lost or 'none'}.",
+        f"The job that quotas delay most is of {trace.tenants[trace.tenant[row]]} and has "
+        f"{trace.gpus[row]} GPUs. It waits {waits[1]} minutes under quotas, {waits[0]} alone, "
+        f"{waits[2]} in cells, {waits[-1]} with all parts.",
+        f"The mean completion time is {columns.minutes(first.mean_completion)} minutes under "
+        f"quotas and {columns.minutes(last.mean_completion)} with all parts. Each part changes it: "
+        f"{', '.join(changes)}.",
+        f"Of {first.jobs:,} jobs so many start later than alone: {broken}.",
+        f"GPU-hours of work lost as jobs were stopped for others: {lost or 'none'}.",
     ]

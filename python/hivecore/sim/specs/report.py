@@ -31,9 +31,9 @@ __all__ = ["SpecFigures", "spec_figures", "specs_report"]
 _REASONS = 3  # reasons listed for each spec
 _NOTES = (
     "completion, queueing: of jobs that run to their end under all specs",
-    "queueing: until the run begins that is completed",
-    "useful work: what is not lost, of what all GPUs could do until the last",
-    "submission, or until the last end if all jobs come at once",
+    "queueing: from submission to the start of the run that completes the job",
+    "useful work: GPU time whose work is not lost, as a part of all GPU time until",
+    "the last submission, or until the last end if all jobs come at once",
 )
 _COLOURS = (draw.BLUE, draw.VERMILION, draw.GREEN, draw.ORANGE, draw.SKY, draw.PURPLE, draw.BLACK)
 _STYLES = ("-", "--", ":", "-.")
