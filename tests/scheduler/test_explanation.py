@@ -420,10 +420,10 @@ def test_a_pod_above_the_least_that_ends_is_in_front_of_the_job_for_which_it_wou
     scheduler = Scheduler(topology=flat_network("n0", gpu=4))
     roles = [Role("w", 4, gpus=1, min_pods=1, max_pods=4)]
     decided(scheduler, Job("grow", "a", roles, guaranteed=False))
-    decided(scheduler, Job("next", "a", [Role("w", 2, gpus=1)], guaranteed=False))
+    decided(scheduler, Job("next", "a", [Role("w", 2, gpus=1)], guaranteed=False), now=1.0)
     [change] = scheduler.explain("next").changes
     assert (change.jobs, change.ahead) == (("grow/w/1", "grow/w/2"), ("grow/w/1",))
     for name in change.jobs:
-        scheduler.fail("grow", 1.0, pod=name.removeprefix("grow/"))
-    scheduler.decide(1.0)
+        scheduler.fail("grow", 2.0, pod=name.removeprefix("grow/"))
+    scheduler.decide(2.0)
     assert scheduler.state("next") == "pending"
