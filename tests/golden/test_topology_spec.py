@@ -68,7 +68,7 @@ def test_a_spine_that_lost_a_node_has_room_for_three():
         assert [part.node for part in busy.placement(name)] == [node]
     decision = busy.schedule(gang(4, 16, must="spine"))
     assert decision.outcome == "wait"
-    assert decision.reason == "4 pods need one spine: s1 has room for 3, s2 for 3"
+    assert decision.reason == "4 pods need one spine: s1 has 3, s2 has 3"
     assert decision.refusal.code == "layer"
     slots = [0 if node in ("node-1", "node-4") else 1 for node in busy.nodes]
     assert greedy(busy, slots, 4, must=1) is None

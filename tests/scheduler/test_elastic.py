@@ -135,6 +135,16 @@ def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
         assert [action.job for action in start(scheduler) if isinstance(action, Start)] == [first]
 
 
+@pytest.mark.parametrize("immediate", [True, False])
+def test_pods_above_the_least_that_leave_for_an_order_are_named(immediate):
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4), immediate=immediate)
+    decided(scheduler, Job("train", "a", [Role("w", 2, gpus=1, min_pods=1, max_pods=3)]))
+    scheduler.reorder(["train"], now=1.0)
+    leaving = [action for action in scheduler.decide(1.0) if isinstance(action, Shrink)]
+    assert sorted(pod.index for action in leaving for pod in action.pods) == [1, 2]
+    assert all(pod.node == "n0" for action in leaving for pod in action.pods)
+
+
 def test_a_pod_above_the_least_takes_the_number_of_one_that_fails():
     scheduler = Scheduler(topology=network())
     start(scheduler, elastic(least=2, on_failure="pod"))

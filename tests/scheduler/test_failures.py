@@ -77,7 +77,7 @@ def test_all_pods_of_a_node_are_placed_at_once_or_none():
     scheduler.remove_node("n1", now=5.0)
     stop, wait = scheduler.decide(now=5.0)
     assert len(stop.pods) == 2
-    assert wait.reason == "2 pods need one rack: r0 has room for 1, r1 for 0"
+    assert wait.reason == "2 pods need one rack: r0 has 1, r1 has 0"
     assert len(nodes_of(scheduler)) == 4
     scheduler.finish("small", now=6.0)
     (again,) = scheduler.decide(now=6.0)

@@ -162,7 +162,7 @@ def test_the_reason_and_the_explanation_name_it():
     explanation = scheduler.explain("j")
     assert (
         explanation.reason
-        == "2 pods need room: the nodes have room for 1; at most 1 of 'w' per node"
+        == "2 pods need as many slots: the network has 1 slot; at most 1 of 'w' per node"
     )
     assert explanation.changes[0].text == "without per_node"
 

@@ -59,16 +59,16 @@ def test_a_gang_whose_pairs_are_too_many_for_a_search_goes_to_one_node_or_says_s
 @pytest.mark.parametrize(
     ("request_", "code", "says"),
     [
-        (led(99), "slots", "99 pods need room: the nodes have room for 9"),
+        (led(99), "slots", "99 pods need as many slots: the network has 9 slots"),
         (
             led(3, must="node"),
             "layer",
-            "3 pods need one node: n0 has room for 2, n2 for 2, n3 for 2, 3 others for no more",
+            "3 pods need one node: n0 has 2, n2 has 2, n3 has 2, 3 others",
         ),
         (
             led(1, role=TopologyRole("leader", 2, {"cpu": 40}), must="node"),
             "layer",
-            "2 pods of role 'leader' need one node: n0 has room for 1",
+            "2 pods of role 'leader' need one node: n0 has 1",
         ),
         (led(2, must="node", role=TopologyRole("leader", 1, {"cpu": 48})), "role", "no node has"),
         (
@@ -92,10 +92,7 @@ def test_a_refusal_counts_domains_of_one_name_apart():
     network = NetworkTopology(["spine", "rack"], labels)
     network.set_slots([3, 2])
     refusal = network.schedule(TopologyRequest("g", 4, must="rack")).refusal
-    assert (refusal.code, refusal.reason) == (
-        "layer",
-        "4 pods need one rack: r has room for 3, r for 2",
-    )
+    assert (refusal.code, refusal.reason) == ("layer", "4 pods need one rack: r has 3, r has 2")
 
 
 def test_the_end_of_an_owner_of_two_roles_is_proposed():

@@ -399,9 +399,9 @@ def test_a_node_gets_no_more_pods_than_most_says():
     assert network.schedule(gang, most=[2, 2, 2], nodes=["a", "c"]).ranks == ("a", "a", "c")
     assert network.schedule(gang, most=np.array([9, 3, 3], np.int32)) == network.schedule(gang)
     refused = network.schedule(gang, most=[1, 0, 1])
-    assert refused.reason == "3 pods need room: the nodes have room for 2"
+    assert refused.reason == "3 pods need as many slots: the network has 2 slots"
     alone = network.schedule(TopologyRequest("h", 1), most=[0, 0, 0])
-    assert alone.reason == "1 pod needs room: the nodes have room for 0"
+    assert alone.reason == "1 pod needs a slot: the network has 0 slots"
     network.commit(decision)
     assert network.slots() == {"a": 6, "b": 3, "c": 8}
 

@@ -153,7 +153,8 @@ class ClusterEvents(SchedulerLedger):
         without the node is rejected.
 
         Other owners in a network or in devices are removed, too. Cells keep their guarantees: the
-        node is bad until `add_node`.
+        node is bad until `add_node`, or, if cells alone have nodes, until `set_node` reports it as
+        healthy.
         """
         node = as_text(node, "node")
         with self._lock:

@@ -190,22 +190,30 @@ class Scheduler(JobOrders):
         :raises OSError: the log cannot be written. The decisions stand; the next call that can
             write the log returns them first.
 
-        Another error changes nothing, nor does Ctrl-C, which waits until its changes can be undone.
-        If a part raised the error while deciding on a job, a note names the part. Cost: that of
-        the parts for each job tried; O(1) if nothing has happened and no promised start is overdue.
+        Another error changes nothing, nor does Ctrl-C, which waits until its changes can be undone;
+        if it comes after the decisions, these stand, and the next call returns them first. If a
+        part raised the error while deciding on a job, a note names the part. Cost: that of the
+        parts for each job tried; O(1) if nothing has happened and no promised start is overdue.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
-        with self._lock:
-            moment = self._state.moment(now)
-            log = self._log
-            if log is not None and log.is_behind:
-                log.flush()
-            actions = decide(self._state, moment, left)
-            self._outbox.pending += actions
-            if log is not None:
-                self._logged += 1
-                log.decided(moment, most, actions)
-            return self._outbox.deliver()
+        delivered: list[Action] = []
+        try:
+            with self._lock:
+                moment = self._state.moment(now)
+                log = self._log
+                if log is not None and log.is_behind:
+                    log.flush()
+                actions = decide(self._state, moment, left)
+                self._outbox.pending += actions
+                if log is not None:
+                    self._logged += 1
+                    log.decided(moment, most, actions)
+                delivered = self._outbox.deliver()
+        except KeyboardInterrupt:
+            with self._lock:
+                self._outbox.take_back(delivered)
+            raise
+        return delivered
 
     def counted(self, job: Job) -> frozenset[str]:
         """The resources of a job's roles that some part limits. `submit` refuses a job with others.

@@ -51,11 +51,12 @@ def _lacks(layer: str, count: int, of_role: str, slots: _Slots) -> Refusal | Non
         return None
     pods = f"{counted(count, 'pod')}{of_role} {'needs' if count == 1 else 'need'}"
     if layer == "" or not slots:
-        return _refusal("slots", layer, f"{pods} room: the nodes have room for {most}")
-    have = ", ".join(f"{name} for {amount}" for name, amount in best[:_NAMED])
-    have = have.replace(" for ", " has room for ", 1)
+        have = f"the network has {counted(most, 'slot')}"
+        wanted = "a slot" if count == 1 else "as many slots"
+        return _refusal("slots", layer, f"{pods} {wanted}: {have}")
+    have = ", ".join(f"{name} has {amount}" for name, amount in best[:_NAMED])
     if len(best) > _NAMED:
-        have += f", {counted(len(best) - _NAMED, 'other')} for no more"
+        have += f", {len(best) - _NAMED} others have no more"
     return _refusal("layer", layer, f"{pods} one {layer}: {have}")
 
 

@@ -35,6 +35,16 @@ class Outbox:
         self.last += len(actions)
         return actions
 
+    def take_back(self, actions: list[Action]) -> None:
+        """Let the next call return actions that did not reach the caller, unless another call has
+        returned later ones.
+        """
+        if actions and self._kept and self._kept[-1] is actions[-1]:
+            for _ in actions:
+                self._kept.pop()
+            self.last -= len(actions)
+            self.pending = [*actions, *self.pending]
+
     def since(self, number: int) -> list[Action]:
         """Actions with greater numbers.
 

@@ -67,7 +67,8 @@ def run_in_order(state: State, order: Order) -> None:
     for live in sorted(changes.stopped, key=lambda live: not live.extra_of):
         if live.extra_of not in gone:
             winner = changes.winner(live.job.name, order, state.jobs)
-            state.outbox.append(leaving_action(live, winner, "order"))
+            pods, _ = changes.before[live.job.name]
+            state.outbox.append(leaving_action(live, winner, "order", pods))
         live.note(state.log)
         live.pause(state.now)
         requeue(state, live.units[0])

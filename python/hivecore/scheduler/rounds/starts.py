@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hivecore.errors import InvariantError
-from hivecore.scheduler.actions import Move, Preempt, Shrink, Start
+from hivecore.scheduler.actions import Move, PlacedPod, Preempt, Shrink, Start
 from hivecore.scheduler.ledger.ends import end, give_back, stop
 from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import lend_no_more, push, requeue
@@ -250,11 +250,17 @@ def _with_dependents(state: State, name: str) -> dict[str, None]:
     return names
 
 
-def leaving_action(victim: Live, winner: str, why: str) -> Preempt | Shrink:
-    """The action that evicts a job or an extra pod."""
+def leaving_action(
+    victim: Live, winner: str, why: str, pods: tuple[PlacedPod, ...] | None = None
+) -> Preempt | Shrink:
+    """The action that evicts a job or an extra pod.
+
+    :param pods: those of an extra pod that has left; ``None``: they are placed.
+    """
     if not victim.extra_of:
         return Preempt(victim.job.name, winner, why)
-    return Shrink(victim.extra_of, victim.units[0].placed, winner, why)
+    placed = victim.units[0].placed if pods is None else pods
+    return Shrink(victim.extra_of, placed, winner, why)
 
 
 def mark_stopping(state: State, victim: Live, winner: str) -> None:
