@@ -173,10 +173,10 @@ def test_a_more_important_job_breaks_a_promise_and_gets_it():
     assert (scheduler.promised("larger"), scheduler.promised("next")) == (91.0, None)
 
 
-def strict(*jobs):
+def strict(*jobs, backfill=1):
     """4 GPUs, and a queue per tenant that no job passes; a job of 4 GPUs was promised a start."""
     queues = TenantQueues(order="arrival", blocking="fifo")
-    scheduler = Scheduler(topology=flat_network("n0", gpu=4), queues=queues, backfill=1)
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4), queues=queues, backfill=backfill)
     assert said(decided(scheduler, *jobs)) == [("Start", job.name) for job in jobs]
     decided(scheduler, Job("whole", "a", 4, run_time=10.0), now=1.0)
     assert scheduler.promised("whole") is not None
@@ -192,9 +192,10 @@ def test_a_job_that_returns_to_the_front_of_a_strict_queue_waits_for_none_behind
     scheduler.check()
 
 
-def test_a_job_that_returns_to_the_front_of_a_strict_queue_gets_the_promise():
+@pytest.mark.parametrize("backfill", [1, 3])
+def test_a_job_that_returns_to_the_front_of_a_strict_queue_gets_the_promise(backfill):
     first, other = Job("first", "a", 3, run_time=30.0), Job("other", "b", 1, run_time=90.0)
-    scheduler = strict(first, other)
+    scheduler = strict(first, other, backfill=backfill)
     scheduler.fail("first", 2.0)
     late = Job("late", "b", 2, priority=1, run_time=20.0)
     assert said(decided(scheduler, late, now=2.0)) == [("Start", "late")]

@@ -167,11 +167,12 @@ def promise(state: State, live: Live) -> None:
         return
     queue = queue_of(state, live.job)
     promised = {other: time for other, time in state.promised.items() if other not in names}
+    for other in [name for name in promised if _waits_behind(state, state.jobs[name], live)]:
+        del promised[other]
     others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
         least = min(others, key=lambda other: state.jobs[other].job.priority)
-        other = state.jobs[least]
-        if other.job.priority >= live.job.priority and not _waits_behind(state, other, live):
+        if state.jobs[least].job.priority >= live.job.priority:
             return
         del promised[least]
     time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
