@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from threading import RLock
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text
 from hivecore._stateful import PlainState, counted, shown
@@ -197,8 +197,7 @@ class QueueLedger(LoggedTrials, PlainState):
     def blocking(self, tenant: str) -> Blocking:
         """What happens behind a job that cannot leave, in the queue of a tenant."""
         known = self._tenants.get(as_name(tenant, "tenant"))
-        mode: Blocking = self._blocking if known is None else known.mode
-        return mode
+        return cast(Blocking, self._blocking if known is None else known.mode)
 
     @in_turn
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
