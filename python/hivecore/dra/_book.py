@@ -45,7 +45,7 @@ class Book:
     def amounts(self, without: Collection[str]) -> Iterator[tuple[str, Fraction]]:
         """Yield the amounts that claims consume and that devices were charged, with their names.
 
-        :param without: owners whose consumption does not count.
+        :param without: owners; what their claims consume does not count.
         """
         for owner, entries in self.owners.items():
             for entry in () if owner in without else entries:

@@ -209,7 +209,7 @@ def _counters(pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
 def _uncounted(pool: Pool, name: str, charged: Fraction) -> Callable[[World], World]:
     """Return a change that lets each set of the pool have enough of a counter for all devices.
 
-    :param charged: for those in use, whose drivers may have published something else since.
+    :param charged: for those in use; their drivers may have published something else since.
     """
     needed = charged + sum(
         use.counters[name].value

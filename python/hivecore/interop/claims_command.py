@@ -34,7 +34,7 @@ def add_explain_command(commands: Any) -> None:
     )
     parser.set_defaults(run=_explain, needs=("yaml",), extra="kubernetes")
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="YAML or JSON")
-    version = "whose gates count (default 1.36)"
+    version = "of which the feature gates count (default 1.36)"
     known: dict[str, Any] = {"choices": VERSIONS, "default": "1.36", "metavar": "VERSION"}
     parser.add_argument("--kubernetes", help=version, **known)
     parser.add_argument(

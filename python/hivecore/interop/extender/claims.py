@@ -580,7 +580,7 @@ class Claims:
         return bool(_devices_of(claim.allocation)) and not self.holder(claim, place_of)
 
     def holder(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> str:
-        """Return the pod whose job has booked a claim's devices, or ""."""
+        """Return the pod of the job that has booked a claim's devices, or ""."""
         return self._holder(claim, claim.allocation, place_of)
 
     def _owned(self, claim: KnownClaim) -> list[Mapping[str, Any]]:
@@ -594,7 +594,7 @@ class Claims:
         allocation: Mapping[str, Any] | None,
         place_of: Callable[[str], PlacedPod | None],
     ) -> str:
-        """Return the pod whose job has booked an allocation for a claim, or ""."""
+        """Return the pod of the job that has booked an allocation for a claim, or ""."""
         for pod in self._users.get(claim.name, ()):
             place = place_of(pod)
             placed = {} if place is None else dict(place.claims)

@@ -54,17 +54,16 @@ def _promises_beside(state: State, live: Live) -> Iterator[_Promise]:
     """Promises that a job must not break."""
     for name, time in state.promised.items():
         other = state.jobs[name]
-        if other is live or other.job.priority < live.job.priority:
-            continue
-        if not _waits_behind(state, other, live):
+        is_as_important = other is not live and other.job.priority >= live.job.priority
+        if is_as_important and not _waits_behind(state, other, live):
             yield time, name
 
 
 def _waits_behind(state: State, other: Live, live: Live) -> bool:
     """Whether a waiting job cannot pass an offered one, as both are in a queue in strict order."""
     queue = queue_of(state, live.job)
-    is_there = other is not live and queue_of(state, other.job) == queue
-    return is_there and not live.runs and state.queues.blocking(queue) == "fifo"
+    is_strict = not live.runs and state.queues.blocking(queue) == "fifo"
+    return is_strict and queue_of(state, other.job) == queue
 
 
 def promise_broken(state: State, live: Live, unit: Unit) -> str:

@@ -25,7 +25,7 @@ __all__ = ["demo_figures", "demo_findings", "demo_report"]
 _NOTES = (
     "completion: from submission to the end; p99: 99 of 100 jobs take no longer",
     "queueing: from submission to the start of the run that completes the job",
-    "useful work: GPU time whose work is not lost, as a part of all GPU time;",
+    "useful work: GPU time of work that is not lost, as a part of all GPU time;",
     "of jobs that share GPUs each counts its own work, so it may exceed all of it",
     "start later, end later: jobs that do so in comparison with the row alone",
     "by up to: the longest delay of such a start",

@@ -32,7 +32,7 @@ _REASONS = 3  # reasons listed for each spec
 _NOTES = (
     "completion, queueing: of jobs that run to their end under all specs",
     "queueing: from submission to the start of the run that completes the job",
-    "useful work: GPU time whose work is not lost, as a part of all GPU time until",
+    "useful work: GPU time of work that is not lost, as a part of all GPU time until",
     "the last submission, or until the last end if all jobs come at once",
 )
 _COLOURS = (draw.BLUE, draw.VERMILION, draw.GREEN, draw.ORANGE, draw.SKY, draw.PURPLE, draw.BLACK)
