@@ -377,8 +377,8 @@ class Life:
         tree, figures = self.tree, self.twin.figures()
         tree.check()
         assert set(tree.quotas) == set(self.twin.quotas)
-        over = set()
-        for name in self.twin.quotas:
+        over = {}
+        for name in tree.quotas:
             status = tree.status(name)
             assert status.request == {
                 d: min(amount, self.twin.most(d)) for d, amount in figures.request[name].items()
@@ -388,9 +388,11 @@ class Life:
             assert status.non_preemptible == figures.firm[name]
             assert status.min == figures.minimum[name]
             assert status.runtime == figures.runtime[name] == tree.runtime(name)
-            if any(status.used[d] > status.runtime[d] for d in status.used):
-                over.add(name)
-        assert set(tree.overused()) == over
+            more = {d: used - status.runtime[d] for d, used in status.used.items()}
+            if any(amount > 0 for amount in more.values()):
+                over[name] = {d: amount for d, amount in more.items() if amount > 0}
+        assert tree.overused() == tuple(over)
+        assert tree.overuse() == over
         for root in ("", "other"):
             if root in self.twin.totals:
                 total = figures.totals[root]

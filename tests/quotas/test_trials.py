@@ -60,6 +60,7 @@ READS = {
         "may_borrow",
         "members",
         "room_version",
+        "overuse",
         "overused",
         "overusers",
         "owners",

@@ -8,6 +8,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.scheduler import (
     Job,
     Move,
+    PlacedPod,
     Role,
     Scheduler,
     Start,
@@ -355,3 +356,27 @@ def test_a_job_moves_first_if_another_has_started_where_it_was():
         ("Start", "new"),
     ]
     verify_actions(actions, {job.name: job for job in jobs}, before)
+
+
+def test_a_job_that_may_stay_is_remembered_until_its_node_must_be_empty():
+    scheduler = make_scheduler(nodes=2, gpus=4)
+    run(scheduler, Job("short", "t", 2, run_time=50.0, where=only("n0")))
+    run(scheduler, Job("other", "t", 2, where=only("n1")))
+    scheduler.drain("n0", 1.0, by=60.0)
+    for now in (1.0, 2.0, 3.0):
+        run(scheduler, Job(f"late{now}", "t", 4), now=now)
+        scheduler.check()
+    assert summary(scheduler.decide(60.0)) == [("Stop", "short")]
+    scheduler.check()
+
+
+def test_a_job_that_is_adopted_on_a_draining_node_leaves_it():
+    nodes = Chain(["gpu", "node"], [2], 3)
+    scheduler = Scheduler(cells=CellCluster(ClusterSpec({"H": nodes}, {"t": {"H": {"node": 3}}})))
+    run(scheduler, Job("train", "t", 2))
+    (node,) = on(scheduler, "train")
+    scheduler.drain(node, 1.0)
+    assert summary(scheduler.decide(1.0)) == [("Move", "train")]
+    scheduler.adopt(Job("tune", "t", 1), [PlacedPod("pod", 0, node, (("gpu", (0,)),))], 2.0)
+    scheduler.check()
+    assert summary(scheduler.decide(2.0)) == [("Move", "tune")]

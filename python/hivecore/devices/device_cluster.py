@@ -228,9 +228,7 @@ class DeviceCluster(DevicePlacer):
         """
         with self._lock:
             other = self.copy()
-            for name in other._nodes.in_order:
-                for owner in other.owners(name):
-                    other.release(owner)
-                if not all(device.healthy for device in other.inventory(name).devices):
-                    other.set_health(name, True)
+            other.release_many([*other._owners.numbers])
+            for name in other.unhealthy_nodes():
+                other.set_health(name, True)
             return other

@@ -38,6 +38,8 @@ class Names:
         """By (parent, tree, outside): names, sorted."""
         self._order: tuple[str, ...] | None = None
         self._order_numbers = np.empty(0, dtype=np.int64)
+        #: by number: the place of a quota in that order
+        self._places: dict[int, int] = {}
 
     def copy(self, core: QuotaKernel) -> Self:
         """The same names, for a copy of the kernel."""
@@ -48,6 +50,7 @@ class Names:
         branch.numbers = dict(self.numbers)
         branch._children = {key: list(names) for key, names in self._children.items()}
         branch._order, branch._order_numbers = self._order, self._order_numbers
+        branch._places = self._places
         return branch
 
     # --- dimensions
@@ -187,8 +190,15 @@ class Names:
                     names.append(name)
                     stack.extend(self.children(name)[::-1])
             self._order = tuple(names)
-            self._order_numbers = np.array([self.numbers[name] for name in names], dtype=np.int64)
+            numbers = [self.numbers[name] for name in names]
+            self._order_numbers = np.array(numbers, dtype=np.int64)
+            self._places = {number: place for place, number in enumerate(numbers)}
         return self._order
+
+    def sorted(self, numbers: Iterable[int]) -> list[str]:
+        """The names of quotas given by number, in the same order."""
+        names = self.in_order()
+        return [names[place] for place in sorted(map(self._places.__getitem__, numbers))]
 
     def numbers_in_order(self) -> npt.NDArray[np.int64]:
         """The numbers of all quotas, in the same order."""

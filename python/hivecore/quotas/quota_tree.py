@@ -209,11 +209,29 @@ class QuotaTree(QuotaAdmission):
         ``quotas``.
         """
         with self._lock:
-            overused = self._core.overused()
-            if not overused:
-                return ()
-            names, numbers = self._names.in_order(), self._names.numbers_in_order()
-            return tuple([names[at] for at in np.flatnonzero(np.isin(numbers, overused))])
+            return tuple(self._names.sorted(self._core.overused()))
+
+    def overuse(self) -> dict[str, dict[str, Amount]]:
+        """For each quota of `overused`, the usage above its runtime, by dimension.
+
+        >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+        >>> names = ("vision", "speech")
+        >>> tree = QuotaTree([Quota(name, max={"gpu": 8}) for name in names], total={"gpu": 8})
+        >>> tree.submit(QuotaRequest("train", "vision", {"gpu": 8}))
+        >>> tree.commit(tree.schedule("train"))
+        >>> tree.submit(QuotaRequest("tune", "speech", {"gpu": 8}))
+        >>> tree.overuse()
+        {'vision': {'gpu': 4}}
+        """
+        with self._lock:
+            names, core = self._names.sorted(self._core.overused()), self._core
+            numbers = [self._names.numbers[name] for name in names]
+            more = core.all_amounts(numbers, Field.USED) - core.all_amounts(numbers, Field.RUNTIME)
+            named = zip(names, map(self._names.named, names, more.tolist()), strict=True)
+            return {
+                name: {dimension: amount for dimension, amount in of.items() if amount > 0}
+                for name, of in named
+            }
 
     def explain(self, request: QuotaRequest | str) -> Explanation:
         """Why an owner has to wait, and what would admit it; nothing changes.

@@ -199,7 +199,7 @@ class ClusterEvents(SchedulerLedger):
             with self._changing(moment):
                 tree.set_quota(quota)
                 hold_nothing(self._state)
-                renew(self._state)
+                renew(self._state, only_quotas=True)
             self._note("set_quota", quota=plain_record(quota))
 
     def set_total(
@@ -223,7 +223,7 @@ class ClusterEvents(SchedulerLedger):
             with self._changing(moment):
                 quotas.set_total(given, tree=tree, carved=carved)
                 hold_nothing(self._state)
-                renew(self._state)
+                renew(self._state, only_quotas=True)
             more = {"tree": tree, "carved": carved}
             self._note(
                 "set_total", total=given, **{name: value for name, value in more.items() if value}

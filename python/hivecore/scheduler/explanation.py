@@ -317,6 +317,7 @@ class _Search:
         gone = {self.job.name, *ended} - extras
         with self.state.trial():
             names |= dict.fromkeys(self._begin_round(ended))
+            self.state.relief = None  # counts of before
             takes_back, behind = self._takes_back(), self._behind()
             for live, unit in self._waiting():
                 if unit.name in behind and not self._may_pass(live):
@@ -330,12 +331,18 @@ class _Search:
                 if len(kinds) == _MOST_KINDS:
                     break
                 kinds.add(number)
+                relief, lent = self.state.relief, live.lent
+                if lent is not None and not lent.placed:
+                    lent = None
                 with self.stages.trial():
-                    if live.lent is not None and live.lent.placed:
-                        self.stages.vacate(live.lent)  # it gets its own cells instead
+                    if lent is not None:
+                        self.stages.vacate(lent)  # it gets its own cells instead
+                        self.state.relief = None
                     tried = start_beside(self.stages, self.jobs[unit.job], unit.trial())
                     if isinstance(tried, Started) or self._may_evict(live, unit, tried):
                         names[live.job.name] = None
+                if lent is not None:
+                    self.state.relief = relief
         return tuple(names)
 
     def _begin_round(self, ended: Sequence[str]) -> list[str]:
@@ -389,13 +396,7 @@ class _Search:
     def _may_evict(self, live: Live, unit: Unit, refused: Refused) -> bool:
         """Whether jobs might be evicted for a refused unit. A quick check."""
         state = self.state
-        if not may_preempt(state, live, unit):
-            return False
-        relief, state.relief = state.relief, None
-        try:
-            return might_have_victims(state, unit, refused)
-        finally:
-            state.relief = relief
+        return may_preempt(state, live, unit) and might_have_victims(state, unit, refused)
 
     def _only_tenant(self) -> str | None:
         """The only tenant whose jobs may help if they end, as cells separate tenants; ``None``: any

@@ -26,6 +26,10 @@ def check(state: State) -> None:
     _check_waiting(queues, state.waiting, state.queued)
     if state.relief is not None:
         state.relief.check()
+    if state.on_draining is not None:
+        others = state.running.keys() - state.on_draining
+        nodes = {pod.node for of in others for unit in state.jobs[of].placed for pod in unit.placed}
+        _require(nodes.isdisjoint(state.draining), "a job on a draining node is not known")
 
 
 def _check_units(ledger: State) -> None:

@@ -20,9 +20,9 @@ from hivecore.scheduler.stages.units import Unit
 __all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_job_on", "stop_on"]
 
 
-def renew(state: State) -> None:
-    """The parts have changed: try all waiting jobs again, or reject them."""
-    state.stages.forget()
+def renew(state: State, *, only_quotas: bool = False) -> None:
+    """Parts have changed, or only quotas: try all waiting jobs again, or reject them."""
+    state.stages.forget(only_quotas=only_quotas)
     if state.reserved or state.replacing:
         hold_on_good_nodes(state, state.stages.unhealthy())
     state.kinds.forget_impossible()

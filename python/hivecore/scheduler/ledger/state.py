@@ -92,6 +92,8 @@ class State(Trials):
         self.promised: dict[str, float] = {}
         #: whether the promises are up to date
         self.are_promises_new = True
+        #: promised starts that are in time as things are now, as far as that is known
+        self.kept_promises: list[tuple[float, str]] = []
         #: whether to offer all kinds again, as the next job may get a promise
         self.may_promise = False
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)
@@ -140,6 +142,8 @@ class State(Trials):
         self.regroup_for = 0.0
         #: for each draining node, until when jobs may end there
         self.draining: dict[str, float] = {}
+        #: while nodes drain, the jobs that may have pods there; None: not known
+        self.on_draining: set[str] | None = None
         #: how the next decide defragments; None: not at all
         self.defragmentation: Defragmentation | None = None
         #: the order in which jobs run; None: the queues choose
@@ -154,7 +158,7 @@ class State(Trials):
 
     def happens(self, moment: float) -> None:
         """Record an external event, at a valid time."""
-        self.now = moment
+        self.now, self.kept_promises = moment, []
         self.count_again()
         if self.precedence.order:
             self.precedence.clear()
@@ -171,6 +175,7 @@ class State(Trials):
         if (before := live.state) not in sources:
             raise InvariantError(f"job {live.job.name!r} is {before}: no transition {transition!r}")
         live.note(self.log)
+        self.kept_promises = []
         name, live.state = live.job.name, target
         old, new = _LISTS.get(before), _LISTS.get(target)
         if old != new:
@@ -182,7 +187,7 @@ class State(Trials):
                 jobs = getattr(self, new)
                 self.log.keep(jobs, name)
                 jobs[name] = live
-        if self.losses is not None or self.relief is not None:
+        if self.losses is not None or self.relief is not None or self.on_draining is not None:
             self.note_change(name)
         if name in self.promised and target not in (PENDING, LENT):
             self.promise_no_more(name)
@@ -224,6 +229,9 @@ class State(Trials):
 
     def note_change(self, name: str) -> None:
         """Record that a running job changed its start or pods, stops, or has stopped."""
+        self.kept_promises = []
+        if self.on_draining is not None:
+            self.on_draining.add(name)
         if self.losses is not None:
             self.losses.changed.add(name)
             if len(self.losses.changed) > _MOST_CHANGES:
@@ -247,6 +255,7 @@ class State(Trials):
         if by is not None:
             draining[node] = by
         self.log.set(self, "draining", draining)  # an undo keeps their order
+        self.on_draining = None
 
     def count_again(self) -> None:
         """Record that resources were released."""
@@ -378,7 +387,7 @@ class State(Trials):
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
         self.begun, self.joined, self.kept, self.moved, self.unsaid, self.rejected = in_round
-        self.relief = None
+        self.relief, self.on_draining, self.kept_promises = None, None, []
 
     @property
     def microseconds(self) -> int:

@@ -77,7 +77,7 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
     if not state.are_promises_new or first[0] < state.now:
         renew(state)
     delayed = _delayed(state, live, unit)
-    if delayed and _broken(state, sorted(_promises_beside(state, live))):
+    if delayed and not _are_kept(state, sorted(_promises_beside(state, live))):
         renew(state)  # requests have changed what quotas allow
         delayed = _delayed(state, live, unit)
     return delayed
@@ -106,6 +106,15 @@ def _delayed(state: State, live: Live, unit: Unit) -> str:
     if not delayed:
         state.log.set(state, "are_promises_new", False)
     return delayed
+
+
+def _are_kept(state: State, promises: list[_Promise]) -> bool:
+    """Whether these jobs can start when promised; known until something changes."""
+    if state.kept_promises != promises:
+        if _broken(state, promises):
+            return False
+        state.kept_promises = promises
+    return True
 
 
 def _borrows(started: Started) -> bool:

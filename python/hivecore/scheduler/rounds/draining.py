@@ -11,12 +11,16 @@ __all__ = ["drain_nodes"]
 
 def drain_nodes(state: State) -> None:
     """Let jobs leave draining nodes, the most important first."""
-    leaving = [
+    names = state.running.keys()
+    known = names if state.on_draining is None else names & state.on_draining
+    there = [
         (live, node)
-        for live in state.running.values()
+        for live in map(state.running.__getitem__, known)
         for node in dict.fromkeys(pod.node for unit in live.placed for pod in unit.placed)
-        if node in state.draining and _leaves(state, live, state.draining[node])
+        if node in state.draining
     ]
+    state.on_draining = {live.job.name for live, _ in there}
+    leaving = [(live, node) for live, node in there if _leaves(state, live, state.draining[node])]
     for live, node in sorted(leaving, key=_precedence):
         if state.jobs.get(live.job.name) is live and live.runs:
             stop_job_on(state, live, node, _moved)

@@ -143,19 +143,19 @@ class Proposals:
     def _most(self, at: int, size: int, place: frozenset[str]) -> int:
         """How many pods of a size fit into a domain once all jobs of ``room`` are evicted."""
         idle, held = self._room.dimensions[at].idle, self._room.held[at]
-        most = {node: idle.get(node, 0) + held.get(node, 0) for node in place}
-        if self._taken:
-            taken = self._taken[at]
-            most = {node: max(count - taken[node], 0) for node, count in most.items()}
-        return sum([count // size for count in most.values()])
+        taken = self._taken[at] if self._taken else _ANY
+        counts = [idle.get(node, 0) + held.get(node, 0) - taken.get(node, 0) for node in place]
+        return sum([count // size for count in counts if count > 0])
 
     def _slots(self, at: int, size: int) -> dict[str, int]:
         """How many pods of a size fit on each node; nodes without room are left out."""
         known = self._known_slots.get((at, size))
         if known is None:
             nodes = frozenset[str]().union(*self._places)
-            slots = {node: self._idle(at, node, ()) // size for node in nodes}
-            known = {node: count for node, count in slots.items() if count}
+            idle = self._room.dimensions[at].idle
+            if self._gone or self._taken:
+                idle = {node: self._idle(at, node, ()) for node in nodes}
+            known = {node: idle[node] // size for node in nodes if idle.get(node, 0) >= size}
             self._known_slots[at, size] = known
         return known
 

@@ -439,7 +439,7 @@ class _Search:
         """
         if not self.stages.reclaims or self._borrows():
             return {}
-        jobs = [(live.job.name, live.job.quota) for live in self.running.values()]
+        jobs = ((name, live.job.quota) for name, live in self.running.items())
         return self.stages.overusers(jobs, self.jobs)
 
     def _borrows(self) -> bool:
@@ -473,7 +473,7 @@ class _Search:
             return True
         with stages.trial():
             for name in sorted(reclaimed, key=lambda name: self.jobs[name].job.gpus):
-                if not stages.overusers([(name, self.jobs[name].job.quota)], self.jobs):
+                if not stages.overuses(name, self.jobs[name].job.quota, self.jobs):
                     return False
                 stages.uncharge(self._requests(name))
             for name in set(names).difference(reclaimed):

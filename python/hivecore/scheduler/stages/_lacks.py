@@ -115,7 +115,7 @@ class Lacks:
         self._stage, self._log = stage, stage.log
         tree = stage.part
         names = tree.quotas
-        self._quotas = {name: row for row, name in enumerate(names)}
+        self._quotas = stage.places
         self._managed = {name: dict(tree.quota(name).max) for name in names}
         self._dimensions = sorted(
             {dimension for limits in self._managed.values() for dimension in limits}

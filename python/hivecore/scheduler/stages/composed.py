@@ -72,6 +72,7 @@ class Composed(Trials):
     not_admitted = asks(QuotaStage, QuotaStage.not_admitted, "")
     borrows = asks(QuotaStage, QuotaStage.borrows, False)
     overusers = asks(QuotaStage, QuotaStage.overusers, {})
+    overuses = asks(QuotaStage, QuotaStage.overuses, False)
     overuse = asks(QuotaStage, QuotaStage.overuse, {})
     is_lending = asks(QuotaStage, QuotaStage.is_lending, False)
     lending = asks(QuotaStage, QuotaStage.lending, frozenset())
@@ -329,8 +330,11 @@ class Composed(Trials):
         assert self._place is not None
         return Limits(self._place, self._devices, self._claims, kind, is_idle, beside)
 
-    def forget(self) -> None:
-        """Forget what was derived from the parts, as they have changed."""
+    def forget(self, *, only_quotas: bool = False) -> None:
+        """Forget what was derived from the parts, or only from quotas, as they have changed."""
+        if only_quotas and self._quotas is not None:
+            self._quotas.forget()
+            return
         for stage in self.all:
             stage.forget()
         self._verdicts.clear()

@@ -78,7 +78,7 @@ class QuotaStage(Stage):
     def impossible(self, kind: Kind, nodes: tuple[str, ...], growing: bool) -> str:
         """Why units of a kind can never be admitted; "" if they can."""
         job = kind.job
-        if job.quota not in self.part.quotas:
+        if job.quota not in self.places:
             near = get_close_matches(job.quota, self.part.quotas, n=1, cutoff=0.6)
             meant = f"; is {near[0]!r} meant?" if near else ""
             return f"there is no quota {job.quota!r}{meant}"
@@ -127,7 +127,7 @@ class QuotaStage(Stage):
 
     def counts(self, job: Job, resource: str) -> bool:
         """Whether the quota of a job, or an ancestor, limits a resource."""
-        if job.quota not in self.part.quotas:
+        if job.quota not in self.places:
             return True  # such a job is rejected
         return any(resource in dict(self.part.quota(name).max) for name in self._path(job.quota))
 
@@ -413,9 +413,16 @@ class QuotaStage(Stage):
         return known
 
     def forget(self) -> None:
-        """Read the parents of quotas again."""
+        """Read the quotas again."""
         self._paths.clear()
-        self.parents = {self.part.quota(name).parent for name in self.part.quotas}
+        quotas = [self.part.quota(name) for name in self.part.quotas]
+        self.parents = {quota.parent for quota in quotas}
+        #: by quota: its place among all
+        self.places = {quota.name: place for place, quota in enumerate(quotas)}
+        #: whether a quota limits what devices of claims take
+        self._counts_devices = any(taking_of(of) for quota in quotas for of, _ in quota.max)
+        #: the last result of `lending`, and the over-used quotas that it depends on
+        self._lending = frozenset[str](), frozenset[str]()
 
     def faults(self, audited: Audited) -> Iterator[str]:
         """Units that hold resources and are not admitted, or the reverse."""
@@ -447,29 +454,33 @@ class QuotaStage(Stage):
 
         :param jobs: all jobs.
         """
-        over = self.part.overused()
-        units = {name for quota in over for name in self.part.overusers(quota)}
-        first = {*units, *(owner_of(unit, jobs) for unit in units)}
+        over = frozenset(self.part.overused())
+        if not over:
+            return {}
+        first = self._evicted_first(over, jobs)
         return {name: name in first for name, quota in names if name in first or quota in over}
+
+    def overuses(self, job: str, quota: str, jobs: Container[str]) -> bool:
+        """Whether the quota of a job, or an ancestor, is over-used."""
+        over = self.part.overused()
+        return quota in over or job in self._evicted_first(over, jobs)
+
+    def _evicted_first(self, over: Iterable[str], jobs: Container[str]) -> set[str]:
+        """The jobs and units that over-used quotas would evict."""
+        units = {name for quota in over for name in self.part.overusers(quota)}
+        return {*units, *(owner_of(unit, jobs) for unit in units)}
 
     def uncharge(self, requests: Iterable[str]) -> None:
         """Release the charges for units, given by their names in the quotas."""
         for request in requests:
             self.part.evict(request)
-            with suppress(KeyError):
-                self.part.evict(_of_devices(request))
+            if self._counts_devices:
+                with suppress(KeyError):
+                    self.part.evict(_of_devices(request))
 
     def overuse(self) -> dict[str, dict[str, Amount]]:
         """For over-used quotas, the usage above the runtime in each dimension."""
-        excess = {}
-        for name in self.part.overused():
-            status = self.part.status(name)
-            more = {
-                dimension: used - status.runtime.get(dimension, 0)
-                for dimension, used in status.used.items()
-            }
-            excess[name] = {dimension: amount for dimension, amount in more.items() if amount > 0}
-        return excess
+        return self.part.overuse()
 
     def is_lending(self) -> bool:
         """Whether a quota uses more than its runtime."""
@@ -478,8 +489,11 @@ class QuotaStage(Stage):
     def lending(self) -> frozenset[str]:
         """The over-used quotas, and those below them."""
         over = frozenset(self.part.overused())
-        names = self.part.quotas if over else ()
-        return frozenset(name for name in names if not over.isdisjoint(self._path(name)))
+        if over != self._lending[0]:
+            names = self.part.quotas if over else ()
+            below = frozenset(name for name in names if not over.isdisjoint(self._path(name)))
+            self._lending = over, below
+        return self._lending[1]
 
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
         """The other quotas below the one that refused a unit."""
@@ -534,8 +548,7 @@ class QuotaStage(Stage):
         """Whether a quota could use so much more once other units have left."""
         names = [name for name, _ in self.part.quota(quota).max if name in amounts]
         needs = [[as_number(amounts[name] - gone.get(name, 0)) for name in names]]
-        row = self.part.quotas.index(quota)
-        return bool(self.part.have_room(limit, [row], needs, names)[0])
+        return bool(self.part.have_room(limit, [self.places[quota]], needs, names)[0])
 
 
 def _largest(holds: Callable[[int], bool], most: int) -> int:
