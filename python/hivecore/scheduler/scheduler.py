@@ -294,8 +294,8 @@ class Scheduler(JobOrders):
 
         No plan costs less than the lower bound, which counts resources on each node. Preferences of
         the network, devices other than GPUs and guarantees of cells may make plans more expensive.
-        Ties: the plan found first. Cost of a try: about two branches, a decision for each job, and
-        a pass over all pods.
+        Ties: the plan found first. Cost of a try: two to five branches, a few decisions for each
+        job, and a pass over all pods.
 
         >>> from hivecore.scheduler import FreeNodes, Job, Scheduler
         >>> from hivecore.topology import NetworkTopology

@@ -83,6 +83,22 @@ def test_jobs_that_take_each_others_places_stop_together():
     assert [action.job for action in scheduler.decide(5.0)] == ["new"]
 
 
+@pytest.mark.parametrize("parts", [("topology",), ("devices",), ("topology", "devices")])
+def test_a_small_job_with_few_nodes_gets_its_place_before_a_large_one(parts):
+    scheduler = make_scheduler(parts)
+    for name, node in (("x", "n1"), ("y", "n2")):
+        put(scheduler, Job(name, "a", 2, preemptible=False), node)
+    put(scheduler, Job("z", "a", 4, preemptible=False), "n3")
+    put(scheduler, Job("large", "a", 2), "n0")
+    put(scheduler, Job("small", "a", 1, where=Where(nodes=("n0", "n1"))), "n0")
+    plan = scheduler.plan_moves(FreeNodes(["n0"]))
+    assert sorted(pair for step in routes(plan) for pair in step) == [
+        ("large", "n2"),
+        ("small", "n1"),
+    ]
+    assert plan.optimal
+
+
 def test_jobs_in_one_cell_of_their_tenant_move_together():
     chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
     cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))

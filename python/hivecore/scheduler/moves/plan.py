@@ -363,10 +363,11 @@ class _Solving:
         """Move these jobs in a trial; None if that succeeds."""
         self.tries -= 1
         self.seen.add(names)
-        steps = self.trial.moved(names)
+        may_do = not self.counting.refuted(names)
+        steps = self.trial.moved(names, may_do)
         if isinstance(steps, Failed):
             self.reason = self.reason or steps.reason
-            if not self.counting.refuted(names):
+            if may_do:
                 self.open = min(self.open, self.planning.cost(names))
             return steps
         cost = self.planning.cost(frozenset(move.job for step in steps for move in step))

@@ -17,6 +17,7 @@ __all__ = ["Failed", "Steps", "Trial"]
 #: The jobs of one step stop together before any of them starts again.
 Steps = tuple[tuple[Move, ...], ...]
 _Pods = tuple[PlacedPod, ...]
+_MOST_TURNS = 3  # after the first
 
 
 class Failed(NamedTuple):
@@ -39,19 +40,30 @@ class Trial:
         known = stages.common_nodes() if self.closed else ()
         self._open = tuple(node for node in known if node not in self.closed)
 
-    def moved(self, names: frozenset[str]) -> Steps | Failed:
+    def moved(self, names: frozenset[str], may_do: bool) -> Steps | Failed:
         """The moves that succeed if these jobs may move. Jobs that get their old places again do
         not move.
 
-        All jobs leave, and are placed again, the largest first. Then each moves to its new place as
-        soon as it can alone. The rest moves together.
+        All jobs leave, and are placed again, the largest first. If one finds no place, it is placed
+        before all others in a further turn. Then each moves to its new place as soon as it can
+        alone. The rest moves together.
+
+        :param may_do: there may be room for all; otherwise there is one turn. The failure is that
+            of the first turn.
         """
         order = sorted(names, key=self._largest_first)
-        with ExitStack() as undone:
-            undone.enter_context(self.stages.trial())
-            places = self._landed({name: self.jobs[name].copy() for name in order}, undone)
+        if self.target is not None:
+            order.insert(0, self.target.owner)
+        first = places = self._landed(order)
+        for _ in range(_MOST_TURNS if may_do else 0):
+            if not isinstance(places, Failed) or places.owner in ("", order[0]):
+                break
+            order.remove(places.owner)
+            order.insert(0, places.owner)
+            places = self._landed(order)
         if isinstance(places, Failed):
-            return places
+            return first if isinstance(first, Failed) else places
+        order = [name for name in order if name in names]
         movers = [name for name in order if places[name] != placed_pods(self.jobs[name])]
         steps = self._steps(movers, places, alone=True)
         if isinstance(steps, Failed) and len(movers) > 1:
@@ -62,20 +74,30 @@ class Trial:
         job = self.jobs[name].job
         return -max(role.gpus for role in job.roles), -job.gpus, name
 
-    def _landed(self, lives: Mapping[str, Live], undone: ExitStack) -> dict[str, _Pods] | Failed:
-        """The places of jobs that have left, after the target and the jobs have started."""
+    def _landed(self, order: Sequence[str]) -> dict[str, _Pods] | Failed:
+        """The places of jobs that have left, after they and the target have started in order."""
+        with ExitStack() as undone:
+            undone.enter_context(self.stages.trial())
+            return self._landed_until(undone, order)
+
+    def _landed_until(self, undone: ExitStack, order: Sequence[str]) -> dict[str, _Pods] | Failed:
+        """As `_landed`, until ``undone`` is closed."""
+        target = self.target
+        names = [name for name in order if target is None or name != target.owner]
+        lives = {name: self.jobs[name].copy() for name in names}
         for live in lives.values():
             leave(self.stages, live)
         landed: list[tuple[Role, PlacedPod]] = []
-        if self.target is not None:
-            trial = self.target.trial()
-            refused = self.stages.start(trial)
-            if isinstance(refused, Refused):
-                owner = self.target.owner
-                return Failed(_no_place(owner, refused), owner, (self.target,))
-            roles = [role for role, pods in self.target.kind.sizes for _ in range(pods)]
-            landed += zip(roles, trial.placed, strict=True)
-        for name, live in lives.items():
+        for name in order:
+            if target is not None and name == target.owner:
+                trial = target.trial()
+                refused = self.stages.start(trial)
+                if isinstance(refused, Refused):
+                    return Failed(_no_place(name, refused), name, (target,), tuple(landed))
+                roles = [role for role, pods in target.kind.sizes for _ in range(pods)]
+                landed += zip(roles, trial.placed, strict=True)
+                continue
+            live = lives[name]
             nodes = self._allowed(live)
             if nodes is None:
                 return Failed(f"job {name!r} may be on no other nodes")
