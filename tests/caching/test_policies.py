@@ -546,6 +546,7 @@ def test_a_clairvoyant_cache_tells_what_it_is(shared):
         (("lru", "1", 2), TypeError, "cache must be a float, not str"),
         (("lru", 10**400, 2), ValueError, "cache is too large"),
         (("lru", 1.5, 2, "shuffle", True), TypeError, "cache must be an integer, not float"),
+        (("lru", 1, 2, "shuffle", "no"), TypeError, "exact must be a bool, not str"),
         (("lru", 0, 2, "shuffle", True), ValueError, "cache=0: allowed are 1"),
         (
             ("lru", 2, 10**6, "shuffle", True),

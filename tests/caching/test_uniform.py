@@ -305,6 +305,7 @@ def test_a_bad_cache_is_refused(arguments, error, says):
         ((10, []), ValueError, "shrink"),
         ((29,), ValueError, "quota=29: 30 bytes are pinned"),
         ((29, "lazy", True), ValueError, "quota=29: 30 bytes are pinned"),
+        ((29, "random", "no"), TypeError, "force must be a bool, not str"),
     ],
 )
 def test_a_bad_quota_changes_nothing(cache, arguments, error, says):
@@ -370,6 +371,8 @@ def test_idle_datasets_give_way_first_and_of_those_the_least_recently_used():
 
 def test_unload_leaves_what_is_pinned_and_force_does_not(cache):
     cache.pin("d", [30, 50])
+    with pytest.raises(TypeError, match="force must be a bool, not str"):
+        cache.unload("d", force="no")
     assert cache.unload("d").size == 23
     assert cache.cached("d").tolist() == [30, 50]
     assert cache.statistics("d")["quota"] == 20

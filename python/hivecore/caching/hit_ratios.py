@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from hivecore._arguments import as_float, as_int
+from hivecore._arguments import as_bool, as_float, as_int
 
 __all__ = ["expected_hit_ratio"]
 
@@ -69,7 +69,7 @@ def expected_hit_ratio(
         raise TypeError(f"pattern must be a string, not {type(pattern).__name__}")
     if pattern not in _PATTERNS:
         raise ValueError(f"pattern={pattern!r}: allowed are {', '.join(_PATTERNS)}")
-    if exact:
+    if as_bool(exact, "exact"):
         cache, dataset = (
             as_int(cache, "cache", 1, 2**31),
             as_int(dataset, "dataset", 1, _MOST_EXACT),

@@ -483,7 +483,7 @@ cdef class UniformCache(KernelObject):
         :param force: evict pinned items as well, after the others.
         :raises ValueError: the quotas would exceed the capacity, or more is pinned than the quota
             and ``force`` is not set or ``shrink`` is ``"lazy"``.
-        :raises KeyError: no such dataset.
+        :raises TypeError: an argument has the wrong type. :raises KeyError: no such dataset.
 
         A larger quota evicts nothing and admits from the next miss on. Cost: O(1) to grow,
         O(items / 64 + cached items) to shrink.
@@ -491,7 +491,7 @@ cdef class UniformCache(KernelObject):
         cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef int64_t amount = as_bounded(quota, "quota", 0, MOST_BYTES)
-        cdef bint all_of_them = bool(force)
+        cdef bint all_of_them = as_flag(force, "force")
         if not isinstance(shrink, str) or shrink not in UNIFORM_SHRINKS:
             raise ValueError(f"shrink={shrink!r}: allowed are {', '.join(UNIFORM_SHRINKS)}")
         cdef UniformShrink mode = <UniformShrink> <int> UNIFORM_SHRINKS[shrink]
@@ -511,11 +511,12 @@ cdef class UniformCache(KernelObject):
         The quota becomes 0, or what is pinned, if anything is.
 
         :param force: unpin and evict the pinned items as well.
+        :raises TypeError: ``force`` is no bool.
         :raises KeyError: no such dataset. Cost: O(items / 64 + cached items).
         """
         cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
-        cdef bint all_of_them = bool(force)
+        cdef bint all_of_them = as_flag(force, "force")
         guard.lock(self.mutex)
         return as_array(self.kernel.unload(self.dataset_id(place), all_of_them))
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.sim.console import (
     Stopwatch,
     add,
@@ -73,7 +74,8 @@ def _run(arguments: argparse.Namespace) -> None:
         trace = _trace(path, arguments.format, seed)
         work = StorageWorkload.of(trace)
     if (largest := int(work.gpus.max())) > gpus:
-        raise ValueError(f"{path}: a job of {largest} GPUs does not fit on {gpus} GPUs (--gpus)")
+        room = counted(gpus, "GPU")
+        raise ValueError(f"{path}: a job of {largest} GPUs does not fit on {room} (--gpus)")
     cluster = StorageCluster(
         gpus,
         arguments.cache or _CACHE_PER_GPU * gpus,
