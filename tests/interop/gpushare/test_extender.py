@@ -239,6 +239,62 @@ def test_a_pod_that_was_bound_though_the_binder_failed_keeps_its_card():
     assert list(owners(cluster)) == ["default/p"]
 
 
+@pytest.mark.parametrize("where", ["n", "m"])
+def test_the_card_in_its_annotations_counts_if_a_pod_was_bound_by_an_earlier_attempt(where):
+    answers = []
+
+    def binder(binding):
+        answers.append(binding)
+        if len(answers) == 1:
+            raise TimeoutError("no answer")
+
+    extender, cluster = make_extender({"n": cards_of(8, 9), "m": cards_of(9)}, binder=binder)
+    filter_(extender, pod("p", 8), ["n"])
+    refused(extender, BIND, call("p", "n"))
+    place(extender, "other", 8, "n")
+    place(extender, "p", 8, where)
+    get(extender, WATCH, event("DELETED", pod("other", 8)))
+    get(extender, WATCH, event("MODIFIED", bound("p", 8, 0, "n")))
+    assert owners(cluster) == {"default/p": ("n", 0)}
+    assert free(extender, "n") == [0, 9]
+    assert free(extender, "m") == [9]
+
+
+def test_a_card_is_kept_while_its_pod_is_bound_though_the_answer_was_lost():
+    pods = {}
+
+    async def binder(binding):
+        name, notes = binding["metadata"]["name"], binding["metadata"]["annotations"]
+        pods[name] = pod(name, 8, annotations=notes, node=binding["target"]["name"])
+        raise TimeoutError("no answer")
+
+    async def find_pod(namespace, name):
+        return pods[name]
+
+    with (
+        served(lambda: GpushareService("MiB", binder, find_pod)) as url,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        client.post(WATCH, json={"kind": "NodeList", "items": [node("n", 1, 8)]})
+        client.post(WATCH, json={"kind": "PodList", "items": []})
+        client.post(FILTER, json={"Pod": pod("p", 8), "NodeNames": ["n"]})
+        assert "no answer" in client.post(BIND, json=call("p", "n")).json()["Error"]
+        answer = client.post(FILTER, json={"Pod": pod("q", 8), "NodeNames": ["n"]}).json()
+        assert answer["FailedNodes"] == {"n": "too few devices are free"}
+
+
+def test_pages_of_a_list_that_broke_off_do_not_count():
+    extender, cluster = make_extender({"n": cards_of(8)})
+    broken = {"resourceVersion": "5", "continue": "there is more"}
+    page = {"kind": "PodList", "metadata": broken, "items": [bound("p", 8, 0, "n")]}
+    get(extender, WATCH, page)
+    for i, meta in enumerate(({"continue": "more"}, {})):
+        items = [bound(f"q{i}", 1, 0, "n")]
+        page = {"kind": "PodList", "metadata": {"resourceVersion": "9", **meta}, "items": items}
+        get(extender, WATCH, page)
+    assert set(owners(cluster)) == {"default/q0", "default/q1"}
+
+
 def test_a_pod_that_comes_back_insists_on_its_node_until_that_is_out_of_the_question():
     extender, cluster = make_extender({"n": cards_of(8), "m": cards_of(8)})
     place(extender, "p", 8, "n")

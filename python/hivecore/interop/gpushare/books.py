@@ -54,7 +54,8 @@ class Books:
         self._sick: dict[str, tuple[int, ...]] = {}
         self._waiting: dict[str, tuple[str, BoundPod]] = {}
         """Owner -> uid and cards, on a node that is not known yet."""
-        self._pages: dict[str, set[str]] = {}
+        self._pages: dict[str, tuple[str, set[str]]] = {}
+        """Kind -> the version of a list that comes in pages, and the names in it so far."""
         self.listed: set[str] = set()
         """Kinds that have been listed completely."""
         self.gains = 0
@@ -96,11 +97,15 @@ class Books:
 
     def list(self, kind: str, page: Mapping[str, Any]) -> None:
         """Apply a page of a list; after the last page, other objects are gone."""
-        names = self._pages.setdefault(kind, set())
+        meta = mapping_in(page, "metadata")
+        version = str(meta.get("resourceVersion") or "")
+        before, names = self._pages.pop(kind, (version, set()))
+        if before != version:
+            names = set()  # the list before this one broke off
         names.update(_name_of(item) for item in page["items"])
-        if mapping_in(page, "metadata").get("continue"):
+        if meta.get("continue"):
+            self._pages[kind] = version, names
             return
-        del self._pages[kind]
         self.listed.add(kind)
         if kind == "Node":
             for node in self.nodes - {name.rpartition("/")[2] for name in names}:
@@ -169,12 +174,20 @@ class Books:
         bound = read_bound_pod(item.value, self.unit)
         if bound is None:
             return
+        if known is not None and not self._has(owner, known, bound):
+            self.release(owner)  # an earlier attempt to bind it has worked, despite its error
+            known = None
         if known is not None:
             self.held[owner] = known._replace(uid=known.uid or uid, bound=True, missed=False)
         elif bound.node in self.nodes or bound.node in self._gone:
             self._recover(uid, bound)
         else:
             self._waiting[owner] = uid, bound
+
+    def _has(self, owner: str, known: Holding, bound: BoundPod) -> bool:
+        """Whether the pod has the card with which it is bound."""
+        cards = [card.minor for card in self.cluster.allocations(owner)]
+        return (known.node, cards) == (bound.node, [card.minor for card in bound.allocations])
 
     def _recover(self, uid: str, pod: BoundPod) -> None:
         self.cluster.recover(*pod)

@@ -69,18 +69,28 @@ class GpushareService(ExtenderService):
 
     async def _look_up(self) -> None:
         """Look up pods with cards that are missing in a list, if that is possible."""
-        for owner in [] if self._find_pod is None else self.extender.doubtful:
-            namespace, _, name = owner.partition("/")
-            assert self._find_pod is not None
-            type_, pod = "ADDED", dict[str, Any](kind="Pod")
-            try:
-                pod = await self._find_pod(namespace, name)
-            except LookupError:
-                type_, pod["metadata"] = "DELETED", {"name": name, "namespace": namespace}
-            except Exception as error:
-                LOG.warning("looking up the pod %s: %s", owner, error)
-                continue
-            self.extender.apply({"type": type_, "object": pod})
+        for owner in self.extender.doubtful:
+            await self._look_at(owner)
+
+    async def _look_at(self, owner: str) -> None:
+        """Apply what Kubernetes says of a pod now, if that is possible."""
+        if self._find_pod is None:
+            return
+        namespace, _, name = owner.partition("/")
+        type_, pod = "ADDED", dict[str, Any](kind="Pod")
+        try:
+            pod = await self._find_pod(namespace, name)
+        except LookupError:
+            type_, pod["metadata"] = "DELETED", {"name": name, "namespace": namespace}
+        except Exception as error:
+            LOG.warning("looking up the pod %s: %s", owner, error)
+            return
+        self.extender.apply({"type": type_, "object": pod})
+
+    async def _sent(self, reply: Reply, error: Exception | None) -> None:
+        if error is not None and reply.pod is not None:
+            await self._look_at(reply.pod.full)  # it may be bound all the same, and has its card
+        await super()._sent(reply, error)
 
     async def _answer(self, path: str, body: bytes, query: Any) -> tuple[int, Any]:
         try:
