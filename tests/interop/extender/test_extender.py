@@ -1,5 +1,6 @@
 """kube-scheduler's extender over a scheduler: gangs of pods, end to end."""
 
+import copy
 import json
 
 import pytest
@@ -702,6 +703,23 @@ def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
     world.cluster.run(plain)
     assert world.cluster.bound() == {"plain": "n0"}
     assert world.states() == {}
+
+
+def test_a_pod_that_is_reported_as_bound_stays_so_if_the_answer_to_binding_is_lost(worlds):
+    async def binder(binding):
+        target = copy.deepcopy(world.cluster.pod(binding["metadata"]["name"]))
+        target["spec"]["nodeName"] = binding["target"]["name"]
+        target["metadata"]["annotations"].update(binding["metadata"]["annotations"])
+        await world.service.apply({"type": "MODIFIED", "object": target})
+        raise TimeoutError("no answer")
+
+    world = worlds("devices", binder=binder)
+    pod = koordinator_pod("p", "a", 4)
+    world.cluster.create(pod)
+    (node,) = world.cluster.filter(pod)["NodeNames"]
+    answer = world.cluster.verb("bind", world.cluster.bind_body(pod, node))
+    assert answer["Error"] == "binding failed: no answer"
+    assert world.service.extender.jobs.counts() == {"bound": 1, "waiting": 0}
 
 
 def test_a_service_without_a_binder_says_so(worlds):

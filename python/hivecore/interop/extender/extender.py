@@ -236,7 +236,7 @@ class PodExtender:
             self._ended(write, claim if is_doubtful else None)
         if isinstance(error, LookupError):
             self.informer.forget(identity)
-        elif identity in self.jobs.members:
+        elif identity in self.jobs.members and not self.informer.is_bound(identity):
             member = self.jobs.members[identity]
             self.jobs.unbound(member)
             if isinstance(error, ClaimTakenError):

@@ -114,6 +114,11 @@ class ClusterInformer(ABC):
         """Whether there is no such pod, as far as lists and events say."""
         return identity in self._gone or (self.listed and identity not in self.pods)
 
+    def is_bound(self, identity: str) -> bool:
+        """Whether the pod was reported as bound."""
+        known = self.pods.get(identity)
+        return known is not None and known.recovered is not None
+
     def note(self, identity: str, name: str, pod: Mapping[str, Any]) -> None:
         """Remember a pod that was tried, or seen at its end; a list may be older than the pod."""
         if identity not in self.pods:
