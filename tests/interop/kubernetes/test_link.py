@@ -7,7 +7,10 @@ import pytest
 from hivecore.interop.gpushare.link import GpushareLink
 from hivecore.interop.gpushare.service import GpushareService
 from hivecore.interop.kubernetes.client.api_server import ApiServer
+from hivecore.interop.kubernetes.client.evictor import Evictor
+from hivecore.interop.kubernetes.informer import KnownPod
 from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.serving.metrics import Metrics
 
 
 class Api:
@@ -103,3 +106,24 @@ def test_unasked_pods_are_left_alone_once_kube_scheduler_asks_about_others(asks_
 
     asyncio.run(main())
     assert len(touched) == touches
+
+
+def test_a_victim_that_ends_just_before_it_is_evicted_does_no_harm():
+    class Server(ApiServer):
+        def __init__(self):
+            self.evicted = []
+
+        async def request(self, *_, **__):
+            pass
+
+        async def evict(self, pod):
+            self.evicted.append(pod.full)
+
+    async def main():
+        api, pods = Server(), {"1": KnownPod("x/p", 7)}
+        evictor = Evictor(api, pods, Metrics(()), 0.0)
+        asyncio.get_running_loop().call_soon(pods.clear)
+        assert await evictor.evict({"1": "it has to stop"}, 5.0)
+        return api.evicted
+
+    assert asyncio.run(main()) == ["x/p"]

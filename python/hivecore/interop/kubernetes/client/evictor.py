@@ -12,6 +12,7 @@ from math import inf
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.pod_events import write_event
 from hivecore.interop.kubernetes.informer import KnownPod
+from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.metrics import Metrics
 
@@ -47,11 +48,12 @@ class Evictor:
         known = [pod for pod in victims if pod in self._pods and not self._pods[pod].is_leaving]
         self._due = {pod: self._due.get(pod, first) for pod in known}
         due = [pod for pod, (at, _) in self._due.items() if at <= now][:_AT_ONCE]
-        await asyncio.gather(*(self._evict(pod, victims[pod], now) for pod in due))
+        pods = {pod: self._pods[pod].pod_id(pod) for pod in due}  # some may end meanwhile
+        await asyncio.gather(*(self._evict(i, pod, victims[i], now) for i, pod in pods.items()))
         return bool(due)
 
-    async def _evict(self, identity: str, reason: str, now: float) -> None:
-        pod, (_, pause) = self._pods[identity].pod_id(identity), self._due[identity]
+    async def _evict(self, identity: str, pod: PodId, reason: str, now: float) -> None:
+        _, pause = self._due[identity]
         self._due[identity] = inf, pause
         try:
             await self._api.evict(pod)
