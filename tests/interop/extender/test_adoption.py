@@ -1,8 +1,12 @@
 """Pods that run already: after the log was lost, at first, or bound by another scheduler."""
 
 import pytest
-from interop.extender.pods_and_kubelets import GANG, hived_gang, koordinator_pod
+from interop.extender.pods_and_kubelets import GANG, HIVED, hived_gang, koordinator_pod
 from scheduler.lives import NODES
+
+from hivecore.devices import NodeDevices
+from hivecore.quotas import Quota
+from hivecore.scheduler import plain_record
 
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 
@@ -127,6 +131,92 @@ def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
     world.cluster.pump()
     assert len(world.cluster.bound()) == 3
     assert set(world.states()) == {f"pods:x/new-{i}" for i in range(3)}
+
+
+@pytest.mark.parametrize("what", ["tenant", "gang"])
+def test_a_pod_that_runs_is_counted_where_it_is_whatever_it_says_later(worlds, what):
+    world = worlds("cells and devices")
+    world.cluster.listed()
+    world.cluster.run(*koordinator_gang("g", 2))
+    pod = koordinator_pod("p", "a", 2, "g", 2)
+    world.cluster.create(running(pod, "n3"))
+    before = places(world)
+    assert before["pods:lone:x/p"] == {("pod", 0): ("n3", (0, 1))}
+    key = {"tenant": "quota.scheduling.koordinator.sh/name", "gang": f"{GANG}/name"}[what]
+    pod["metadata"]["labels"][key] = "b"
+    world.cluster.watch("MODIFIED", pod)
+    assert places(world) == before
+    assert world.service.extender.jobs.counts() == {"bound": 3, "waiting": 0}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"{HIVED}/pod-scheduling-spec",
+        "gang.scheduling.koordinator.sh/network-topology-spec",
+        "scheduling.koordinator.sh/device-allocate-hint",
+        "scheduling.koordinator.sh/device-joint-allocate",
+        "scheduling.koordinator.sh/gpu-partition-spec",
+    ],
+)
+@pytest.mark.parametrize("gang", [None, "g"])
+def test_a_pod_that_runs_counts_though_its_annotations_cannot_be_read(worlds, key, gang):
+    world = worlds("quotas, topology and devices")
+    pod = running(koordinator_pod("p", "a", 4, gang), "n0")
+    pod["metadata"]["annotations"][key] = "{"
+    world.cluster.appear(pod)
+    assert places(world) == {f"pods:x/{gang or 'p'}": {("pod", 0): ("n0", (0, 1, 2, 3))}}
+
+
+def tell(world, event, **fields):
+    status, answer = world.ask("/v1/events", {"event": event, **fields})
+    assert (status, answer["errors"]) == (200, [])
+
+
+def add_node(world, name, gpus=4):
+    inventory = plain_record(NodeDevices.uniform(gpus=gpus))
+    tell(world, "add_node", node=name, inventory=inventory)
+
+
+@pytest.mark.parametrize("name", ["default-scheduler", "another"])
+def test_a_pod_on_a_node_that_is_added_later_is_counted_there(worlds, name):
+    world = worlds("devices")
+    pod = running(koordinator_pod("p", "a", 4), "new")
+    pod["spec"]["schedulerName"] = name
+    world.cluster.appear(pod)
+    assert world.states() == {}
+    add_node(world, "new")
+    (job,) = places(world).values()
+    assert job == {("pod", 0): ("new", (0, 1, 2, 3))}
+
+
+def test_a_pod_whose_node_is_removed_and_comes_back_is_counted_there(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    world.cluster.run(koordinator_pod("p", "a", 4))
+    before, node = places(world), world.cluster.bound()["p"]
+    tell(world, "remove_node", node=node)
+    assert node not in [at for job in places(world).values() for at, _ in job.values()]
+    add_node(world, node)
+    assert places(world) == before
+
+
+def test_a_pod_that_was_impossible_starts_once_the_cluster_has_what_it_asks_for(worlds):
+    world = worlds("quotas and devices")
+    world.service.touches = True
+    world.cluster.run(koordinator_pod("p", "new", 2))
+    assert world.cluster.reasons["p"].startswith("there is no quota 'new'")
+    quota = Quota("new", max={"gpu": 8}, parent="all")
+    tell(world, "set_quota", quota=plain_record(quota))
+    world.cluster.pump(touched_by=world.service.extender.jobs)
+    assert set(world.cluster.bound()) == {"p"}
+    world.cluster.run(koordinator_pod("large", "new", 8))
+    assert world.cluster.reasons["large"] == "4 nodes: too few devices of a type"
+    add_node(world, "n9", gpus=8)
+    world.cluster.nodes = [*NODES, "n9"]
+    world.cluster.delete("p")
+    world.cluster.pump()
+    assert world.cluster.bound() == {"large": "n9"}
 
 
 # --- pods of other schedulers

@@ -82,7 +82,8 @@ class PodJobs(RunningPods):
         :raises ValueError: it contradicts its gang; then it is not added.
         """
         known = self.members.get(identity)
-        if known is not None and (known.request == request or known.slot is not None):
+        keeps = known is not None and (known.slot is not None or bool(known.node))
+        if known is not None and (keeps or known.request == request):
             self._unsettled[known.job] = None
             return known
         job = request.job_name

@@ -13,6 +13,7 @@ from hivecore.interop.extender.claims import ClaimRef, refs_of
 from hivecore.interop.hived.jobs import job_of_request, read_pod_request
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.serving.annotations import BIND_INFO, ISOLATION, SPEC
+from hivecore.interop.koordinator.gangs.names import GANG_NAME, MINIMUM, TOTAL
 from hivecore.interop.koordinator.jobs import (
     ANNOTATIONS,
     LABELS,
@@ -25,6 +26,7 @@ from hivecore.interop.koordinator.jobs import (
 from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
 from hivecore.interop.koordinator.topology.rules import NO_RULES
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
@@ -255,9 +257,26 @@ def read_request(pod: Mapping[str, Any], with_claims: bool = False) -> Request |
     >>> read_request({"metadata": {"name": "p"}}) is None
     True
     """
-    metadata = Field(pod)["metadata"]
     # A bound pod keeps what it has whatever else it says, or a restart would lose it.
     is_new = not node_of(Field(pod))
+    try:
+        return _read(pod, with_claims, is_new)
+    except (TypeError, ValueError):
+        if is_new:
+            raise
+        return _read(_without_wishes(pod), with_claims, is_new)
+
+
+def _without_wishes(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod with only those of its annotations that say of which gang it is."""
+    meta = mapping_in(pod, "metadata")
+    notes = mapping_in(meta, "annotations")
+    kept = {key: notes[key] for key in (GANG_NAME, MINIMUM, TOTAL) if key in notes}
+    return {**pod, "metadata": {**meta, "annotations": kept}}
+
+
+def _read(pod: Mapping[str, Any], with_claims: bool, is_new: bool) -> Request | None:
+    metadata = Field(pod)["metadata"]
     claims = refs_of(Field(pod)) if with_claims else ()
     if not metadata["annotations"][SPEC].absent:
         if is_new:

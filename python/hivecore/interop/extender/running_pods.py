@@ -343,6 +343,26 @@ class RunningPods(ClaimedPods):
         if events:
             self.see(action for _, action in self._tell(events).actions)
 
+    def cluster_changed(self) -> None:
+        """Note that the scheduler has other nodes, tenants or quotas: look again at all pods."""
+        for gang in self._gangs.values():
+            gang.changed()
+            gang.never = (0, 0), ""
+            if gang.refused:
+                gang.refused = ""
+                self._unsettled[gang.name] = None
+            places = gang.places(self._scheduler)
+            for member in gang.members.values() if gang.is_bound else ():
+                place = None if member.slot is None else places.get(member.slot)
+                if member.node and (place is None or place.node not in ("", member.node)):
+                    gang.leave(member)
+                    member.is_beside = False
+                    self._unsettled[gang.name] = None
+        for identity, other in self._others.items():
+            if self._lone.get(other.job) != identity:
+                self._new_others[identity] = other
+                self._unsettled[other.job] = None
+
     def _homeless(self, gang: Gang) -> list[Member]:
         """Return the running pods without a place that are not adopted on their own."""
         places = gang.places(self._scheduler) if gang.name in self._scheduler else {}

@@ -30,6 +30,7 @@ from hivecore.scheduler import Scheduler, SchedulerEvent
 __all__ = ["DevicesNotReadyError", "PodService"]
 
 _Result = TypeVar("_Result")
+_OF_CLUSTER = "add_node", "remove_node", "reconfigure", "set_quota", "set_total", "update_claims"
 _MOMENT = 1.0  # seconds
 _UNREADY = 3.0  # seconds after which devices are looked at again
 _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to a thread
@@ -151,6 +152,8 @@ class PodService(ExtenderService, SchedulerService):
         round = await super()._decided(events)
         try:
             self.extender.jobs.see(action for _, action in round.actions)
+            if any(event.name in _OF_CLUSTER for event in events):
+                self.extender.jobs.cluster_changed()
             self.extender.jobs.settle()
         except Exception as error:
             self._fail(error)
