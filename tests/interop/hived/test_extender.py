@@ -295,6 +295,59 @@ def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
     assert "pod 'p': " in refused(other, "/v1/watch", event("ADDED", "Pod", wrong))
 
 
+BIND_INFO, SPEC = f"{DOMAIN}/pod-bind-info", f"{DOMAIN}/pod-scheduling-spec"
+
+
+def started():
+    """An extender of two nodes that A owns, both of which are ready."""
+    both = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 2}})
+    extender = Extender(HivedScheduler(both), foreign="nvidia.com/gpu")
+    for node in NODES:
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        item = {"metadata": {"name": node}, "status": status}
+        get(extender, "/v1/watch", event("ADDED", "Node", item))
+    return extender
+
+
+def at(item, node, **notes):
+    """The pod, bound there with these annotations."""
+    annotations = {**item["metadata"]["annotations"], **notes}
+    meta = {**item["metadata"], "annotations": annotations}
+    return {**item, "metadata": meta, "spec": {"nodeName": node}}
+
+
+@pytest.mark.parametrize("key", [BIND_INFO, SPEC])
+@pytest.mark.parametrize("text", ["{", "[]", "{node: n1}"])
+def test_a_node_is_avoided_while_a_pod_runs_there_whose_cells_cannot_be_read(key, text):
+    extender = started()
+    running = at(pod("old"), "n1", **{BIND_INFO: "{}", key: text})
+    assert "pod 'old': " in refused(extender, "/v1/watch", event("ADDED", "Pod", running))
+    assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n2"]
+    get(extender, "/v1/watch", event("DELETED", "Pod", running))
+    assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n1"]
+
+
+def test_where_a_pod_is_bound_counts_and_not_where_it_was_to_be_bound():
+    before, extender = started(), started()
+    get(before, FILTER, ask("p"))
+    notes = get(before, BIND, binding("p", "n1"))["Binding"]["metadata"]["annotations"]
+    # The one that leads now has not heard of that, and has another pod on this node for a while.
+    assert get(extender, FILTER, ask("other"))["NodeNames"] == ["n1"]
+    assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n2"]
+    get(extender, "/v1/watch", event("DELETED", "Pod", pod("other")))
+    get(extender, "/v1/watch", event("MODIFIED", "Pod", at(pod("p"), "n1", **notes)))
+    assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n2"]
+
+
+def test_a_pod_that_another_scheduler_binds_elsewhere_gives_its_cells_back():
+    extender = started()
+    assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n1"]
+    get(extender, "/v1/watch", event("MODIFIED", "Pod", at(pod("p"), "n2")))
+    assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n1"]
+    assert get(extender, FILTER, ask("r"))["NodeNames"] is None
+    assert extender.scheduler.used_leaf_cells() == {"A": (4, 0)}
+
+
 def test_a_binder_binds_and_its_failure_is_the_answers_error():
     sent = []
 

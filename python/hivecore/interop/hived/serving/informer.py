@@ -16,7 +16,7 @@ from hivecore.interop.kubernetes.informer import (
     mapping_in,
     version_of,
 )
-from hivecore.interop.kubernetes.pods import PodId, requested
+from hivecore.interop.kubernetes.pods import PodId, RequestError, requested
 
 __all__ = ["Informer"]
 
@@ -25,7 +25,8 @@ class Informer(ClusterInformer):
     """What is known of a Kubernetes cluster, and tells a scheduler of it.
 
     :param foreign: the name of a resource, such as ``nvidia.com/gpu``: a node where pods without
-        HiveD's annotation hold some of it is no good. ``None``: such pods are not looked at.
+        HiveD's annotation hold some of it is no good, nor is a node with a pod that has the
+        annotation and unknown cells. ``None``: such pods are not looked at.
     :param settled: are called for every pod that does not wait any more: it is bound, or gone.
 
     A node is good if it is ready and schedulable. Not for several threads at once.
@@ -59,10 +60,36 @@ class Informer(ClusterInformer):
             return
         self._settle(identity)
         if known is None or not isinstance(spec, str) or not isinstance(info, str):
-            self._visit(identity, node, pod)
+            if known is not None and self._seat_of(identity) != node:
+                self._scheduler.delete(identity)  # another scheduler has bound it
+            self._visit(identity, node, pod, is_ours=known is not None)
         elif known.recovered != hash(info):
-            self._scheduler.recover(pod, read_spec(spec), read_bind_info(info))
+            try:
+                self._recover(pod, known, spec, info)
+            except (TypeError, ValueError):
+                if known.recovered is None:
+                    self._visit(identity, node, pod, is_ours=True)
+                raise
             known.recovered = hash(info)
+            self._leave(identity)
+
+    def _recover(self, pod: Mapping[str, Any], known: KnownPod, spec: str, info: str) -> None:
+        """Take up a bound pod. Where it is bound counts, not where it was to be bound."""
+        request, record = read_spec(spec), read_bind_info(info)
+        try:
+            self._scheduler.recover(pod, request, record)
+        except RequestError:
+            if known.recovered is not None:
+                raise
+            self._scheduler.delete(pod)
+            self._scheduler.recover(pod, request, record)
+
+    def _seat_of(self, identity: str) -> str:
+        """The node on which the pod has cells, or ""."""
+        try:
+            return str(self._scheduler.bind_info(identity)["node"])
+        except RequestError:
+            return ""
 
     def _lose_pod(self, identity: str) -> None:
         self._leave(identity)
@@ -90,12 +117,12 @@ class Informer(ClusterInformer):
     def _nodes(self) -> Iterable[str]:
         return self._scheduler.leaf_cells_by_node()
 
-    # --- pods of others
+    # --- pods whose cells are unknown: of others, and what cannot be read of our own
 
-    def _visit(self, identity: str, node: str, pod: Mapping[str, Any]) -> None:
+    def _visit(self, identity: str, node: str, pod: Mapping[str, Any], is_ours: bool) -> None:
         if self._foreign is None or identity in self._strangers:
             return
-        if requested(Field(pod), [self._foreign]):
+        if is_ours or requested(Field(pod), [self._foreign]):
             version = mapping_in(pod, "metadata").get("resourceVersion")
             self._strangers[identity] = node, version_of(version)
             self._crowds[node] = self._crowds.get(node, 0) + 1
