@@ -1,6 +1,7 @@
-"""Why owners are not admitted, and which changes would admit them; each is tried on a copy."""
+"""Why owners are not admitted, and which changes would admit them; each is tried and undone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from hivecore._record import Record
@@ -108,21 +109,21 @@ def _leave(
 
 def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | None:
     """A small set of owners whose end would admit it; ``None``: not even the end of all would."""
-    root = tree.tree_of(request.quota)
-    others = [
-        name
-        for name in tree.owners
-        if name != request.name
-        and tree.members(name)
-        and tree.tree_of(tree.request(name).quota) == root
+    tree_of = cache(tree.tree_of)
+    root = tree_of(request.quota)
+    running = [
+        other
+        for other in map(tree.request, tree.owners)
+        if tree_of(other.quota) == root and other.name != request.name and tree.members(other.name)
     ]
-    others.sort(key=lambda name: (-tree.request(name).priority, name))
+    running.sort(key=lambda other: (-other.priority, other.name))
+    others = [other.name for other in running]
 
     def admits(leaving: list[str]) -> bool:
-        branch = tree.copy()
-        for name in leaving:
-            branch.release(name)
-        return branch.fits(request.name)
+        with tree.trial():
+            for name in leaving:
+                tree.release(name)
+            return tree.fits(request.name)
 
     if not others or not admits(others):
         return None
