@@ -8,6 +8,9 @@ waiting    many jobs wait for quotas and cells: an event that changes nothing fo
            decide that follows
 explain    why a gang waits for its tenant's cells, all of which are in use, and which jobs must end
            so that it starts now
+full       a cluster in use that jobs of ten kinds wait for, of quotas that take back from each
+           other: why a job waits, a change of a quota, a new job while a node drains, the end of
+           a job with the decide that tries all kinds
 together   ten pairs of gangs that start together wait for cells: a job of their tenant ends, which
            frees too little for a pair, with the decide that tries them
 copy       a branch of all of it
@@ -257,6 +260,52 @@ def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
     return results
 
 
+def full_figures(nodes: int, rounds: int) -> dict[str, Any]:
+    """Quotas without minimums share a cluster where each node has one important job."""
+    all_of_it = {"gpu": 8 * nodes}
+    quotas = [Quota("all", max=all_of_it)]
+    quotas += [Quota(f"q{i}", max=all_of_it, parent="all") for i in range(20)]
+    names = [f"n{i}" for i in range(nodes)]
+    machine = NodeDevices.uniform(gpus=8, nics=8, sockets=2, switches=4)
+    scheduler = Scheduler(
+        queues=TenantQueues(blocking="best-effort"),
+        quotas=QuotaTree(quotas, total=all_of_it),
+        devices=DeviceCluster(dict.fromkeys(names, machine)),
+    )
+
+    def submit(name: str, i: int, pods: int, gpus: int, priority: int = 0) -> None:
+        roles = [Role("worker", pods, gpus=gpus)]
+        job = Job(f"{name}{i}", f"t{i % 10}", roles, quota=f"q{i % 20}", priority=priority)
+        scheduler.submit(job, 1.0)
+
+    for i in range(8 * rounds):
+        submit("small", i, 1, 1)
+    for i in range(nodes - rounds):
+        submit("large", i, 1, 8, priority=5)
+    for i in range(100):
+        submit("waits", i, 1 + i % 10, 8)
+    scheduler.decide(1.0)
+    scheduler.drain(names[-1], 1.0)
+    scheduler.decide(1.0)
+    running = (name for name in scheduler if scheduler.state(name) == "running")
+    events: dict[str, Callable[[int], Any]] = {
+        "explain": lambda i: scheduler.explain(f"waits{i}"),
+        "quota": lambda i: scheduler.set_quota(quotas[1 + i % 20], 1.0),
+        "drained": lambda i: (submit("more", i, 1, 8), scheduler.decide(1.0)),
+        "end": lambda i: (scheduler.finish(next(running), 1.0), scheduler.decide(1.0)),
+    }
+    figures: dict[str, Any] = {"nodes": nodes, "jobs": len(scheduler)}
+    for event, happens in events.items():
+        times = []
+        for i in range(rounds):
+            begin = process_time()
+            happens(i)
+            times.append(process_time() - begin)
+        figures[event] = quantiles(times)
+        scheduler.decide(1.0)
+    return figures
+
+
 def copy_seconds(scheduler: Scheduler, rounds: int) -> float:
     times = []
     for _ in range(rounds):
@@ -356,6 +405,7 @@ def main() -> None:
         "profile": profile(lambda: whole(scheduler, GANGS["8 GPUs"], count, "q")),
         "jobs": len(scheduler),
         "explain": explain_figures(scheduler.copy(), 2 if small else 20),
+        "full": full_figures(64 if small else 4000, 4 if small else 20),
         "together": together_figures(scheduler.copy(), 10),
         "copy seconds": copy_seconds(scheduler, 2 if small else 10),
         "log": log_figures(512 if small else 1024, 200 if small else 5000, 1 if small else 3),
@@ -380,6 +430,8 @@ def main() -> None:
             f"explain {row['pods']} pods of 8 GPUs: {1e3 * row['p50']:.1f} / "
             f"{1e3 * row['p99']:.1f} ms, {row['leave']} jobs would have to end"
         )
+    for event, times in list(figures["full"].items())[2:]:
+        print(f"a full cluster, {event}: {1e3 * times['p50']:.2f} / {1e3 * times['p99']:.2f} ms")
     together = figures["together"]
     print(f"{together['pairs']} pairs wait, a job ends: {1e6 * together['p50']:.0f} us")
     waiting = figures["waiting"]

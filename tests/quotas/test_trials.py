@@ -57,6 +57,7 @@ READS = {
         "declared_total",
         "have_room",
         "limit",
+        "limit_changes",
         "may_borrow",
         "members",
         "room_version",

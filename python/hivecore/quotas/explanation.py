@@ -14,7 +14,7 @@ from hivecore.quotas.quota_decision import QuotaDecision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import refused
 
-__all__ = ["LimitChange", "explain", "raise_limits"]
+__all__ = ["LimitChange", "explain", "limit_changes", "raise_limits"]
 
 
 class LimitChange(Record, frozen=True):
@@ -46,13 +46,25 @@ def explain(
     :param branch: a copy, on which limits are changed.
     :param forbid_borrowing: makes an owner of the branch unable to borrow.
     """
-    (mine, _, _), *_ = decision._asks
     refusals = tuple(_refusals(tree, names, decision))
-    trial = _Trial(tree, names, mine, branch, forbid_borrowing)
+    trial = _Trial(tree, names, decision, branch, forbid_borrowing)
     changes = sorted(_changes(trial, decision), key=lambda change: change.cost)
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda change: order.index(change.kind))
     return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
+
+
+def limit_changes(
+    tree: QuotaAdmission,
+    names: Names,
+    decision: QuotaDecision,
+    branch: QuotaAdmission,
+    forbid_borrowing: Callable[[str], None],
+) -> tuple[tuple[LimitChange, ...], ...]:
+    """The changes of limits alone that `explain` finds."""
+    trial = _Trial(tree, names, decision, branch, forbid_borrowing)
+    changes = sorted(_raised(trial), key=lambda change: change.cost)
+    return tuple(change.limits for change in changes)
 
 
 def raise_limits(tree: QuotaAdmission, quota: str, changes: Iterable[LimitChange]) -> None:
@@ -98,7 +110,7 @@ def _changes(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
             yield _leave("preempt", tree, request, within.victims)
     if (owners := _release(tree, request)) is not None:
         yield _leave("release", tree, request, owners)
-    yield from _raised(trial, decision)
+    yield from _raised(trial)
 
 
 def _leave(
@@ -144,12 +156,12 @@ def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | N
     return tuple(leaving)
 
 
-def _raised(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
+def _raised(trial: "_Trial") -> Iterator[Change]:
     """Limits that admit the owner if they are raised together, each by as little as possible: the
     maximums and, if it is not preemptible, the minimum of its quota; if these are not enough, also
     the total, or the minimums of the path.
     """
-    request, members = trial.request, decision._asks[0][1]
+    request, members = trial.request, trial.members
     managed = {dimension for dimension, _ in trial.names.quotas[request.quota].max}
     amounts = {d: exact(amount * members) for d, amount in request.amounts if d in managed}
     needed = list(trial.needed(amounts))
@@ -180,14 +192,15 @@ class _Trial:
         self,
         tree: QuotaAdmission,
         names: Names,
-        request: QuotaRequest,
+        decision: QuotaDecision,
         branch: QuotaAdmission,
         forbid_borrowing: Callable[[str], None],
     ) -> None:
-        self.tree, self.names, self.request = tree, names, request
+        self.tree, self.names = tree, names
+        self.request, self.members, _ = decision._asks[0]
         self.branch, self.forbid_borrowing = branch, forbid_borrowing
-        self.path = names.path(request.quota)[::-1]
-        self.may_borrow = tree.may_borrow(request.name)
+        self.path = names.path(self.request.quota)[::-1]
+        self.may_borrow = tree.may_borrow(self.request.name)
         self.touched: set[tuple[str, str]] = set()
 
     def needed(self, amounts: dict[str, Amount]) -> Iterator[LimitChange]:

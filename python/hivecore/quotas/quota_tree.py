@@ -11,7 +11,7 @@ from hivecore._thousandths import THOUSAND, exact
 from hivecore.decisions import Explanation
 from hivecore.quotas._amounts import Amount, AmountsLike
 from hivecore.quotas._fields import Field
-from hivecore.quotas.explanation import explain
+from hivecore.quotas.explanation import LimitChange, explain, limit_changes
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_admission import QuotaAdmission
 from hivecore.quotas.quota_ledger import Limit
@@ -242,17 +242,39 @@ class QuotaTree(QuotaAdmission):
 
         :raises ValueError: as ``schedule`` does.
         """
+        with self._lock:
+            refused = self._refused(request)
+            return explain(*refused) if refused else Explanation("bind", "", (), ())
+
+    def limit_changes(self, request: QuotaRequest | str) -> tuple[tuple[LimitChange, ...], ...]:
+        """The limits that `explain` names, each entry enough by itself, without its search for
+        owners; empty if the owner has not to wait.
+
+        :raises ValueError: as ``schedule`` does.
+
+        >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+        >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> for change in tree.limit_changes(QuotaRequest("train", "vision", {"gpu": 16}))[0]:
+        ...     print(change.quota or "total", change.limit, change.amount)
+        vision max 16
+        total total 16
+        """
+        with self._lock:
+            refused = self._refused(request)
+            return limit_changes(*refused) if refused else ()
+
+    def _refused(self, request: QuotaRequest | str) -> tuple[Any, ...]:
+        """What `explain` needs to know of an owner; empty if it has not to wait."""
         if not isinstance(request, str):
             as_instance(request, "request", QuotaRequest)
-        with self._lock:
-            tree = self.copy()
-            if not isinstance(request, str) and request.name not in self._owners:
-                tree.submit(request)
-            decision = tree.schedule(request)
-            if decision.outcome == "bind":
-                return Explanation("bind", "", (), ())
-            branch = tree.copy()
-            return explain(tree, tree._names, decision, branch, branch._forbid_borrowing)
+        tree = self.copy()
+        if not isinstance(request, str) and request.name not in self._owners:
+            tree.submit(request)
+        decision = tree.schedule(request)
+        if decision.outcome == "bind":
+            return ()
+        branch = tree.copy()
+        return tree, tree._names, decision, branch, branch._forbid_borrowing
 
     def runtime_trace(self, name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
         """How the runtime of a quota comes about, level by level from the top.

@@ -86,6 +86,8 @@ def test_each_change_that_is_named_admits(settings):
         for request in (*incomplete(tree), *([new] if new else [])):
             before = tree.to_bytes()
             decision, explanation = tree.schedule(request), tree.explain(request)
+            limits = [each.limits for each in explanation.changes if each.kind == "limits"]
+            assert [*tree.limit_changes(request)] == limits
             assert tree.to_bytes() == before
             assert explanation.outcome == decision.outcome
             assert (explanation.outcome == "bind") == (not explanation.reason)

@@ -438,8 +438,7 @@ class State(Trials):
 
     def is_ready(self, live: Live) -> bool:
         """Whether a job or its failed pods are reserved, and all victims have stopped."""
-        is_reserved = live.reserved is not None
-        return is_reserved and all(self.jobs[name].has_stopped for name in live.victims)
+        return live.reserved is not None and all(self.jobs[it].has_stopped for it in live.victims)
 
     def set_held(self, live: Live, held: Unit | None) -> None:
         """Set what is held for failed pods of a job."""
@@ -463,9 +462,8 @@ class State(Trials):
 
     def waits_alone(self, live: Live) -> bool:
         """Whether a job that has stopped waits apart from its kind."""
-        starts_with_others = live.job.after or live.job.together
         # only one of its units is charged to its quota
-        has_own_kind = bool(starts_with_others or live.extra_of)
+        has_own_kind = bool(live.job.after or live.job.together or live.extra_of)
         return has_own_kind or self.may_run_on_idle_cells(live)
 
     def companions(self, live: Live) -> list[Live]:
@@ -539,7 +537,7 @@ class State(Trials):
         branch.like_units = {owner: set(names) for owner, names in self.like_units.items()}
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
         branch.replacing = {}
-        branch.relief = branch.losses = None
+        branch.relief = branch.losses = branch.on_draining = None
         branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
         branch.begun, branch.joined = dict(self.begun), dict(self.joined)
         branch.kept, branch.moved = dict(self.kept), dict(self.moved)

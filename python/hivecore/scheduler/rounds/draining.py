@@ -13,22 +13,22 @@ def drain_nodes(state: State) -> None:
     """Let jobs leave draining nodes, the most important first."""
     names = state.running.keys()
     known = names if state.on_draining is None else names & state.on_draining
-    there = [
+    affected = [
         (live, node)
         for live in map(state.running.__getitem__, known)
         for node in dict.fromkeys(pod.node for unit in live.placed for pod in unit.placed)
         if node in state.draining
     ]
-    state.on_draining = {live.job.name for live, _ in there}
-    leaving = [(live, node) for live, node in there if _leaves(state, live, state.draining[node])]
+    state.on_draining = {live.job.name for live, _ in affected}
+    leaving = [entry for entry in affected if _leaves(state, *entry)]
     for live, node in sorted(leaving, key=_precedence):
         if state.jobs.get(live.job.name) is live and live.runs:
             stop_job_on(state, live, node, _moved)
 
 
-def _leaves(state: State, live: Live, by: float) -> bool:
-    """Whether a job must leave now, since its node has to be empty by then."""
-    job = live.job
+def _leaves(state: State, live: Live, node: str) -> bool:
+    """Whether a job must leave now, since its node has to be empty at some time."""
+    job, by = live.job, state.draining[node]
     if live.for_job or not job.preemptible:
         return False
     return state.end_of(live) > by or state.now >= by

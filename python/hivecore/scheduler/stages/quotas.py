@@ -309,8 +309,7 @@ class QuotaStage(Stage):
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
         """Release the charge for a unit's devices."""
-        if unit.kind.has_claims:
-            self._uncharge_devices(unit)
+        self._uncharge_devices(unit)
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Pass the charge for devices to another job."""

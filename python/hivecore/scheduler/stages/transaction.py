@@ -428,13 +428,12 @@ class Stages(PlainStarts):
         """
         return self._quotas is None or self._quotas.part.may_borrow(unit.request)
 
-    def limit_changes(self, unit: Unit) -> Iterator[tuple[LimitChange, ...]]:
+    def limit_changes(self, unit: Unit) -> tuple[tuple[LimitChange, ...], ...]:
         """Limits of quotas that would have to be higher for a refused unit."""
-        tree = self._quotas and self._quotas.part
-        if tree and tree.schedule(unit.request).outcome != "bind":
-            for change in tree.explain(unit.request).changes:
-                if change.kind == "limits":
-                    yield change.limits
+        if self._quotas is None:
+            return ()
+        tree, request = self._quotas.part, unit.request
+        return () if tree.schedule(request).outcome == "bind" else tree.limit_changes(request)
 
     def raise_limits(self, quota: str, limits: Sequence[LimitChange]) -> None:
         """Raise limits of a quota and its ancestors."""
