@@ -40,6 +40,13 @@ def test_an_alternative_that_leaves_less_than_later_requests_want_is_passed_over
     assert World(gpus(64)).given(claim(*two)).count("/few") == 32
 
 
+@pytest.mark.parametrize("count", [33, 2**31, 2**63 - 1])
+def test_an_alternative_of_any_number_of_devices_is_skipped(count):
+    every = either("r", many=terms(count), few=terms(1))
+    assert World(gpus(2)).given(claim(every)) == "r/few:d0"
+    assert World(gpus(0, allNodes=True)).given(claim(every)) == "unsatisfiable"
+
+
 def test_a_claim_has_32_devices_at_most():
     world = World(gpus(64))
     assert world.given(claim(request("r", 32))).count(":") == 32

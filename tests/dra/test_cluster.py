@@ -427,17 +427,48 @@ def test_objects_that_break_a_rule_change_nothing():
     wrong = {"kind": "Pod", "metadata": {"name": "p"}}
     negative = copy.deepcopy(other)
     negative["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] = {"m": "-1"}
+    no_names = [
+        worlds.holder("new", worlds.allocation({"device": "d1", **fields}))
+        for fields in ({"driver": 5}, {"device": ["d1"]}, {"shareID": 5}, {"shareID": ["s"]})
+    ]
     for objects, error, text in (
         ([fine, other, worlds.holder("newer", taken)], ValueError, "is in use"),
         ([fine, huge], ValueError, "exceeds 62 bits"),
         ([fine, wrong], ValueError, r"objects\[1\]: kind 'Pod'"),
         ([fine, 3], TypeError, r"objects\[1\]"),
         ([fine, negative], ValueError, "negative"),
+        *(([fine, of], ValueError, "'new': .*a name is no string") for of in no_names),
     ):
         with pytest.raises(error, match=text):
             cluster.update(*objects)
         assert cluster.to_bytes() == before
         cluster.check()
+
+
+def test_a_share_without_an_id_of_its_own_is_refused():
+    ids = iter(["s", "s", ""])
+    cluster = DraCluster(share_id=lambda: next(ids))
+    cluster.update(worlds.object_of("DeviceClass", worlds.device_class()))
+    shares = published_slice("s", [worlds.shared("d", {"m": "8"})])
+    cluster.update(worlds.object_of("ResourceSlice", shares))
+    first, *others = [claim(request("r", capacity={"m": "2"}), name=name) for name in "abc"]
+    cluster.commit(cluster.allocate([first], "n1"))
+    before = cluster.to_bytes()
+    for other in others:
+        with pytest.raises(ValueError, match="share_id"):
+            cluster.commit(cluster.allocate([other], "n1"))
+    assert cluster.to_bytes() == before
+    cluster.check()
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("kind", "Pod"), ("apiVersion", "resource.k8s.io/v1beta1")]
+)
+def test_a_wrong_object_is_refused_though_a_claim_with_its_spec_was_seen(field, wrong):
+    cluster = cluster_of(gpus(1))
+    cluster.allocate([claim(request("r"))], "n1")
+    with pytest.raises(ValueError, match=field):
+        cluster.allocate([claim(request("r"), name="other") | {field: wrong}], "n1")
 
 
 def test_unknown_names_and_wrong_arguments():

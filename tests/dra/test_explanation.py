@@ -123,6 +123,15 @@ def test_a_device_in_use_counts_as_it_was_charged(charged):
     assert cluster.explain([claim(request("r"))], "n1").deciding == (text,)
 
 
+def test_a_counter_decides_that_is_too_large_for_sums():
+    most = str(2**61)
+    parts = [device(f"p{i}", counters={"gpu": {"memory": most}}) for i in range(6)]
+    sets = counter_slice("c", {"gpu": {"memory": most}}, count=2)
+    cluster = cluster_of(sets, published_slice("s", parts, count=2))
+    text = "the counter memory of pool gpu.x/p, which has left 2Ei of 2Ei in set gpu"
+    assert cluster.explain([claim(request("r", 2))], "n1").deciding == (text,)
+
+
 def test_a_device_in_use_has_the_groups_with_which_it_was_charged():
     def part(name, group):
         uses = worlds.consumption("gpu", group, memory="1")

@@ -54,8 +54,8 @@ class Alternative(NamedTuple):
 
     @property
     def wanted(self) -> int:
-        """The number of devices, for the kernel."""
-        return -1 if self.is_all else self.terms.count or 1
+        """The number of devices, for the kernel, which counts in 32 bits."""
+        return -1 if self.is_all else min(self.terms.count or 1, 2**31 - 1)
 
     def takes(
         self, device: Device, consumed: Mapping[str, Fraction] | None

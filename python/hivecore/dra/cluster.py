@@ -370,7 +370,8 @@ class DraCluster(DraLedger):
     ) -> ClaimDecision:
         answer = known.kind.answer(view.node_class, mode, self._limit, within)
         share_ids = tuple(
-            "" if grant.consumed is None else str(self._share_id()) for grant in answer.grants
+            "" if grant.consumed is None else as_name(str(self._share_id()), "share_id")
+            for grant in answer.grants
         )
         question, devices = known.kind.question, view.devices
         own = node, known.claims, mode, answer, question, devices, share_ids, view.node_class

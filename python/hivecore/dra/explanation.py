@@ -201,41 +201,20 @@ def _counters(pools: Sequence[Pool], facts: ClusterFacts) -> Iterator[_Term]:
                 for left in [counters[name] - taken.get((of, name), 0)]
             }
             text = f"the counter {name} of pool {pool.driver}/{pool.name}, which has left "
-            charged = [of for (_, counter), of in taken.items() if counter == name]
-            without = _uncounted(pool, name, sum(charged, Fraction()))
-            yield _Term(text + some(sets.values()), without)
+            yield _Term(text + some(sets.values()), _uncounted(pool, name))
 
 
-def _uncounted(pool: Pool, name: str, charged: Fraction) -> Callable[[World], World]:
-    """Return a change that lets each set of the pool have enough of a counter for all devices.
+def _uncounted(pool: Pool, name: str) -> Callable[[World], World]:
+    """Return a change after which the pool's devices, in use or not, take nothing of a counter."""
 
-    :param charged: for those in use; their drivers may have published something else since.
-    """
-    needed = charged + sum(
-        use.counters[name].value
-        for device in pool.devices
-        for use in device.device.consumes_counters
-        if name in use.counters
-    )
+    def spared(uses: Iterable[CounterConsumption]) -> tuple[CounterConsumption, ...]:
+        nothing = {name: Counter(Fraction())}
+        return tuple(
+            use.replace(counters={**use.counters, **nothing}) if name in use.counters else use
+            for use in uses
+        )
 
-    def without(world: World) -> World:
-        def change(of: ResourceSlice) -> ResourceSlice:
-            if (of.driver, of.pool.name) != (pool.driver, pool.name) or not of.shared_counters:
-                return of
-            sets = tuple(
-                each.replace(
-                    counters={
-                        counter: Counter(max(amount.value, needed)) if counter == name else amount
-                        for counter, amount in each.counters.items()
-                    }
-                )
-                for each in of.shared_counters
-            )
-            return of.replace(shared_counters=sets)
-
-        return world._replace(slices=tuple(map(change, world.slices)))
-
-    return without
+    return lambda world: _consuming(world, (pool.driver, pool.name), spared)
 
 
 def _groups(pools: Sequence[Pool]) -> Iterator[_Term]:
@@ -249,15 +228,30 @@ def _ungrouped(world: World) -> World:
     def without(uses: Iterable[CounterConsumption]) -> tuple[CounterConsumption, ...]:
         return tuple(use.replace(compatibility_groups=()) for use in uses)
 
-    def change(of: ResourceSlice) -> ResourceSlice:
+    return _consuming(world, None, without)
+
+
+def _consuming(
+    world: World,
+    pool: tuple[str, str] | None,
+    change: Callable[[Iterable[CounterConsumption]], tuple[CounterConsumption, ...]],
+) -> World:
+    """Return a world in which the devices of a pool, or all, consume other counters."""
+
+    def changed(of: ResourceSlice) -> ResourceSlice:
+        if pool not in (None, (of.driver, of.pool.name)):
+            return of
         devices = tuple(
-            device.replace(consumes_counters=without(device.consumes_counters))
+            device.replace(consumes_counters=change(device.consumes_counters))
             for device in of.devices
         )
         return of.replace(devices=devices)
 
-    charges = {device: without(uses) for device, uses in world.charges.items()}
-    return world._replace(slices=tuple(map(change, world.slices)), charges=charges)
+    charges = {
+        device: change(uses) if pool in (None, device[:2]) else uses
+        for device, uses in world.charges.items()
+    }
+    return world._replace(slices=tuple(map(changed, world.slices)), charges=charges)
 
 
 def _owners(world: World) -> Iterator[_Term]:

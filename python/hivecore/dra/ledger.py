@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from fractions import Fraction
+from itertools import chain
 from threading import RLock
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -238,7 +239,8 @@ class DraLedger(LoggedTrials, PlainState):
     def commit(self, decision: ClaimDecision) -> None:
         """Let the claims of a decision hold its devices.
 
-        :raises ValueError: there is no allocation, or a claim holds devices already.
+        :raises ValueError: there is no allocation, a claim holds devices already, or the id of a
+            share is in use.
         :raises StaleDecisionError: the node has changed since.
 
         Cost: O(devices of the claims) if the change is known for this node class, otherwise
@@ -258,8 +260,12 @@ class DraLedger(LoggedTrials, PlainState):
             if view is None or changes is None:
                 raise StaleDecisionError(f"node {show(decision.node)} has changed since")
             view = self._views[decision.node]  # the decision may have refined units
+            every = decision.entries
+            taken = self._book.conflict(chain.from_iterable(every))
+            if taken is not None:
+                raise ValueError(f"share_id: a share of {'/'.join(taken)} has this id")
             self._undo.note(self._take_out, owners, decision.node, view.node_class, self._classes)
-            for owner, entries in zip(owners, decision.entries, strict=True):
+            for owner, entries in zip(owners, every, strict=True):
                 own = [view.devices[view.positions[entry.device]] for entry in entries]
                 charged = {device.id: device.device.consumes_counters for device in own}
                 self._book.add(owner, entries, charged)
@@ -362,7 +368,7 @@ class DraLedger(LoggedTrials, PlainState):
         if not isinstance(given, Mapping):
             raise TypeError(f"claims must be ResourceClaim or mappings, not {show(given)}")
         try:
-            key = encode(given["spec"])
+            key = encode((given["spec"], given.get("kind"), given.get("apiVersion")))
             metadata = given["metadata"]
             name, namespace = metadata["name"], metadata.get("namespace", "")
             uid = metadata.get("uid", "")
@@ -565,7 +571,10 @@ def _entries(claim: ResourceClaim) -> tuple[Entry, ...]:
             if min(consumed.values(), default=0) < 0:
                 raise TypeError("a negative amount in consumedCapacity")
             device = DeviceId(result["driver"], result["pool"], result["device"])
-            entries.append(Entry(device, result.get("shareID") or "", consumed))
+            share = result.get("shareID") or ""
+            if not all(isinstance(of, str) for of in (*device, share, *consumed)):
+                raise TypeError("a name is no string")
+            entries.append(Entry(device, share, consumed))
     except (AttributeError, KeyError, TypeError) as error:
         where = f"ResourceClaim {show(claim.full_name)}: status.allocation"
         raise ValueError(f"{where}: {type(error).__name__} {error}") from None
