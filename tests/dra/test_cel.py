@@ -146,6 +146,7 @@ OF_VALUES = r"""
     [1, 2][?1].orValue(0) == 2 && [1, 2][?2].orValue(0) == 0 && optional.none() == optional.none()
     int("12") + int(1.9) + int(3u) == 16 && uint(5) == 5u && double("1.5") == 1.5
     string(5) + string(true) == "5true" && bool(true) && double(3) == 3.0
+    bool("true") && bool("T") && bool("1") && !bool("False") && !bool("f") && !bool("0")
     quantity("1024Mi") == quantity("1Gi") && quantity("1.5").compareTo(quantity("1500m")) == 0
     quantity("1k").add(quantity("24")).sub(24).asInteger() == 1000 && quantity("-1").sign() == -1
     quantity("1.5").asApproximateFloat() == 1.5 && !quantity("1.5").isInteger()
@@ -272,6 +273,7 @@ FAILING = r"""
     uint("-0") == 0u :: '-0' is no integer
     double("1e400") > 1.0 :: '1e400' is no double
     double("x") == 1.0 :: 'x' is no double
+    bool("yes") :: 'yes' is no bool
     [1][1] == 1 :: no such key: 1
     {"a": 1, "a": 2} == {} :: the key 'a' is repeated
     {A.whole: 1} == {} :: no such overload: {} of (bool)

@@ -150,6 +150,16 @@ def _read_double(text: str) -> float:
     return float(text)
 
 
+_TRUE = "1", "t", "T", "true", "TRUE", "True"
+_FALSE = "0", "f", "F", "false", "FALSE", "False"
+
+
+def _read_bool(text: str) -> bool:
+    if text not in _TRUE + _FALSE:
+        raise CelRuntimeError(f"{show(text)} is no bool")
+    return text in _TRUE
+
+
 # --- strings; places are of characters, not of bytes
 
 #: What is white space in Unicode; for Python, some separators of ASCII are, too.
@@ -383,7 +393,7 @@ _CONVERSIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "uint": {"int": _uint, "uint": Uint, "double": lambda a: _uint(_whole(a))},
     "double": {"int": float, "uint": float, "double": float, "string": _read_double},
     "string": {"int": str, "uint": int.__repr__, "string": str},
-    "bool": {"bool": bool},
+    "bool": {"bool": bool, "string": _read_bool},
 }
 for _kind, _reads in _CONVERSIONS.items():
     for _from, _read in _reads.items():
