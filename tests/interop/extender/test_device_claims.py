@@ -129,6 +129,12 @@ def test_a_template_without_a_claim_asks_for_nothing(cluster):
             ),
             "no device class 'tpu'",
         ),
+        (
+            lambda claim: claim["spec"]["devices"]["requests"][0]["exactly"].update(
+                selectors=[{"cel": {"expression": "device.model == 'a'"}}]
+            ),
+            "undefined field 'model' of the device",
+        ),
     ],
 )
 def test_a_pod_says_what_is_wrong_with_its_claim(cluster, change, says):

@@ -401,8 +401,9 @@ def _nodes_for(
 
 
 def _reason_of(decision: ClaimDecision) -> str:
-    problems = [problem.message for problem in decision.problems[:1]]
-    return decision.reason or (problems or [f"not known after {decision.work} steps"])[0]
+    if decision.outcome == "error":
+        return decision.problems[0].message
+    return decision.reason or f"not known after {decision.work} steps"
 
 
 def _share_id(claim: ResourceClaim, number: int) -> UUID:
