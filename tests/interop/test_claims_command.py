@@ -209,6 +209,27 @@ def test_validate_names_each_class_that_is_missing(tmp_path, capsys):
     ]
 
 
+def test_validate_names_what_no_cluster_can_serve(tmp_path, capsys):
+    expression = [{"cel": {"expression": "device.model"}}]
+    kind = object_of("DeviceClass", {"metadata": {"name": "k"}, "spec": {"selectors": expression}})
+    wrong = request("a", where="device.model", allocationMode="all")
+    each = template(wrong, either("b", x=terms(), y=terms(where="device.driver ==")))
+    each["spec"]["spec"]["devices"]["constraints"] = [{"requests": ["a"]}]
+    each = object_of("ResourceClaimTemplate", each)
+    file = written(tmp_path / "a.yaml", GPU, kind, each)
+    assert main(["validate", str(file)]) == 2
+    at, field = f"{file}: ResourceClaimTemplate 'team/t': spec.spec.devices", "cel.expression"
+    undefined = "undefined field 'model' of the device (character 7)"
+    *others, last = capsys.readouterr().err.splitlines()
+    assert others == [
+        f"{file}: DeviceClass 'k': spec.selectors[0].{field}: {undefined}",
+        f"{at}.requests[0].exactly.allocationMode: 'all', allowed are ExactCount and All",
+        f"{at}.constraints[0]: matchAttribute or distinctAttribute must be set",
+        f"{at}.requests[0].exactly.selectors[0].{field}: {undefined}",
+    ]
+    assert last.startswith(f"{at}.requests[1].firstAvailable[1].selectors[0].{field}: ")
+
+
 def test_validate_says_once_that_classes_are_not_given(tmp_path, capsys):
     file = written(tmp_path / "a.yaml", wanted(1), wanted(2, "other"))
     assert main(["validate", str(file)]) == 0

@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
 
+from hivecore._arguments import show
 from hivecore.dra.claim import DeviceClass, DeviceConstraint, DeviceRequest, ResourceClaim
 from hivecore.dra.device import Capacity, CapacityPolicy, Device, Taint, Toleration
 from hivecore.dra.features import KubernetesFeatures
@@ -161,9 +162,11 @@ class Question:
             selector.cel.expression for selector in selectors if selector.cel is not None
         )
         if len(expressions) < len(selectors):
-            raise self._stop("unsupported_selector", claim, f"request {name}: not of CEL")
+            message = f"request {name}: a selector is not in CEL"
+            raise self._stop("unsupported_selector", claim, message)
         if mode not in ("ExactCount", "All"):
-            raise self._stop("unsupported_mode", claim, f"request {name}: {mode!r}")
+            message = f"request {name}: no allocation mode {show(mode)}"
+            raise self._stop("unsupported_mode", claim, message)
         return name, terms, expressions
 
     def _constraint(
@@ -171,7 +174,10 @@ class Question:
     ) -> tuple[bool, str, tuple[int, ...]]:
         match, distinct = constraint.match_attribute, constraint.distinct_attribute
         if not match and not (distinct and self.features.has("DRAConsumableCapacity")):
-            raise self._stop("unsupported_constraint", claim, "of unknown type, or it is off")
+            what = "distinctAttribute needs DRAConsumableCapacity, which is off"
+            if not distinct:
+                what = "a constraint has neither matchAttribute nor distinctAttribute"
+            raise self._stop("unsupported_constraint", claim, what)
         named = set(constraint.requests)
         of = tuple(
             number

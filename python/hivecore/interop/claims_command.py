@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from hivecore._arguments import show, some
-from hivecore.dra import DraCluster, KubernetesFeatures, ResourceClaim
+from hivecore.dra import (
+    DeviceClass,
+    DraCluster,
+    KubernetesFeatures,
+    ResourceClaim,
+    compile_selector,
+)
 from hivecore.dra.features import VERSIONS
+from hivecore.errors import CelSyntaxError
 from hivecore.interop.kubernetes.claim_objects import (
     OF_CLAIMS,
     FileObject,
@@ -53,10 +60,13 @@ def validate_claims(path: Path) -> int:
         return 2
     classes = {entry.record.name for entry in objects if entry.kind == "DeviceClass"}
     missing = [mistake for entry in objects for mistake in _missing_classes(entry, classes)]
+    mistakes = [mistake for entry in objects for mistake in _senseless(entry)]
     if missing and not classes:
         print(f"{path}: holds no DeviceClass, so no name of a class is checked", file=sys.stderr)
-    elif missing:
-        print("\n".join(missing), file=sys.stderr)
+    else:
+        mistakes += missing
+    if mistakes:
+        print("\n".join(mistakes), file=sys.stderr)
         return 2
     kinds = [type(entry.record).__name__ for entry in objects]
     counts = {kind: kinds.count(kind) for kind in OF_CLAIMS}
@@ -66,17 +76,50 @@ def validate_claims(path: Path) -> int:
 
 def _missing_classes(entry: FileObject, classes: Collection[str]) -> Iterator[str]:
     """Yield what is wrong with the names of classes in a claim without an allocation."""
+    for path, of in _terms(entry):
+        if of.device_class_name not in classes:
+            name = of.device_class_name
+            what = f"no DeviceClass {show(name)}" if name else "is missing"
+            yield entry.mistake(f"{path}.deviceClassName: {what}")
+
+
+def _senseless(entry: FileObject) -> Iterator[str]:
+    """Yield what no cluster can serve: wrong expressions, unknown modes, empty constraints."""
+    users = [*_terms(entry)]
+    for path, of in users:
+        if of.allocation_mode not in ("ExactCount", "All"):
+            mode = show(of.allocation_mode)
+            yield entry.mistake(f"{path}.allocationMode: {mode}, allowed are ExactCount and All")
+    if users:
+        for i, constraint in enumerate(entry.record.constraints):
+            if not constraint.match_attribute and not constraint.distinct_attribute:
+                path = f"{_spec(entry)}.devices.constraints[{i}]"
+                yield entry.mistake(f"{path}: matchAttribute or distinctAttribute must be set")
+    if isinstance(entry.record, DeviceClass):
+        users = [("spec", entry.record)]
+    for path, of in users:
+        for i, selector in enumerate(of.selectors):
+            try:
+                if selector.cel:
+                    compile_selector(selector.cel.expression)
+            except CelSyntaxError as error:
+                yield entry.mistake(f"{path}.selectors[{i}].cel.expression: {error}")
+
+
+def _spec(entry: FileObject) -> str:
+    return "spec" if entry.kind == "ResourceClaim" else "spec.spec"
+
+
+def _terms(entry: FileObject) -> Iterator[tuple[str, Any]]:
+    """Yield each alternative of each request of a claim without an allocation, with its path."""
     if not isinstance(entry.record, ResourceClaim) or entry.record.allocation:
         return
-    spec = "spec" if entry.kind == "ResourceClaim" else "spec.spec"
     for i, request in enumerate(entry.record.requests):
-        terms = {"exactly": request.exactly} if request.exactly else {}
-        subs = {f"firstAvailable[{j}]": of for j, of in enumerate(request.first_available)}
-        for field, of in (terms | subs).items():
-            if of.device_class_name not in classes:
-                name = of.device_class_name
-                what = f"no DeviceClass {show(name)}" if name else "is missing"
-                yield entry.mistake(f"{spec}.devices.requests[{i}].{field}.deviceClassName: {what}")
+        path = f"{_spec(entry)}.devices.requests[{i}]"
+        if request.exactly:
+            yield f"{path}.exactly", request.exactly
+        for j, of in enumerate(request.first_available):
+            yield f"{path}.firstAvailable[{j}]", of
 
 
 def _read(files: list[Path], cluster: DraCluster) -> tuple[DraCluster | None, list[FileObject]]:
