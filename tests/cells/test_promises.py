@@ -11,7 +11,9 @@ import random
 
 import pytest
 from cells.groups.group_schedulers import (
+    ALONE,
     BIND,
+    PACKING,
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
@@ -195,9 +197,12 @@ def whole(history, vc, level):
 
 
 @each_implementation
+@pytest.mark.parametrize("evictions", [PACKING, ALONE])
 @pytest.mark.parametrize("seed", seeds(12))
-def test_a_tenant_that_uses_nothing_gets_any_mix_of_its_cells(created, seed):
-    """Whatever others do; only opportunistic groups have to leave."""
+def test_a_tenant_that_uses_nothing_gets_any_mix_of_its_cells(created, seed, evictions):
+    """Whatever others do; only opportunistic groups have to leave. By default the largest cells
+    come first: a small group without victims may be in a large cell.
+    """
     history = History(created, seed)
     for number in range(60):
         history.step(lambda *_: None)
@@ -209,8 +214,9 @@ def test_a_tenant_that_uses_nothing_gets_any_mix_of_its_cells(created, seed):
         for handle in after.handles():
             if after.group(handle).vc == vc and after.group(handle).priority >= 0:
                 after.release(handle)
-        for level in mix_of(history, vc):
-            request = whole(history, vc, level)
+        mix = mix_of(history, vc)
+        for level in mix if evictions == ALONE else sorted(mix, reverse=True):
+            request = whole(history, vc, level) | {"evictions": evictions}
             plan = history.ask(request, after)
             assert plan.outcome != WAIT
             assert all(after.group(victim).virtual is None for victim in plan.victims)
