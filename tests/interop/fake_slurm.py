@@ -42,6 +42,7 @@ class FakeSlurm:
         self.total, self.down = gpus, set()
         self.kinds, self.features, self.partitions = {}, {}, {}  # by node, where it has some
         self.jobs, self.last, self.now = {}, 0, 0.0
+        self.ended = {}
         self.answers = True
         self.crash_after = None  # so many commands are obeyed before the broker dies
         self.obeyed = []
@@ -52,7 +53,7 @@ class FakeSlurm:
         return str(self.last)
 
     def end(self, number):
-        job = self.jobs.pop(int(number))
+        self.ended[int(number)] = job = self.jobs.pop(int(number))
         self._free(job)
 
     def _free(self, job):
@@ -169,9 +170,12 @@ class FakeSlurm:
         self.obeyed.append(line)
         number = int(re.search(r"(?:jobid=| )(\d+)", line)[1])
         job = self.jobs.get(number)
+        word = line.split()[0]
+        if job is None and line.startswith("requeuehold ") and "incomplete" not in line:
+            job = self.jobs[number] = self.ended.pop(number)  # it runs a second time
+            job.held = True
         if job is None:
             return
-        word = line.split()[0]
         if word == "hold" and not job.nodes:
             job.held = True
         elif word == "release":

@@ -183,21 +183,46 @@ def test_a_job_starts_under_more_switches_when_it_has_waited(more):
     assert large in world.runs() and world.books() == world.runs()  # no leaf could hold it
 
 
-def test_victims_stop_before_the_other_starts():
+def a_victim(**more):
+    """A world with a job of a poor tenant that runs, and one of a rich tenant that wants its node.
+
+    :returns: the world, and both jobs.
+    """
     world = World(nodes=1)
     quotas = QuotaTree(
         [Quota("rich", max={"gpu": 8}, min={"gpu": 8}), Quota("poor", max={"gpu": 8})],
         total={"gpu": 8},
     )
     scheduler = scheduler_for(world.slurm, quotas=quotas)
-    world.broker = Broker(scheduler, world.slurm, patience=3)
-    poor = world.slurm.submit(1, 8, account="poor")
+    world.broker = Broker(scheduler, lambda *given: world.slurm(*given), patience=3)
+    poor = world.slurm.submit(1, 8, account="poor", **more)
     world.step(2)
-    rich = world.slurm.submit(1, 8, account="rich")
+    return world, poor, world.slurm.submit(1, 8, account="rich")
+
+
+def test_victims_stop_before_the_other_starts():
+    world, poor, rich = a_victim()
     actions = world.step(3)
     assert [a.job for a in actions if isinstance(a, Preempt)] == [poor]
     assert world.books() == world.runs() == {rich: {"n1"}}
     assert world.slurm.jobs[int(poor)].held
+
+
+def test_a_victim_that_ends_just_before_it_is_stopped_does_not_run_a_second_time():
+    world, poor, rich = a_victim()
+    slurm = world.slurm
+
+    def ends_first(command, text=""):
+        if "requeuehold" in text and int(poor) in slurm.jobs:
+            slurm.end(poor)
+        return slurm(command, text)
+
+    world.slurm = ends_first
+    world.broker.step(3.0)
+    world.slurm = slurm
+    world.step(3)
+    assert [*slurm.jobs] == [int(rich)]
+    assert world.books() == world.runs() == {rich: {"n1"}}
 
 
 def test_what_cannot_be_placed_stays_held_with_its_reason():

@@ -188,7 +188,7 @@ def test_commands_carry_out_actions():
     ]
     (line, _) = commands(start, job, "exclude", nodes=["n1", "n2", "n3"])
     assert line == "update jobid=7 excnodelist=n2 starttime=now"
-    assert commands(Preempt("7", "8", "priority"), job) == ["hold 7", "requeuehold 7"]
+    assert commands(Preempt("7", "8", "priority"), job) == ["hold 7", "requeuehold incomplete 7"]
     for action in (Start("7", pods("n1")), Start("7", pods("n1", "n1")), SetCache("d", 1)):
         with pytest.raises(ValueError, match="action"):
             commands(action, job)

@@ -407,7 +407,7 @@ class Broker:
         if self._now - self._stopping.get(job.id, -1e18) <= self._patience:
             return []
         self._stopping[job.id] = self._now
-        return [f"requeuehold {job.id}"]
+        return [f"requeuehold incomplete {job.id}"]
 
     def _details(self, jobs: list[SlurmJob]) -> dict[str, dict[str, tuple[int, ...]]]:
         names = [job.id for job in jobs if self._typed or job.id not in self.scheduler]

@@ -43,7 +43,7 @@ def commands(
     if isinstance(action, Start):
         return [_placement(action, job, how, typed, nodes), f"release {job.id}"]
     if isinstance(action, Preempt | Stop):
-        return [f"hold {job.id}", f"requeuehold {job.id}"]  # it may not run yet
+        return [f"hold {job.id}", f"requeuehold incomplete {job.id}"]  # it may not run yet
     if isinstance(action, Promote):
         return []  # where it has other nodes now, a broker finds it there
     raise ValueError(f"action: Slurm has no command for {type(action).__name__}")
