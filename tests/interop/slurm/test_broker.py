@@ -110,6 +110,20 @@ def test_jobs_of_a_lost_node_are_held_and_start_elsewhere_at_once():
     assert "starttime=now" in next(x for x in reversed(world.slurm.obeyed) if "update" in x)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_nodes_that_slurm_does_not_have_get_no_jobs_until_it_has_them(known):
+    world = World(nodes=2)
+    world.step(known)
+    node = world.slurm.free.pop("n1")
+    world.step(6)
+    first, second = world.slurm.submit(1, 8), world.slurm.submit(1, 8)
+    world.step(6)
+    assert world.books() == world.runs() == {first: {"n2"}}
+    world.slurm.free["n1"] = node
+    world.step(6)
+    assert world.books() == world.runs() == {first: {"n2"}, second: {"n1"}}
+
+
 def test_a_job_that_its_user_releases_is_adopted_where_it_runs():
     world = World()
     filler, passed = world.slurm.submit(4, 8), world.slurm.submit(1, 2)
@@ -194,7 +208,7 @@ def a_victim(**more):
         total={"gpu": 8},
     )
     scheduler = scheduler_for(world.slurm, quotas=quotas)
-    world.broker = Broker(scheduler, lambda *given: world.slurm(*given), patience=3)
+    world.broker = Broker(scheduler, world.slurm, patience=3)
     poor = world.slurm.submit(1, 8, account="poor", **more)
     world.step(2)
     return world, poor, world.slurm.submit(1, 8, account="rich")
@@ -217,9 +231,7 @@ def test_a_victim_that_ends_just_before_it_is_stopped_does_not_run_a_second_time
             slurm.end(poor)
         return slurm(command, text)
 
-    world.slurm = ends_first
-    world.broker.step(3.0)
-    world.slurm = slurm
+    world.broker._run = ends_first
     world.step(3)
     assert [*slurm.jobs] == [int(rich)]
     assert world.books() == world.runs() == {rich: {"n1"}}
@@ -452,6 +464,16 @@ def test_a_job_that_no_node_can_hold_by_what_it_asks_for_stays_held():
     world.step(2)
     why = "there is no node of partition big with GPUs of type b200"
     assert world.slurm.jobs[int(job)].held and world.broker.problems[job] == why
+
+
+def test_a_job_that_could_never_start_does_when_its_user_has_changed_it():
+    world = World(nodes=2)
+    job = world.slurm.submit(1, 9)
+    world.step(2)
+    assert "no node has more than 8" in world.broker.problems[job]
+    world.slurm.jobs[int(job)].each = 8
+    world.step(2)
+    assert job in world.runs() and job not in world.broker.problems
 
 
 def test_a_job_follows_a_change_of_its_partition_and_of_the_nodes():

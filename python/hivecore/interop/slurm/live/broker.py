@@ -6,7 +6,7 @@ may die between any two commands, and need not know whether Slurm has obeyed: wh
 shows in the next round. A job that runs elsewhere than decided is adopted where it runs.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from math import inf
 from operator import attrgetter
@@ -39,6 +39,7 @@ from hivecore.scheduler import (
     Start,
     Where,
 )
+from hivecore.scheduler.stages.cells import chain_nodes
 
 __all__ = ["Broker"]
 
@@ -99,6 +100,7 @@ class Broker:
         self._jobs: dict[str, SlurmJob] = {}
         self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
         self._nodes: dict[str, SlurmNode] = {}
+        self._missing: list[str] = []  # nodes of the scheduler that Slurm does not have
         self._node_gpus = 0  # of the largest
         self._healthy: dict[str, bool] = {}  # as the scheduler knows it
         self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
@@ -107,7 +109,7 @@ class Broker:
         self._stopping: dict[str, float] = {}  # by victim when its stop was requested
         #: by job its nodes and restarts when it was found where the scheduler believes it is
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
-        self._refused: set[str] = set()  # by the scheduler
+        self._refused: dict[str, Job | None] = {}  # as they were when the scheduler refused them
         self._let_go: dict[str, float] = {}  # by job that is left to Slurm when it was released
         self._now = 0.0
 
@@ -219,10 +221,13 @@ class Broker:
         lines += self._check_running([job for job in jobs if not job.waits])
         for name, node in self._nodes.items():
             self._tell_node(name, node.healthy and name not in self._odd)
+        for name in self._missing:
+            self._tell_node(name, False)
         return lines
 
     def _read_nodes(self) -> None:
         self._nodes = {node.name: node for node in read_nodes(self._run(NODES))}
+        self._missing = [name for name in _nodes_of(self.scheduler) if name not in self._nodes]
         node_gpus = max((node.gpus for node in self._nodes.values()), default=0)
         if self._places.renew(self._nodes.values()) or node_gpus != self._node_gpus:
             self._node_gpus, self._rows = node_gpus, {}
@@ -285,11 +290,10 @@ class Broker:
         for name in [name for name in self.scheduler if name not in self._jobs]:
             self._end(name)
         by_job: tuple[dict[str, Any], ...] = (self.problems, self._released, self._stopping)
-        for known in (*by_job, self._right, self._close, self._let_go):
+        for known in (*by_job, self._right, self._close, self._let_go, self._refused):
             for name in known.keys() - self._jobs.keys():
                 del known[name]
         self._places.forget_others(self._jobs)
-        self._refused &= self._jobs.keys()
 
     def _end(self, name: str) -> None:
         status = self.scheduler.status(name)
@@ -316,7 +320,7 @@ class Broker:
             self._amend(job)
         elif job.problem:
             self.problems[name] = job.problem
-        elif not (job.depends or name in self._refused or self._is_later(job)):
+        elif not (job.depends or self._refused.get(name) == job.job or self._is_later(job)):
             self._submit(job)
         return lines
 
@@ -374,7 +378,7 @@ class Broker:
             self._refuse(job.id, str(error))
 
     def _refuse(self, name: str, why: str) -> None:
-        self._refused.add(name)
+        self._refused[name] = self._jobs[name].job if name in self._jobs else None
         self.problems[name] = why
 
     # --- jobs that run in Slurm
@@ -471,6 +475,14 @@ class Broker:
             self._released[job.id] = self._now, job.restarts
             self._places.overwrites(job.id)
         return lines
+
+
+def _nodes_of(scheduler: Scheduler) -> Iterator[str]:
+    for part in (scheduler.topology, scheduler.devices):
+        yield from () if part is None else part.nodes
+    if scheduler.cells is not None:
+        for chain in scheduler.cells.spec.chains:
+            yield from chain_nodes(scheduler.cells, chain)
 
 
 def _with_releases_joined(lines: list[str]) -> list[str]:
