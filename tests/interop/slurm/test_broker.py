@@ -380,6 +380,20 @@ def test_a_job_that_is_left_to_slurm_is_no_victim_and_stays_there_when_it_is_req
     assert job not in world.broker.scheduler
 
 
+@pytest.mark.parametrize("reservation", ["r", ""])
+def test_a_job_that_slurm_has_started_beyond_its_quota_may_be_requeued(reservation):
+    world = World(nodes=2)
+    quotas = QuotaTree([Quota("poor", max={"gpu": 16})], total={"gpu": 16})
+    world.broker = Broker(scheduler_for(world.slurm, quotas=quotas), world.slurm, patience=3)
+    job = world.slurm.submit(1, 8, account="poor", reservation="r")
+    world.step(3)
+    assert world.books() == world.runs() == {job: {"n1"}}
+    world.slurm.jobs[int(job)].reservation = reservation
+    world.slurm.lose("n1")
+    world.step(3)
+    assert world.books() == world.runs() == ({} if reservation else {job: {"n2"}})
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_job_that_shares_no_node_takes_all_gpus_of_its_nodes(count):
     world = World(nodes=2)

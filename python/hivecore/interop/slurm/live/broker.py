@@ -316,7 +316,8 @@ class Broker:
         lines = [] if job.held else [f"hold {name}"]
         self._released.pop(name, None)
         if known:
-            self._waits_again(name)
+            self._waits_again(job)
+        if name in self.scheduler:
             self._amend(job)
         elif job.problem:
             self.problems[name] = job.problem
@@ -328,9 +329,9 @@ class Broker:
         """Let Slurm decide; a job that was held after it had run stays held."""
         name = job.id
         self.problems[name] = job.problem
-        if name in self.scheduler:
-            self._waits_again(name)
-            self._end(name)
+        self._stopping.pop(name, None)
+        if name in self.scheduler and not self.scheduler.status(name).is_ending:
+            self.scheduler.cancel(name, self._now)
         late = self._now - self._let_go.get(name, -1e18) > self._patience
         if not job.held or job.restarts or not late:
             return []
@@ -342,15 +343,19 @@ class Broker:
         """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
         return job.start > self._now and not job.restarts and job.held
 
-    def _waits_again(self, name: str) -> None:
+    def _waits_again(self, job: SlurmJob) -> None:
         """It has stopped for another job; or it ran and was requeued, or did not start."""
-        status = self.scheduler.status(name)
+        name = job.id
+        status, known = self.scheduler.status(name), self.scheduler.job(name)
         self._stopping.pop(name, None)
         if status.for_job:
             if not status.has_stopped:
                 self.scheduler.stopped(name, self._now)
         elif status.state in _RUNS:
-            self.scheduler.fail(name, self._now)
+            # one that was adopted, otherwise than it is submitted, need not be possible
+            asked = job.job or known
+            same = (asked.roles, asked.preemptible) == (known.roles, known.preemptible)
+            (self.scheduler.fail if same else self.scheduler.cancel)(name, self._now)
 
     def _amend(self, job: SlurmJob) -> None:
         """What it asks for was changed; or it was adopted as it ran, and may run otherwise."""
