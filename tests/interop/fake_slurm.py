@@ -31,6 +31,7 @@ class FakeJob:
     sharing: str = "OK"
     contiguous: int = 0
     switches: int = 0
+    may_requeue: bool = True  # no job of srun or salloc, nor one with --no-requeue
     admin_comment: str = "hivecore:"  # of the submit plugin; "": it is not used
 
 
@@ -180,7 +181,7 @@ class FakeSlurm:
             job.held = True
         elif word == "release":
             job.held = False
-        elif word == "requeuehold" and job.nodes:
+        elif word == "requeuehold" and job.nodes and job.may_requeue:
             self._requeue(job)
             job.held = True
         elif word == "update":

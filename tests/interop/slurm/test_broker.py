@@ -237,6 +237,17 @@ def test_a_victim_that_ends_just_before_it_is_stopped_does_not_run_a_second_time
     assert world.books() == world.runs() == {rich: {"n1"}}
 
 
+def test_a_victim_that_slurm_cannot_requeue_is_named_until_it_ends():
+    world, poor, rich = a_victim(may_requeue=False)
+    world.step(3)
+    assert not world.broker.problems
+    world.step(3)
+    assert "has to stop for job 2, but Slurm does not requeue it" in world.broker.problems[poor]
+    world.slurm.end(poor)
+    world.step(2)
+    assert world.books() == world.runs() == {rich: {"n1"}} and not world.broker.problems
+
+
 def test_what_cannot_be_placed_stays_held_with_its_reason():
     world = World(nodes=2)
     job = world.slurm.submit(3, 8)

@@ -349,6 +349,7 @@ class Broker:
         status, known = self.scheduler.status(name), self.scheduler.job(name)
         self._stopping.pop(name, None)
         if status.for_job:
+            self.problems.pop(name, None)
             if not status.has_stopped:
                 self.scheduler.stopped(name, self._now)
         elif status.state in _RUNS:
@@ -415,6 +416,9 @@ class Broker:
     def _stop_again(self, job: SlurmJob) -> list[str]:
         if self._now - self._stopping.get(job.id, -1e18) <= self._patience:
             return []
+        if job.id in self._stopping and job.state != "COMPLETING":
+            for_job = self.scheduler.status(job.id).for_job
+            self.problems[job.id] = f"has to stop for job {for_job}, but Slurm does not requeue it"
         self._stopping[job.id] = self._now
         return [f"requeuehold incomplete {job.id}"]
 
