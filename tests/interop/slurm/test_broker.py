@@ -265,6 +265,28 @@ def test_a_job_that_the_books_cannot_hold_keeps_others_off_its_nodes():
     assert world.runs()[other] == {"n2"}
 
 
+def test_a_running_job_of_unknown_gpus_keeps_others_off_its_nodes():
+    world = World(nodes=1)
+    slurm = world.slurm
+    job = slurm.submit(1, 2, held=False)
+    slurm.tick()
+    other = slurm.submit(1, 4)
+    said = {"says": False}
+
+    def run(command, text=""):
+        if "-d" in command and not said["says"]:
+            return ""  # it does not know the job
+        return slurm(command, text).replace("gres:gpu:2|N/A|N/A|N/A", "N/A|N/A|gres:gpu:2|N/A")
+
+    world.broker = Broker(scheduler_for(slurm), run, patience=3)
+    world.step(3)
+    assert "how many GPUs" in world.broker.problems[job] and not world.books()
+    assert [*world.runs()] == [job]
+    said["says"] = True
+    world.step(3)
+    assert world.books() == world.runs() == {job: {"n1"}, other: {"n1"}}
+
+
 def test_a_job_is_adopted_where_it_runs_on_a_node_that_takes_no_others():
     world = World(nodes=2)
     odd = world.slurm.submit(1, 9, held=False)

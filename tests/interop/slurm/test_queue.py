@@ -179,6 +179,12 @@ def pods(*nodes, gpus=()):
     return [PlacedPod("node", i, node, (("gpu", gpus),)) for i, node in enumerate(nodes)]
 
 
+def test_gpus_of_a_part_of_a_heterogeneous_job_are_read():
+    text = "JobId=8 HetJobId=7 HetJobOffset=1 JobName=x   Nodes=n2 CPU_IDs=0 Mem=0 "
+    text += "GRES=gpu:2(IDX:0-1) MinCPUsNode=1"
+    assert read_details(text) == {"7+1": {"n2": (0, 1)}}
+
+
 def test_commands_carry_out_actions():
     job = SlurmJob("7", None, "PENDING", count=2, each=2, restarts=1)
     start = Start("7", pods("n1", "n3", gpus=(3, 6, 7)))

@@ -444,12 +444,14 @@ class Broker:
 
     def _adopt(self, job: SlurmJob, gpus: _Gpus) -> None:
         """Take up a job where it runs; where that cannot be, its nodes get no jobs."""
-        reason, since = "", min(max(job.start, 0.0), self._now)
+        since = min(max(job.start, 0.0), self._now)
         if job.left:
             self.problems.pop(job.id, None)
         adopted, placed = _as_it_runs(job, gpus, {node: self._size(node) for node in job.nodes})
         bare = [pod.replace(minors=()) for pod in placed]
-        for pods in (placed, bare):  # GPUs that Slurm chose may be others in the books
+        known = any(role.gpus for role in adopted.roles)
+        reason = "" if known else "Slurm does not say how many GPUs it has"
+        for pods in (placed, bare) if known else ():  # GPUs of Slurm may be others in the books
             try:
                 self.scheduler.adopt(adopted, pods, self._now, since=since)
             except (KeyError, ValueError, StaleDecisionError) as error:
@@ -524,7 +526,7 @@ def _as_it_runs(
             names[count],
             index,
             node,
-            (("gpu", gpus[node]),) if len(gpus.get(node, ())) == count else (),
+            (("gpu", gpus[node]),) if count and len(gpus.get(node, ())) == count else (),
         )
         for count, nodes in by_count.items()
         for index, node in enumerate(nodes)

@@ -84,6 +84,8 @@ _EXCLUSIVE = ("no", "none")
 _LISTS = re.compile(r"hivecore:([a-z,]*)\|?")
 _WISH = re.compile(r"hivecore:gpu=(\d+)")
 _JOB = re.compile(r"JobId=(\d+)")
+#: an element of an array, or a part of a heterogeneous job
+_PART = re.compile(r"(?:ArrayJobId|HetJobId)=(\d+) (ArrayTaskId|HetJobOffset)=(\d+)")
 _NODES_OF = re.compile(r"\sNodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
@@ -415,8 +417,9 @@ def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
         job = _JOB.search(line)
         if job is None:
             continue
-        array = re.search(r"ArrayJobId=(\d+) ArrayTaskId=(\d+)", line)
-        nodes = details.setdefault(f"{array[1]}_{array[2]}" if array else job[1], {})
+        part = _PART.search(line)
+        name = f"{part[1]}{'_' if part[2] == 'ArrayTaskId' else '+'}{part[3]}" if part else job[1]
+        nodes = details.setdefault(name, {})
         for names, gres in _NODES_OF.findall(line):
             indices = [index for gpus in gpus_of(gres) for index in gpus.indices]
             nodes.update(dict.fromkeys(expand_hostlist(names), tuple(sorted(indices))))
