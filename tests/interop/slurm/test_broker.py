@@ -222,6 +222,25 @@ def test_victims_stop_before_the_other_starts():
     assert world.slurm.jobs[int(poor)].held
 
 
+def test_a_job_that_is_changed_while_its_victims_stop_starts_as_it_asks_now():
+    world = World(nodes=2)
+    quotas = QuotaTree(
+        [Quota("rich", max={"gpu": 16}, min={"gpu": 16}), Quota("poor", max={"gpu": 16})],
+        total={"gpu": 16},
+    )
+    world.broker = Broker(scheduler_for(world.slurm, quotas=quotas), world.slurm, patience=3)
+    victims = [world.slurm.submit(1, 8, account="poor", may_requeue=False) for _ in range(2)]
+    world.step(2)
+    rich = world.slurm.submit(2, 8, account="rich")
+    world.step(2)
+    world.slurm.jobs[int(rich)].count = 1
+    world.step(2)
+    for job in victims:
+        world.slurm.end(job)
+    world.step(3)
+    assert len(world.runs()[rich]) == 1 and world.books() == world.runs()
+
+
 def test_a_victim_that_ends_just_before_it_is_stopped_does_not_run_a_second_time():
     world, poor, rich = a_victim()
     slurm = world.slurm

@@ -361,7 +361,7 @@ class Broker:
     def _amend(self, job: SlurmJob) -> None:
         """What it asks for was changed; or it was adopted as it ran, and may run otherwise."""
         status, known = self.scheduler.status(job.id), self.scheduler.job(job.id)
-        if status.state != "pending" or status.for_job:
+        if status.state not in ("pending", "reserved") or status.for_job:
             return
         new = job.job
         if new is None or new.tenant != known.tenant:  # the next round submits it, if it can be
@@ -479,8 +479,10 @@ class Broker:
             lines = commands(action, job, self._how, self._typed, nodes=self._nodes)
         except ValueError as error:
             if isinstance(action, Start):
+                known = self.scheduler.job(job.id)
                 self.scheduler.cancel(job.id, self._now)
-                self._refuse(job.id, str(error))
+                if job.job and job.job.roles == known.roles:  # else it was changed meanwhile
+                    self._refuse(job.id, str(error))
             return []
         if isinstance(action, Start):
             self._released[job.id] = self._now, job.restarts
