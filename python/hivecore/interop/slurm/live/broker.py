@@ -354,8 +354,8 @@ class Broker:
                 self.scheduler.stopped(name, self._now)
         elif status.state in _RUNS:
             # one that was adopted, otherwise than it is submitted, need not be possible
-            asked = job.job or known
-            same = (asked.roles, asked.preemptible) == (known.roles, known.preemptible)
+            wanted = job.job or known
+            same = (wanted.roles, wanted.preemptible) == (known.roles, known.preemptible)
             (self.scheduler.fail if same else self.scheduler.cancel)(name, self._now)
 
     def _amend(self, job: SlurmJob) -> None:
