@@ -117,7 +117,7 @@ class Informer(ClusterInformer):
     def _nodes(self) -> Iterable[str]:
         return self._scheduler.leaf_cells_by_node()
 
-    # --- pods whose cells are unknown: of others, and what cannot be read of our own
+    # --- bound pods with unknown cells: without HiveD's annotation, or with an unreadable one
 
     def _visit(self, identity: str, node: str, pod: Mapping[str, Any], is_ours: bool) -> None:
         if self._foreign is None or identity in self._strangers:

@@ -6,7 +6,7 @@ may die between any two commands, and need not know whether Slurm has obeyed: wh
 shows in the next round. A job that runs elsewhere than decided is adopted where it runs.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from math import inf
 from operator import attrgetter
@@ -39,7 +39,6 @@ from hivecore.scheduler import (
     Start,
     Where,
 )
-from hivecore.scheduler.stages.cells import chain_nodes
 
 __all__ = ["Broker"]
 
@@ -227,7 +226,9 @@ class Broker:
 
     def _read_nodes(self) -> None:
         self._nodes = {node.name: node for node in read_nodes(self._run(NODES))}
-        self._missing = [name for name in _nodes_of(self.scheduler) if name not in self._nodes]
+        parts = self.scheduler.topology, self.scheduler.devices, self.scheduler.cells
+        known = (name for part in parts if part is not None for name in part.nodes)
+        self._missing = [name for name in known if name not in self._nodes]
         node_gpus = max((node.gpus for node in self._nodes.values()), default=0)
         if self._places.renew(self._nodes.values()) or node_gpus != self._node_gpus:
             self._node_gpus, self._rows = node_gpus, {}
@@ -488,14 +489,6 @@ class Broker:
             self._released[job.id] = self._now, job.restarts
             self._places.overwrites(job.id)
         return lines
-
-
-def _nodes_of(scheduler: Scheduler) -> Iterator[str]:
-    for part in (scheduler.topology, scheduler.devices):
-        yield from () if part is None else part.nodes
-    if scheduler.cells is not None:
-        for chain in scheduler.cells.spec.chains:
-            yield from chain_nodes(scheduler.cells, chain)
 
 
 def _with_releases_joined(lines: list[str]) -> list[str]:
