@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from hivecore._arguments import as_dict, as_int, as_name, show
@@ -62,7 +63,7 @@ def read_exactly(value: Any, name: str) -> Fraction:
     (Fraction(3, 2), Fraction(1, 10))
     """
     if isinstance(value, str):
-        number = _number(value)
+        number = _number(value) if len(value) <= _LONGEST else None
         if number is None:
             raise ValueError(f"{name}: {show(value)} is no quantity, such as 100 or '80Gi'")
         return number
@@ -101,8 +102,9 @@ def as_amounts(value: object, name: str, low: int, high: int) -> tuple[tuple[str
     )
 
 
+@lru_cache(1 << 12)  # objects of a cluster repeat few amounts
 def _number(text: str) -> Fraction | None:
-    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _FORM.fullmatch(text)
     if match is None:
         return None
     digits, suffix = match.groups()

@@ -60,10 +60,12 @@ class Book:
         """Return one of these devices that is not free; ``None`` if all can be booked together."""
         new: dict[DeviceId, set[str]] = {}
         for device, share, _ in entries:
-            beside = self.shares.get(device, {}).keys() | new.setdefault(device, set())
-            if "" in beside or share in beside or (beside and not share):
-                return device
-            new[device].add(share)
+            added = new.setdefault(device, set())
+            if device in self.shares or added:
+                beside = self.shares.get(device, {}).keys() | added
+                if not share or "" in beside or share in beside:
+                    return device
+            added.add(share)
         return None
 
     def add(

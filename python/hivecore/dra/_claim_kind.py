@@ -54,14 +54,12 @@ class Ranking:
         """
         while self.scores:
             score = self.scores[0]
-            used = {
-                number: node_class
-                for number, node_class in self.classes[score].items()
-                if node_class.nodes
-            }
+            classes = self.classes[score]
+            used = [node_class for node_class in classes.values() if node_class.nodes]
+            if len(used) < len(classes):
+                self.classes[score] = {id(node_class): node_class for node_class in used}
             if used:
-                self.classes[score] = used
-                return min(node_class.first() for node_class in used.values())
+                return min([node_class.first() for node_class in used])
             del self.classes[heappop(self.scores)]
         return None
 

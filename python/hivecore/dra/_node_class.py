@@ -60,6 +60,8 @@ class NodeClass:
 
     def __init__(self, key: Key) -> None:
         self.key = key
+        #: how many devices are not in use
+        self.free = sum([device[1] == FREE for device in key.devices])
         self.answers: dict[Any, Any] = {}
         self.after: dict[tuple[Change, ...], NodeClass] = {}
         self.nodes: set[str] = set()
@@ -72,11 +74,6 @@ class NodeClass:
         if self._kernel is None:
             self._kernel = _dra.node(self.key.devices, self.key.left, self.key.common)
         return self._kernel
-
-    @property
-    def free(self) -> int:
-        """The number of devices that are not in use."""
-        return sum(device[1] == FREE for device in self.key.devices)
 
     def add(self, node: str) -> None:
         """Add a node."""

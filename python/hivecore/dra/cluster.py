@@ -436,6 +436,8 @@ class DraCluster(DraLedger):
 
     def _look_at(self, mode: str, within: Within | None = None) -> None:
         """Check a mode, and let profiles distinguish what it and the limits depend on."""
+        if not within and mode in MODES:
+            return  # the usual case
         for key, amount in as_dict(within or {}, "within").items():
             _check_limit(key, amount)
             if key[1] == "counters" and self._numbering.look_at_counters():
