@@ -14,7 +14,7 @@ from hivecore.quotas.quota_decision import QuotaDecision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import refused
 
-__all__ = ["LimitChange", "explain", "limit_changes", "raise_limits"]
+__all__ = ["LimitChange", "LimitTrial", "explain", "limit_changes", "raise_limits"]
 
 
 class LimitChange(Record, frozen=True):
@@ -32,37 +32,18 @@ class LimitChange(Record, frozen=True):
     amount: Amount
 
 
-def explain(
-    tree: QuotaAdmission,
-    names: Names,
-    decision: QuotaDecision,
-    branch: QuotaAdmission,
-    forbid_borrowing: Callable[[str], None],
-) -> Explanation:
-    """The result of `QuotaTree.explain` for a decision that does not bind.
-
-    :param tree: the tree with the owner submitted.
-    :param names: its names.
-    :param branch: a copy, on which limits are changed.
-    :param forbid_borrowing: makes an owner of the branch unable to borrow.
-    """
-    refusals = tuple(_refusals(tree, names, decision))
-    trial = _Trial(tree, names, decision, branch, forbid_borrowing)
-    changes = sorted(_changes(trial, decision), key=lambda change: change.cost)
+def explain(trial: "LimitTrial") -> Explanation:
+    """The result of `QuotaTree.explain` for a decision that does not bind."""
+    decision = trial.decision
+    refusals = tuple(_refusals(trial.tree, trial.names, decision))
+    changes = sorted(_changes(trial), key=lambda change: change.cost)
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda change: order.index(change.kind))
     return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
 
 
-def limit_changes(
-    tree: QuotaAdmission,
-    names: Names,
-    decision: QuotaDecision,
-    branch: QuotaAdmission,
-    forbid_borrowing: Callable[[str], None],
-) -> tuple[tuple[LimitChange, ...], ...]:
+def limit_changes(trial: "LimitTrial") -> tuple[tuple[LimitChange, ...], ...]:
     """The changes of limits alone that `explain` finds."""
-    trial = _Trial(tree, names, decision, branch, forbid_borrowing)
     changes = sorted(_raised(trial), key=lambda change: change.cost)
     return tuple(change.limits for change in changes)
 
@@ -100,8 +81,8 @@ def _refusals(tree: QuotaAdmission, names: Names, decision: QuotaDecision) -> It
         yield decision.refusal or refused(tree, names, "evicted", next(over, quota), asks)
 
 
-def _changes(trial: "_Trial", decision: QuotaDecision) -> Iterator[Change]:
-    tree, request = trial.tree, trial.request
+def _changes(trial: "LimitTrial") -> Iterator[Change]:
+    tree, request, decision = trial.tree, trial.request, trial.decision
     if decision.outcome == "preempt":
         yield _leave("preempt", tree, request, decision.victims)
     else:
@@ -156,7 +137,7 @@ def _release(tree: QuotaAdmission, request: QuotaRequest) -> tuple[str, ...] | N
     return tuple(leaving)
 
 
-def _raised(trial: "_Trial") -> Iterator[Change]:
+def _raised(trial: "LimitTrial") -> Iterator[Change]:
     """Limits that admit the owner if they are raised together, each by as little as possible: the
     maximums and, if it is not preemptible, the minimum of its quota; if these are not enough, also
     the total, or the minimums of the path.
@@ -185,8 +166,15 @@ def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[L
     return list(largest.values())
 
 
-class _Trial:
-    """A copy of a tree on which limits are raised for an owner, and restored."""
+class LimitTrial:
+    """A copy of a tree on which limits are raised for an owner, and restored.
+
+    :param tree: the tree with the owner submitted.
+    :param names: its names.
+    :param decision: on the owner; it does not bind.
+    :param branch: the copy.
+    :param forbid_borrowing: makes an owner of the copy unable to borrow.
+    """
 
     def __init__(
         self,
@@ -196,7 +184,7 @@ class _Trial:
         branch: QuotaAdmission,
         forbid_borrowing: Callable[[str], None],
     ) -> None:
-        self.tree, self.names = tree, names
+        self.tree, self.names, self.decision = tree, names, decision
         self.request, self.members, _ = decision._asks[0]
         self.branch, self.forbid_borrowing = branch, forbid_borrowing
         self.path = names.path(self.request.quota)[::-1]

@@ -11,7 +11,7 @@ from hivecore._thousandths import THOUSAND, exact
 from hivecore.decisions import Explanation
 from hivecore.quotas._amounts import Amount, AmountsLike
 from hivecore.quotas._fields import Field
-from hivecore.quotas.explanation import LimitChange, explain, limit_changes
+from hivecore.quotas.explanation import LimitChange, LimitTrial, explain, limit_changes
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_admission import QuotaAdmission
 from hivecore.quotas.quota_ledger import Limit
@@ -244,7 +244,7 @@ class QuotaTree(QuotaAdmission):
         """
         with self._lock:
             refused = self._refused(request)
-            return explain(*refused) if refused else Explanation("bind", "", (), ())
+            return explain(refused) if refused else Explanation("bind", "", (), ())
 
     def limit_changes(self, request: QuotaRequest | str) -> tuple[tuple[LimitChange, ...], ...]:
         """The limits that `explain` names, each entry enough by itself, without its search for
@@ -261,10 +261,10 @@ class QuotaTree(QuotaAdmission):
         """
         with self._lock:
             refused = self._refused(request)
-            return limit_changes(*refused) if refused else ()
+            return limit_changes(refused) if refused else ()
 
-    def _refused(self, request: QuotaRequest | str) -> tuple[Any, ...]:
-        """What `explain` needs to know of an owner; empty if it has not to wait."""
+    def _refused(self, request: QuotaRequest | str) -> LimitTrial | None:
+        """What `explain` needs to know of an owner; ``None`` if it has not to wait."""
         if not isinstance(request, str):
             as_instance(request, "request", QuotaRequest)
         tree = self.copy()
@@ -272,9 +272,9 @@ class QuotaTree(QuotaAdmission):
             tree.submit(request)
         decision = tree.schedule(request)
         if decision.outcome == "bind":
-            return ()
+            return None
         branch = tree.copy()
-        return tree, tree._names, decision, branch, branch._forbid_borrowing
+        return LimitTrial(tree, tree._names, decision, branch, branch._forbid_borrowing)
 
     def runtime_trace(self, name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
         """How the runtime of a quota comes about, level by level from the top.

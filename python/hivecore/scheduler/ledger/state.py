@@ -158,7 +158,7 @@ class State(Trials):
 
     def happens(self, moment: float) -> None:
         """Record an external event, at a valid time."""
-        self.now, self.kept_promises = moment, []
+        self.now = moment
         self.count_again()
         if self.precedence.order:
             self.precedence.clear()
