@@ -50,6 +50,17 @@ def test_a_large_job_that_does_not_fit_lets_others_pass():
     assert names(grouper) == [("wide",), ("small",)]
 
 
+def test_jobs_that_are_no_candidates_run_if_others_leave_gpus_for_them():
+    grouper = Grouper(2, 10, max_slowdown=1.0)  # equal jobs do not share
+    for small in ("small 1", "small 2"):
+        grouper.add(small, (1.0, 0.0), 1, priority=3)
+    assert names(grouper) == [("small 1",), ("small 2",)]
+    grouper.add("wide", (1.0, 0.0), 8, priority=2)
+    for twin in ("twin 1", "twin 2"):
+        grouper.add(twin, (1.0, 0.0), 2, priority=1)
+    assert names(grouper) == [("twin 1",), ("twin 2",), ("small 1",), ("small 2",)]
+
+
 def swapping(cost, **options):
     """Two pairs that would be better the other way round, after jobs have come and left."""
     grouper = Grouper(3, 8, restart_cost=cost, max_group=2, **options)

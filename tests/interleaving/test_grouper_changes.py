@@ -63,12 +63,21 @@ class Groups(RuleBasedStateMachine):
         fresh = Grouper(3, CAPACITY, **self.options)
         for job, (row, gpus, priority) in self.jobs.items():
             fresh.add(job, row, gpus, priority)
-        candidates = set(fresh._urgent())
+        order = sorted(self.jobs, key=lambda job: (self.jobs[job][2], job))
+        candidates = set(fresh._urgent(order, CAPACITY))
         before = [candidates.intersection(group) for group in self.grouper._running]
         result, expected = self.grouper.groups(), fresh.groups()
         again = self.grouper.groups()
         assert [group.jobs for group in again] == [group.jobs for group in result]
         assert all(group.kept for group in again)
+        waiting = self.jobs.keys() - {job for group in result for job in group.jobs}
+        idle = CAPACITY - sum(group.gpus for group in result)
+        assert all(self.jobs[job][1] > idle for job in waiting)
+        # The others are grouped afterwards, for what is idle then.
+        result, expected = (
+            [group for group in groups if candidates.issuperset(group.jobs)]
+            for groups in (result, expected)
+        )
         for group in result:
             assert group.kept == (set(group.jobs) in before)
         if {job for group in expected for job in group.jobs} == candidates:

@@ -219,7 +219,9 @@ class Grouper(Branching):
         many as a group may have. `group_jobs` groups them. Where these groups differ from the
         running ones, the running ones stay if the change gains less GPUs times efficiency (or
         progress, by ``weight``) than the restarts cost, or if it needs more GPUs than there are. In
-        order of priority, the groups that fit into the free GPUs run until the next call.
+        order of priority, the groups that fit into the free GPUs run until the next call. GPUs that
+        are still free go to the next jobs in the same way, so no job waits beside GPUs that it
+        could have.
         """
         if self._groups is None:
             decided = self._decide()
@@ -259,23 +261,37 @@ class Grouper(Branching):
     # --- one decision ----------------------------------------------------------------------------
 
     def _decide(self) -> list[Group]:
-        names = self._urgent()
+        order = sorted(
+            self._jobs, key=lambda name: (self._jobs[name].priority, self._jobs[name].number)
+        )
+        rank = {name: number for number, name in enumerate(order)}
+        groups: list[Group] = []
+        free = self._capacity
+        while names := self._urgent(order, free):  # the first of them runs, at least
+            more = self._decide_on(names, free)
+            groups += more
+            free -= sum(group.gpus for group in more)
+            placed = {job for group in more for job in group.jobs}
+            order = [name for name in order if name not in placed]
+        return sorted(groups, key=lambda group: rank[group.jobs[0]])
+
+    def _decide_on(self, names: list[Hashable], room: int) -> list[Group]:
+        """Groups of these jobs, the most urgent first, which fit into so many GPUs."""
         jobs = self._candidates(names)
         place = {name: number for number, name in enumerate(names)}
         before = [[place[name] for name in group if name in place] for group in self._running]
         before = [group for group in before if group]
         before = self._still_allowed(jobs, before)
-        fresh = self._fresh(jobs)
-        grown = self._in_rounds(jobs, before, NO_SEARCH) if before else fresh
-        chosen = self._better(jobs, before, grown, fresh)
+        fresh = self._fresh(jobs, room)
+        grown = self._in_rounds(jobs, before, NO_SEARCH, room) if before else fresh
+        chosen = self._better(jobs, before, grown, fresh, room)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
         groups = []
-        free = self._capacity
         for number in sorted(range(len(chosen)), key=lambda number: min(chosen[number])):
             gpus = int(jobs.gpus[chosen[number][0]])
-            if gpus <= free:
-                free -= gpus
+            if gpus <= room:
+                room -= gpus
                 groups.append(
                     Group(
                         jobs=tuple([names[job] for job in sorted(chosen[number])]),
@@ -287,12 +303,8 @@ class Grouper(Branching):
                 )
         return groups
 
-    def _urgent(self) -> list[Hashable]:
-        """The candidates, the most urgent first."""
-        order = sorted(
-            self._jobs, key=lambda name: (self._jobs[name].priority, self._jobs[name].number)
-        )
-        free = self._capacity
+    def _urgent(self, order: Iterable[Hashable], free: int) -> list[Hashable]:
+        """The candidates for so many GPUs, the most urgent first."""
         wanted: dict[int, int] = {}
         candidates = []
         for name in order:
@@ -318,15 +330,18 @@ class Grouper(Branching):
             **self._terms,
         )
 
-    def _fresh(self, jobs: Candidates) -> list[list[int]]:
+    def _fresh(self, jobs: Candidates, room: int) -> list[list[int]]:
         if self._method == "auto":
-            return group_automatically(jobs, self._gain, self._capacity, flat([]), self._cache)[0]
+            return group_automatically(jobs, self._gain, room, flat([]), self._cache)[0]
         if self._method == "exact":
-            return group_exactly(jobs, None, self._gain, self._capacity, NODE_LIMIT, self._cache)[0]
-        return self._in_rounds(jobs, [], FULL_SEARCH if self._method == "local" else NO_SEARCH)
+            return group_exactly(jobs, None, self._gain, room, NODE_LIMIT, self._cache)[0]
+        effort = FULL_SEARCH if self._method == "local" else NO_SEARCH
+        return self._in_rounds(jobs, [], effort, room)
 
-    def _in_rounds(self, jobs: Candidates, start: list[list[int]], effort: int) -> list[list[int]]:
-        return group_in_rounds(jobs, self._capacity, self._gain, effort, flat(start))
+    def _in_rounds(
+        self, jobs: Candidates, start: list[list[int]], effort: int, room: int
+    ) -> list[list[int]]:
+        return group_in_rounds(jobs, room, self._gain, effort, flat(start))
 
     def _still_allowed(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
         """The groups within ``max_slowdown``, by the current priorities."""
@@ -342,6 +357,7 @@ class Grouper(Branching):
         before: list[list[int]],
         grown: list[list[int]],
         fresh: list[list[int]],
+        room: int,
     ) -> list[list[int]]:
         """The better of the running groups (grown by new jobs) and the fresh groups, part by part.
 
@@ -370,7 +386,7 @@ class Grouper(Branching):
             more = int(jobs.gpus[fresh[news[0]][0]]) * (len(olds) - len(news))
             stays = value >= other - _ROUNDING * abs(other)
             parts.append((more, other - value, stays, olds, news))
-        slack = self._capacity - _gpus(jobs, fresh)
+        slack = room - _gpus(jobs, fresh)
         # Parts that free GPUs first, then by value.
         for more, _, stays, olds, news in sorted(parts, key=lambda part: (part[0] > 0, part[1])):
             if (stays and more <= max(slack, 0)) or more < 0 > slack:
@@ -379,7 +395,7 @@ class Grouper(Branching):
             else:
                 chosen += [fresh[number] for number in news]
         # Keeping all groups may be better: a part that loses may free GPUs that other parts need.
-        enough = _gpus(jobs, grown) <= max(self._capacity, _gpus(jobs, chosen))
+        enough = _gpus(jobs, grown) <= max(room, _gpus(jobs, chosen))
         return grown if enough and sum(grown_worth) > sum(worth(chosen)) else chosen
 
     def _values(self, jobs: Candidates, groups: list[list[int]]) -> list[float]:
