@@ -261,6 +261,8 @@ class SetCache(Record, frozen=True):
 class SetRemoteIO(Record, frozen=True):
     """Set the rate at which a job reads the part of its dataset that is not cached.
 
+    The rate of a job that starts, or starts again elsewhere after a `Move`, is 0 until it is set.
+
     :param job: its name.
     :param rate_mbps: MB/s.
     """
