@@ -20,7 +20,16 @@ from scheduler.lives import (
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import FreeNodes, Job, PlacedPod, Role, Scheduler, Start, Where
+from hivecore.scheduler import (
+    EvictionLimit,
+    FreeNodes,
+    Job,
+    PlacedPod,
+    Role,
+    Scheduler,
+    Start,
+    Where,
+)
 from hivecore.topology import NetworkTopology
 
 PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
@@ -423,6 +432,25 @@ def test_jobs_that_start_together_are_promised_one_start():
     scheduler.finish("r10.0", 10.0)
     assert said(scheduler.decide(10.0)) == [("Start", "p0"), ("Start", "p1")]
     scheduler.check()
+
+
+def test_promises_are_renewed_while_victims_leave_for_a_job_that_another_starts_with():
+    scheduler = Scheduler(
+        queues=TenantQueues(blocking="best-effort"),
+        quotas=QuotaTree([Quota("a", min={"gpu": 8}, max={"gpu": 8})], total={"gpu": 8}),
+        backfill=2,
+        eviction_limits=[EvictionLimit("a", min_run_time=5.0)],
+    )
+    decided(scheduler, Job("weak", "a", 8, guaranteed=False, run_time=50.0))
+    first = Job("first", "a", 4, priority=5)
+    decided(scheduler, first, Job("second", "a", 2, together=["first"]), now=1.0)
+    assert [scheduler.promised(name) for name in ("first", "second")] == [50.0, 50.0]
+    decided(scheduler, Job("late", "a", 4, run_time=99.0), now=6.0)
+    assert scheduler.state("first") == "reserved"
+    decided(scheduler, Job("later", "a", 3, run_time=99.0), now=51.0)
+    scheduler.check()
+    scheduler.stopped("weak", 52.0)
+    assert said(scheduler.decide(52.0)) == [("Start", "first"), ("Start", "second")]
 
 
 def test_jobs_that_never_fit_together_are_promised_nothing():

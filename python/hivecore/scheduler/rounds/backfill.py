@@ -131,7 +131,9 @@ def renew(state: State) -> None:
     else:
         known = promises
     for _, name in known:
-        lives = [state.jobs[name], *state.companions(state.jobs[name])]
+        companions = state.companions(state.jobs[name])
+        # a reserved job starts once its victims have gone, whatever is promised
+        lives = [state.jobs[name], *(live for live in companions if live.state != "reserved")]
         names = {live.job.name for live in lives}
         others = [entry for entry in promises if entry[1] not in names]
         time = _earliest(state, lives, others)
