@@ -78,6 +78,8 @@ class Limits:
     @cached_property
     def allowed(self) -> dict[str, int]:
         """Evictions left now, for each quota with a limit."""
+        if not self._budgets.limits:
+            return {}
         quotas = {live.job.quota for live in self._running.values()}
         return self._budgets.left(quotas, self._now)
 

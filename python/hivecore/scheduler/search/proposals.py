@@ -10,9 +10,11 @@ Counting ignores some constraints of the stages, so callers try each proposal.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from heapq import heappop, heappush
 from itertools import combinations, islice
+from math import inf
 from operator import add
 from typing import NamedTuple
 
@@ -28,6 +30,7 @@ _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
 _LESS = 1 - 1e-9  # for rounding: a lower bound must not exceed what it bounds
 _NONE: dict[str, Held] = {}
 _ANY: dict[str, int] = {}
+_NO_LOADS: dict[str, list[float]] = {}
 _Cost = tuple[float, ...]
 
 
@@ -50,6 +53,50 @@ class _Step(NamedTuple):
     node: str
     names: tuple[str, ...]
     pods: int
+
+
+class _Spot(NamedTuple):
+    """A node where jobs may leave room for pods."""
+
+    node: str
+    names: Sequence[str]  # of the jobs, in order
+    helds: Sequence[int]  # what each holds
+    wanted: int  # what has to be free for a pod
+    largest: int  # of what they hold
+    most: int  # how many pods may fit
+
+    @property
+    def least(self) -> int:
+        """How many jobs have to leave, at least."""
+        return -(-self.wanted // self.largest)
+
+
+class _Steps:
+    """Steps of nodes, the cheapest first. The first step of a node is only computed when its lower
+    bound is reached.
+
+    :param bounds: the bounds of the nodes, in order.
+    :param first_step: of a node; ``None``: it has none.
+    """
+
+    def __init__(self, bounds: Iterable[_Step], first_step: Callable[[str], _Step | None]) -> None:
+        self._bounds = iter(bounds)
+        self._first_step = first_step
+        self._bound = next(self._bounds, None)
+        self._steps: list[_Step] = []  # a heap
+
+    def pop(self) -> _Step | None:
+        """Remove the next step; ``None`` if there are no more."""
+        while (bound := self._bound) and not (self._steps and self._steps[0] < bound):
+            step = self._first_step(bound.node)
+            if step is not None:
+                heappush(self._steps, step)
+            self._bound = next(self._bounds, None)
+        return heappop(self._steps) if self._steps else None
+
+    def push(self, step: _Step) -> None:
+        """Add a later step of a node."""
+        heappush(self._steps, step)
 
 
 class Proposals:
@@ -86,7 +133,9 @@ class Proposals:
         self._unit = cost / load if load else 0.0
         self._has_budgets = any(candidate.budget for candidate in candidates.values())
         self._first_steps: dict[tuple[int, int, float], dict[str, _Step | None]] = {}
-        self._known_bounds: dict[tuple[int, int], dict[str, _Step]] = {}
+        self._known_bounds: dict[tuple[int, int, float], list[_Step]] = {}
+        self._known_spots: dict[tuple[int, int], list[_Spot]] = {}
+        self._known_costs: dict[float, Mapping[str, _Cost]] = {}
         self._known_slots: dict[tuple[int, int], dict[str, int]] = {}
 
     def sets(self) -> Iterator[tuple[str, ...]]:
@@ -108,6 +157,53 @@ class Proposals:
                 if self.may_do(victims):
                     costs = [self._candidates[name].cost for name in victims]
                     yield tuple(map(sum, zip(self._zero, *costs, strict=True))), victims
+
+    def may_cost_less(self, parts: Sequence[int]) -> bool:
+        """Whether some set may cost less than these first parts, which are integers. A quick
+        check.
+        """
+        for least, part in zip(self._least_cost(), parts, strict=False):
+            if least < part - 0.5:
+                return True
+            if least > part + 0.5:
+                return False
+        return False
+
+    def _least_cost(self) -> _Cost:
+        """A lower bound for each part of the cost of a set. A job's cost is split among its nodes,
+        so that no part of it counts twice.
+        """
+        on = self._room.nodes
+        split = {
+            name: tuple([part / max(len(on[name]), 1) for part in candidate.cost])
+            for name, candidate in self._candidates.items()
+        }
+        least = [self._zero]
+        for at, sizes in enumerate(self._needs):
+            for size in {*sizes}:
+                rates = [*self._rates(at, size, split)]
+                places = [self._least_in(at, size, place, rates) for place in self._places]
+                least.append(tuple(map(min, zip(*places, strict=True))))
+        return tuple(map(max, zip(*least, strict=True)))
+
+    def _least_in(
+        self, at: int, size: int, place: frozenset[str], rates: Sequence[tuple[_Spot, _Cost]]
+    ) -> _Cost:
+        """The least cost of room for all pods of a size or more in a domain, part by part."""
+        lack = self._lack(at, size, place, ())
+        if lack <= 0:
+            return self._zero
+        here = [(rate, spot.most) for spot, rate in rates if spot.node in place]
+        least = []
+        for part in range(len(self._zero)):
+            left, cost = lack, 0.0
+            for rate, pods in sorted([(rate[part], pods) for rate, pods in here]):
+                cost += rate * min(pods, left)
+                left -= min(pods, left)
+                if not left:
+                    break
+            least.append(inf if left else cost)
+        return tuple(least)
 
     # --- enough room?
 
@@ -208,13 +304,9 @@ class Proposals:
         """Sets for a single pod with one dimension, the cheapest first."""
         at, size = next((at, sizes[0]) for at, sizes in enumerate(self._needs) if sizes)
         lacks = self._lack(at, size, place, ()) > 0
-        steps = self._known_steps(at, size, weight, place) if lacks else []
-        while steps:
-            step = heappop(steps)
-            if step.pods:
-                yield frozenset(step.names)
-            elif (exact := self._first_step(at, size, weight, step.node)) is not None:
-                heappush(steps, exact)
+        steps = self._steps(at, size, weight, place if lacks else frozenset(), ())
+        while (step := steps.pop()) is not None:
+            yield frozenset(step.names)
 
     def _best_places(
         self, weight: float, places: Iterable[frozenset[str]]
@@ -232,7 +324,7 @@ class Proposals:
         """
         at = next(i for i, sizes in enumerate(self._needs) if sizes)
         size = max(self._needs[at])
-        nodes = self._bounds(at, size).keys() & place
+        nodes = [bound.node for bound in self._bounds(at, size, weight) if bound.node in place]
         steps = (self._first_step(at, size, weight, node) for node in nodes)
         lack = self._lack(at, size, place, ())
         rates = sorted(step.rate for step in steps if step is not None)[: max(lack, 0)]
@@ -267,36 +359,67 @@ class Proposals:
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
-        steps, first = self._known_steps(at, size, weight, place), ""
-        while lack > 0 and steps:
-            step = heappop(steps)
-            if not step.pods:  # only a lower bound
-                exact = self._first_step(at, size, weight, step.node)
-                if exact is not None:
-                    heappush(steps, exact)
+        loads = self._loads(names)
+        steps, first = self._steps(at, size, weight, place, names, loads), ""
+        while lack > 0 and (step := steps.pop()) is not None:
+            if self._is_used_up(at, size, step.node, names, loads):
                 continue
             again = self._step(at, size, step.node, lack, weight, names)
             if again != step:  # outdated by other steps
                 if again is not None:
-                    heappush(steps, again)
+                    steps.push(again)
                 continue
             first = first or step.node
             touched = {node for name in step.names for node in self._room.nodes[name]} & place
             lack += sum(self._idle(at, node, names) // size for node in touched)
             names.update(dict.fromkeys(step.names))
+            loads.update(self._loads(names))
             lack -= sum(self._idle(at, node, names) // size for node in touched)
             more = self._step(at, size, step.node, lack, weight, names) if lack > 0 else None
             if more is not None:
-                heappush(steps, more)
+                steps.push(more)
         return first if lack <= 0 else None
 
-    def _known_steps(self, at: int, size: int, weight: float, place: frozenset[str]) -> list[_Step]:
-        """A heap of each node's first step, or of a lower bound for it."""
-        bounds, known = self._bounds(at, size), self._first_steps.get((at, size, weight), {})
-        nodes = bounds.keys() & place
-        steps = [step for node in nodes if (step := known.get(node, bounds[node])) is not None]
-        heapify(steps)
-        return steps
+    def _steps(
+        self,
+        at: int,
+        size: int,
+        weight: float,
+        place: frozenset[str],
+        names: Collection[str],
+        loads: Mapping[str, Sequence[float]] = _NO_LOADS,
+    ) -> _Steps:
+        """The first steps of the nodes of a domain, but for nodes that are used up meanwhile."""
+        bounds = (
+            bound
+            for bound in self._bounds(at, size, weight)
+            if bound.node in place and not self._is_used_up(at, size, bound.node, names, loads)
+        )
+        return _Steps(bounds, partial(self._first_step, at, size, weight))
+
+    def _is_used_up(
+        self,
+        at: int,
+        size: int,
+        node: str,
+        names: Collection[str],
+        loads: Mapping[str, Sequence[float]],
+    ) -> bool:
+        """Whether no more pods fit on a node if only jobs leave that are within their budgets.
+
+        :param names: the jobs that leave anyway.
+        :param loads: by budget, what each of them uses.
+        """
+        if not loads:
+            return False
+        free = 0
+        for name, (held, _) in self._room.on[at][node].items():
+            if held and name in self._candidates and name not in names and name not in self._gone:
+                _, load, budget, _ = self._candidates[name]
+                if not (budget in loads and _is_over([*loads[budget], load])):
+                    free += held
+        idle = self._idle(at, node, names)
+        return (idle + free) // size <= idle // size
 
     def _first_step(self, at: int, size: int, weight: float, node: str) -> _Step | None:
         """The first step of a node; ``None`` if it has none."""
@@ -305,39 +428,62 @@ class Proposals:
             known[node] = self._step(at, size, node, len(self._needs[at]), weight, ())
         return known[node]
 
-    def _bounds(self, at: int, size: int) -> dict[str, _Step]:
-        """Lower bounds for the cost of each node's first step; their steps have no names."""
-        bounds = self._known_bounds.get((at, size))
+    def _bounds(self, at: int, size: int, weight: float) -> list[_Step]:
+        """Lower bounds for the cost of each node's first step, in order, without names and with the
+        most pods that may fit.
+
+        Where one pod fits if all jobs leave, the bound is the cost.
+        """
+        bounds = self._known_bounds.get((at, size, weight))
         if bounds is None:
-            bounds = self._known_bounds[at, size] = {}
+            rates = self._rates(at, size, self._costs(weight))
+            bounds = sorted([_Step(rate, spot.node, (), spot.most) for spot, rate in rates])
+            self._known_bounds[at, size, weight] = bounds
+        return bounds
+
+    def _rates(
+        self, at: int, size: int, cost_of: Mapping[str, _Cost]
+    ) -> Iterator[tuple[_Spot, _Cost]]:
+        """Lower bounds for the cost of a pod on each node, if jobs have these costs."""
+        for spot in self._spots(at, size):
+            costs = [cost_of[name] for name in spot.names]
+            if spot.most == 1 and spot.least == len(costs):
+                yield spot, reduce(_sum, costs, self._zero)
+            else:
+                yield spot, _least_rate(costs, spot)
+
+    def _spots(self, at: int, size: int) -> list[_Spot]:
+        """The nodes where jobs may leave room for pods of a size."""
+        spots = self._known_spots.get((at, size))
+        if spots is None:
+            spots = self._known_spots[at, size] = []
             pods, candidates = len(self._needs[at]), self._candidates
             nodes = frozenset[str]().union(*self._places)
             for node in nodes.intersection(self._room.on[at]):
                 jobs = [
-                    (held, candidates[name].cost)
+                    (name, held)
                     for name, (held, _) in self._room.on[at][node].items()
                     if held and name in candidates and name not in self._gone
                 ]
+                jobs.sort()
+                helds = [held for _, held in jobs]
                 idle = self._idle(at, node, ()) % size
-                most = min((idle + sum([held for held, _ in jobs])) // size, pods)
-                if most <= 0:
-                    continue
-                wanted, largest = size - idle, max([held for held, _ in jobs])
-                count = max(wanted / largest, 1 / most) if most > 1 else -(-wanted // largest)
-                least = [*map(min, zip(*[cost for _, cost in jobs], strict=True))]
-                # parts of integers, and floats, are rounded
-                rate = [
-                    part * count * (_LESS if most > 1 or isinstance(part, float) else 1)
-                    for part in least
-                ]
-                if not least[0] and sum(held for held, cost in jobs if not cost[0]) < wanted:
-                    rate[0] = (
-                        min(cost[0] for _, cost in jobs if cost[0])
-                        / most
-                        * (_LESS if most > 1 else 1)
-                    )
-                bounds[node] = _Step(tuple(rate), node, (), 0)
-        return bounds
+                most = min((idle + sum(helds)) // size, pods)
+                if most > 0:
+                    names = [name for name, _ in jobs]
+                    spots.append(_Spot(node, names, helds, size - idle, max(helds), most))
+        return spots
+
+    def _costs(self, weight: float) -> Mapping[str, _Cost]:
+        """The costs of the candidates, with the use of budgets in the first part."""
+        known = self._known_costs.get(weight)
+        if known is None:
+            each = weight * self._unit
+            known = self._known_costs[weight] = {
+                name: (cost[0] + each * load, *cost[1:]) if each and load else cost
+                for name, (cost, load, _, _) in self._candidates.items()
+            }
+        return known
 
     def _step(
         self, at: int, size: int, node: str, lack: int, weight: float, names: Collection[str]
@@ -387,10 +533,9 @@ class Proposals:
     ) -> dict[int, tuple[_Cost, tuple[str, ...]]]:
         """For each amount that some of the jobs hold together, the cheapest such jobs."""
         sums: dict[int, tuple[_Cost, tuple[str, ...]]] = {0: (self._zero, ())}
+        cost_of = self._costs(weight)
         for name, held in sorted(jobs):
-            cost, load = self._candidates[name][:2]
-            if weight and load:
-                cost = (cost[0] + weight * self._unit * load, *cost[1:])
+            cost = cost_of[name]
             states = list(sums.items())
             if len(states) > _MOST_STATES:
                 states = [max(states)]  # evicting all jobs is always enough
@@ -403,19 +548,20 @@ class Proposals:
         return sums
 
     def _over_budget(self, names: Iterable[str], more: Sequence[str]) -> str | None:
-        """The job among ``more`` that exceeds its budget by most; ``None`` if none does. The last
-        job may exceed a budget in part.
-        """
-        if not self._has_budgets:
-            return None
-        loads: dict[str, list[float]] = {}
-        for name in names:
-            _, load, budget, _ = self._candidates[name]
-            if budget:
-                loads.setdefault(budget, []).append(load)
-        over = {budget for budget, shares in loads.items() if sum(shares) - max(shares) >= 1.0}
+        """The job among ``more`` that exceeds its budget by most; ``None`` if none does."""
+        over = {budget for budget, loads in self._loads(names).items() if _is_over(loads)}
         excess = [name for name in more if self._candidates[name].budget in over]
         return max(excess, key=lambda name: (self._candidates[name].load, name), default=None)
+
+    def _loads(self, names: Iterable[str]) -> dict[str, list[float]]:
+        """What these jobs use of each budget."""
+        loads: dict[str, list[float]] = {}
+        if self._has_budgets:
+            for name in names:
+                _, load, budget, _ = self._candidates[name]
+                if budget:
+                    loads.setdefault(budget, []).append(load)
+        return loads
 
     def _over_limit(self, names: Iterable[str], jobs: Iterable[tuple[str, int]]) -> str | None:
         """The smallest job on a node whose quota would lose too many jobs; ``None`` if no limit is
@@ -429,3 +575,34 @@ class Proposals:
         over = {quota for quota, most in self._allowed.items() if count[quota] > most}
         excess = [(held, name) for name, held in jobs if over & {*self._candidates[name].evictions}]
         return min(excess, default=(0, None))[1]
+
+
+def _is_over(loads: Sequence[float]) -> bool:
+    """Whether a budget is exceeded. The last job may exceed it in part."""
+    return sum(loads) - max(loads) >= 1.0
+
+
+def _least_rate(costs: Sequence[_Cost], spot: _Spot) -> _Cost:
+    """A lower bound for the cost of a pod on a node; no part exceeds that of any step.
+
+    :param costs: of its jobs.
+    """
+    most, rate = spot.most, []
+    count = max(spot.wanted / spot.largest, 1 / most)
+    for parts in zip(*costs, strict=True):
+        if most > 1:
+            rate.append(min(parts) * count * _LESS)
+            continue
+        few = sorted(parts)[: spot.least]
+        # sums of integers and of equal numbers are the same in any order
+        is_exact = few[0] == few[-1] or all(float(part).is_integer() for part in few)
+        rate.append(reduce(add, few) * (1 if is_exact else _LESS))
+    dear = [cost[0] for cost in costs if cost[0]]
+    cheap = sum(held for held, cost in zip(spot.helds, costs, strict=True) if not cost[0])
+    if cheap < spot.wanted:
+        rate[0] = max(rate[0], min(dear) / most * (_LESS if most > 1 else 1))
+    return tuple(rate)
+
+
+def _sum(first: _Cost, second: _Cost) -> _Cost:
+    return tuple(map(add, first, second))

@@ -522,14 +522,16 @@ class _Search:
         rank = self._rank(victims)
         if rank <= self._best:
             return victims
-        candidates = self._candidates
-        has_many = len(candidates) > _MANY
+        has_many = len(self._candidates) > _MANY
         tries: list[Collection[str]] = [self._weak()] if has_many else []
         if rank[0] or not has_many:
-            tries.append(candidates)
+            tries.append(self._candidates)
         for some in tries:
-            sets = self._proposals(victims, some).sets()
-            better = self._first_of(names for names in sets if self._rank(names) < rank)
+            proposals = self._proposals(victims, some)
+            # to an opportunistic job, others cost as much as guaranteed ones
+            if self.job.guaranteed and not proposals.may_cost_less(rank):
+                continue
+            better = self._first_of(names for names in proposals.sets() if self._rank(names) < rank)
             if better:
                 return better
         return victims
