@@ -207,5 +207,75 @@ def test_what_is_no_departure_and_what_does_not_run():
         queues.ended("j", 1)
     with pytest.raises(ValueError, match="there is one of this name"):
         queues.push(QueuedJob("j", "a", 1), now=1)
+    for wrong in ({"job": None}, {"number": "1"}):
+        with pytest.raises(TypeError, match=r"departure\.(job|number) must be"):
+            queues.ended(departure._replace(**wrong), 1)
     queues.ended(departure, 1)
     assert queues.ended(departure, 2) is departure
+
+
+def running():
+    """Of each tenant two jobs, one of which runs and has estimated 10."""
+    queues = TenantQueues(order="gpu-time")
+    for name in ("a1", "b1", "a2", "b2"):
+        queues.push(QueuedJob(name, name[0], 1, run_time=10), 0)
+    return queues, [queues.next(0) for _ in range(2)]
+
+
+def test_peek_charges_nobody_for_the_time_until_then():
+    queues, _ = running()
+    before = queues.to_bytes()
+    for _ in range(100):
+        assert queues.peek(500).name == "a2"
+    assert queues.to_bytes() == before
+    assert len(queues._running._due) < 40
+    queues.check()
+
+
+@pytest.mark.parametrize("how", [{"plugins": [3]}, {"fits": lambda job: 1 / 0}, {"capacity": 3}])
+def test_next_charges_nobody_if_it_fails(how):
+    queues, _ = running()
+    before = queues.to_bytes()
+    with pytest.raises((TypeError, ZeroDivisionError)):
+        queues.next(500, **how)
+    assert queues.to_bytes() == before
+    queues.check()
+    assert queues.next(500, fits=lambda job: job.name == "b2").job.name == "b2"
+
+
+def test_the_end_of_a_job_is_not_that_of_a_later_one_of_its_name():
+    queues, (first, _) = running()
+    gone = queues.ended(first, 5)
+    queues.push(first.job.replace(priority=1), 5)
+    second = queues.next(5)
+    assert second.job.name == "a1" != second.number
+    before = queues.to_bytes()
+    assert queues.ended(first, 5) is first
+    with pytest.raises(ValueError, match="there is one of this name"):
+        queues.requeue(gone)
+    assert queues.to_bytes() == before
+    assert queues.ended(second, 5).charge == 0
+
+
+def test_ends_in_a_trial_are_undone_to_the_byte():
+    queues, (first, _) = running()
+    before = queues.to_bytes()
+    with queues.trial():
+        queues.requeue(queues.ended(first, 5))
+    assert queues.to_bytes() == before
+
+
+def test_jobs_that_end_early_leave_nothing_behind():
+    queues = TenantQueues(order="gpu-time")
+    for number in range(200):
+        queues.push(QueuedJob(f"j{number}", "a", 1, run_time=2**40), number)
+        queues.ended(queues.next(number), number)
+    assert len(queues._running._due) < 40
+
+
+def test_running_jobs_of_states_of_before_they_had_numbers_are_read():
+    queues, departures = running()
+    state = queues._plain()
+    state["times"][1][2] = [row[:-1] for row in state["times"][1][2]]
+    older = TenantQueues._restored(state)
+    assert [older.ended(each, 5).charge for each in departures] == [0, 0]

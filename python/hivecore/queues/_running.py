@@ -5,7 +5,7 @@ average. Whenever it has run for as long as was charged, twice that is charged. 
 charge becomes what it really was.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Self
 
 from hivecore._arguments import as_int
@@ -19,6 +19,7 @@ _MOST = 2**124
 class Run(NamedTuple):
     """A running job.
 
+    :param number: in the order of arrival; 0: unknown, as in states of earlier releases.
     :param tenant: the name of its tenant.
     :param weight: of the tenant when the job started.
     :param since: when that was.
@@ -30,6 +31,7 @@ class Run(NamedTuple):
     weight: int
     since: int
     paid: int
+    number: int = 0
 
     @property
     def end(self) -> int:
@@ -54,10 +56,20 @@ class Running:
         self.jobs[name] = run
         heappush(self._due, (run.end, name))
 
-    def stop(self, name: str) -> Run | None:
-        """Forget a job; ``None``: it does not run."""
+    def stop(self, name: str, number: int) -> Run | None:
+        """Forget a job; ``None``: it does not run, though another one of its name may."""
+        run = self.jobs.get(name)
+        if run is None or run.number not in (0, number):
+            return None
         self._undo.keep(self.jobs, name)
-        return self.jobs.pop(name, None)
+        return self.jobs.pop(name)
+
+    def is_due(self, now: int) -> bool:
+        """Whether a job may have run for as long as is charged."""
+        if len(self._due) > 2 * len(self.jobs) + 16 and not self._undo.is_on:
+            self._due = [(run.end, name) for name, run in self.jobs.items()]
+            heapify(self._due)
+        return bool(self._due) and self._due[0][0] <= now
 
     def due(self, now: int) -> tuple[str, Run] | None:
         """A job that has run for as long as is charged; ``None``: none has."""
@@ -83,13 +95,13 @@ class Running:
 
     def plain(self) -> list[Any]:
         """The state as plain data."""
-        return [self.ran, self.runs, [(name, *run) for name, run in self.jobs.items()]]
+        return [self.ran, self.runs, [(name, *run) for name, run in sorted(self.jobs.items())]]
 
     def restore(self, state: list[Any], tenants: object, now: int) -> None:
         """Restore the state from plain data."""
         ran, runs, jobs = state
         self.ran, self.runs = as_int(ran, "ran", 0, _MOST), as_int(runs, "runs", 0, 2**62)
-        for name, tenant, size, weight, since, paid in jobs:
+        for name, tenant, size, weight, since, paid, *number in jobs:
             if tenant not in tenants or name in self.jobs:  # type: ignore[operator]
                 raise ValueError(f"job {name!r} cannot run")
             run = Run(
@@ -98,5 +110,6 @@ class Running:
                 as_int(weight, "weight", 1, 2**31),
                 as_int(since, "since", 0, now),
                 as_int(paid, "paid", 1, 2**63),
+                *[as_int(each, "number", 0, 2**62) for each in number],
             )
             self.start(name, run)

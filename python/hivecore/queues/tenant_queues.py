@@ -8,6 +8,7 @@ from heapq import heappush, heapreplace
 from typing import Any
 
 from hivecore._arguments import as_instance, as_int
+from hivecore._trial import Transaction
 from hivecore._turns import in_turn
 from hivecore.queues._line import Entry
 from hivecore.queues._question import Question
@@ -145,9 +146,14 @@ class TenantQueues(QueueLedger):
             tenant: Tenant | None
             entry: Entry | None
             passed: list[Tenant] = []
-            if self._running.jobs:
+            asks = plugins != () or fits is not None or capacity is not None
+            if self._running.jobs and self._running.is_due(moment):
+                if asks:
+                    with Transaction(self):  # an error reverses the charges
+                        self._pass_time(moment)
+                        return self.next(moment, plugins=plugins, fits=fits, capacity=capacity)
                 self._pass_time(moment)
-            if plugins == () and fits is None and capacity is None:
+            if not asks:
                 # Without plug-ins: the first job of the first tenant.
                 if not self._ring:
                     self._now = moment
@@ -169,7 +175,7 @@ class TenantQueues(QueueLedger):
                 tenant.offers = False
             elif tenant.line.shut:
                 tenant.offers = tenant.line.offers(tenant.mode == "fifo")
-            size = job.size if self._order != "gpu-time" else self._start(tenant, job)
+            size = job.size if self._order != "gpu-time" else self._start(tenant, entry)
             charge = self._charge(tenant, size, passed)
             return tuple.__new__(Departure, (job, arrived, number, charge, tenant.weight))
 
@@ -184,7 +190,10 @@ class TenantQueues(QueueLedger):
     ) -> QueuedJob | None:
         """The job that `next` would take. Nothing changes, and no ``pre_dequeue`` is called."""
         moment = self._moment(now)
-        self._pass_time(moment)
+        if self._running.is_due(moment):
+            with self.trial():
+                self._pass_time(moment)
+                return self.peek(moment, plugins=plugins, fits=fits, capacity=capacity)
         entry = self._choose(Question(moment, plugins, fits, capacity))[1]
         return entry and entry.job
 
@@ -192,7 +201,7 @@ class TenantQueues(QueueLedger):
     def requeue(self, departure: Departure) -> None:
         """Put back a job that could not start: at its place, and its tenant is not charged.
 
-        :raises ValueError: its name is in a queue, or it did not leave these queues.
+        :raises ValueError: another job has its name, or it did not leave these queues.
 
         By "round-robin" the turn is lost.
         """
@@ -200,10 +209,11 @@ class TenantQueues(QueueLedger):
         job = departure.job
         if type(job) is not QueuedJob:
             raise TypeError(f"departure.job must be a QueuedJob, not {type(job).__name__}")
-        if job.name in self._entries:
+        number = as_int(departure.number, "departure.number", 1, 2**62)
+        running = self._running.jobs.get(job.name)
+        if job.name in self._entries or (running and running.number not in (0, number)):
             raise ValueError(f"departure={job.name!r}: there is one of this name")
         tenant = self._tenants.get(job.tenant)
-        number = as_int(departure.number, "departure.number", 1, 2**62)
         if tenant is None or number > self._numbered:
             raise ValueError(f"departure={job.name!r} has not left these queues")
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
@@ -214,7 +224,7 @@ class TenantQueues(QueueLedger):
             self._undo.add((self._entries.pop, job.name))
         self._stamped += 1
         if self._order in FAIR:
-            run = self._running.stop(job.name)
+            run = self._running.stop(job.name, number)
             if run is not None:
                 charge, weight = run.size * run.paid, run.weight
             self._advance(tenant, -charge, weight)
@@ -250,9 +260,12 @@ class TenantQueues(QueueLedger):
         ['b1', 'b2']
         """
         as_instance(departure, "departure", Departure)
+        job = as_instance(departure.job, "departure.job", QueuedJob)
+        number = as_int(departure.number, "departure.number", 1, 2**62)
         self._now = moment = self._moment(now)
-        self._pass_time(moment)
-        run = self._running.stop(getattr(departure.job, "name", ""))
+        if self._running.is_due(moment):
+            self._pass_time(moment)
+        run = self._running.stop(job.name, number)
         if run is None:
             return departure
         tenant, ran = self._tenants[run.tenant], moment - run.since
@@ -407,11 +420,12 @@ class TenantQueues(QueueLedger):
         if line.length != tenant.size:
             line.tidy(tenant.size, self._lives)
 
-    def _start(self, tenant: Tenant, job: QueuedJob) -> int:
+    def _start(self, tenant: Tenant, entry: Entry) -> int:
         """Note that a job runs; returns what its tenant is charged in advance."""
+        job = entry.job
         of = tenant if tenant.runs else self._running
         time = job.run_time or max(1, of.ran // max(1, of.runs))
-        run = Run(tenant.name, job.size, tenant.weight, self._now, time)
+        run = Run(tenant.name, job.size, tenant.weight, self._now, time, entry.number)
         self._running.start(job.name, run)
         return job.size * time
 
