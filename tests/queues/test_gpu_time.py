@@ -222,7 +222,7 @@ def running():
     return queues, [queues.next(0) for _ in range(2)]
 
 
-def test_peek_charges_nobody_for_the_time_until_then():
+def test_peek_charges_no_tenant_for_the_time_until_then():
     queues, _ = running()
     before = queues.to_bytes()
     for _ in range(100):
@@ -233,7 +233,7 @@ def test_peek_charges_nobody_for_the_time_until_then():
 
 
 @pytest.mark.parametrize("how", [{"plugins": [3]}, {"fits": lambda job: 1 / 0}, {"capacity": 3}])
-def test_next_charges_nobody_if_it_fails(how):
+def test_next_charges_no_tenant_if_it_fails(how):
     queues, _ = running()
     before = queues.to_bytes()
     with pytest.raises((TypeError, ZeroDivisionError)):
@@ -245,14 +245,14 @@ def test_next_charges_nobody_if_it_fails(how):
 
 def test_the_end_of_a_job_is_not_that_of_a_later_one_of_its_name():
     queues, (first, _) = running()
-    gone = queues.ended(first, 5)
+    stopped = queues.ended(first, 5)
     queues.push(first.job.replace(priority=1), 5)
     second = queues.next(5)
     assert second.job.name == "a1" != second.number
     before = queues.to_bytes()
     assert queues.ended(first, 5) is first
     with pytest.raises(ValueError, match="there is one of this name"):
-        queues.requeue(gone)
+        queues.requeue(stopped)
     assert queues.to_bytes() == before
     assert queues.ended(second, 5).charge == 0
 

@@ -387,6 +387,22 @@ def test_what_is_assumed_counts_for_all_tenants_of_the_namespace():
     assert not quota.filter(job("y", "b", gpu=1))
 
 
+def test_what_is_assumed_of_a_job_does_not_hold_up_the_job_itself():
+    """It left its queue, could not start, and was put back."""
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 4})
+    queues = TenantQueues()
+    queues.push(job("x", gpu=3), 0)
+    queues.requeue(queues.next(0, plugins=[quota]))
+    assert not quota.filter(job("x", gpu=4))
+    assert quota.filter(job("x", gpu=5)) == "quota of 'ns': asks for 5 of 'gpu', and 4 are left"
+    assert "1 is left" in quota.filter(job("y", gpu=2))
+    quota.set_quota("other", {"gpu": 4})
+    assert quota.filter(job("x", namespace="other", gpu=5))
+    assert queues.next(0, plugins=[quota]).job.name == "x"
+    quota.check()
+
+
 def test_500m_times_n_is_exact():
     """KubeDL: a core times N."""
     quota = NamespaceQuota()

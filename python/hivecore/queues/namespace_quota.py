@@ -23,9 +23,10 @@ class NamespaceQuota(PlainState):
     :param keep: how long a job that left its queue is assumed to use its resources, until they
         appear in what is used; in the caller's unit of time, 1 to 2**60.
 
-    A job passes if it requests no more than hard - used - assumed of each limited resource. It also
-    waits while a resource is used above its limit. Resources and namespaces without a limit are
-    free. Amounts are integers: 500m is 500, in thousandths.
+    A job passes if it requests no more than hard - used - assumed of each limited resource, without
+    what is assumed of the job itself. It also waits while a resource is used above its limit.
+    Resources and namespaces without a limit are free. Amounts are integers: 500m is 500, in
+    thousandths.
 
     Cost: O(resources) per call. Calls of several threads take turns.
 
@@ -93,10 +94,13 @@ class NamespaceQuota(PlainState):
         for key, (hard, used) in quota.items():
             if used > hard:
                 return f"{what} {used} of {key!r} are used, and {hard} allowed"
+        # What was assumed of it before is replaced when it leaves.
+        _, namespace, assumed = self._assumed.get(job.name, (0, "", ()))
+        own = dict(assumed) if namespace == job.namespace else {}
         for key, amount in job.resources:
             if key in quota:
                 hard, used = quota[key]
-                left = hard - used - self._sums.get((job.namespace, key), 0)
+                left = hard - used - self._sums.get((job.namespace, key), 0) + own.get(key, 0)
                 if amount > left:
                     verb = "is" if left == 1 else "are"
                     return f"{what} asks for {amount} of {key!r}, and {left} {verb} left"
