@@ -67,40 +67,39 @@ class Account:
             return sorted(busy, key=lambda name: (self.tag[name], place(name)))
         if self.order == "key":
             return sorted(busy, key=lambda name: (self.key[name], place(name)))
-        if self.order in BY_JOB:
-            return sorted(busy, key=self.first_place)
         after = -1 if self.last is None else place(self.last)
         return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
 
-    def first_place(self, name):
-        """Of the first job that is not parked; a tenant without one is left out."""
-        parked = self.parked[name]
-        free = [
-            entry for entry in self.jobs if entry[0].tenant == name and entry[0].kind not in parked
-        ]
-        places = [
-            (self.ageing * at - job.priority, self.rank(job), number) for job, at, number in free
-        ]
-        return min(places, default=(2**70, 0, 0))
-
     def next(self, now, held=(), unfit=(), free=None, running=()):
-        reserved = None
-        for name in self.in_turn():
-            for entry in self.queue(name, now):
-                job = entry[0]
-                waits = sort_of(job) in held or job.kind in self.parked[name]
-                room = free is None or job.size <= free
-                if room and free is not None and reserved is not None:
-                    room = not delays(job, reserved, now, free, running)
-                if not waits and room and sort_of(job) not in unfit:
-                    return entry
-                if self.mode[name] == "fifo":
-                    break
-                if self.mode[name] == "backfill" and not waits and reserved is None:
-                    if free is None:
-                        break
+        reserved, blocked = None, set()
+        for name, entry in self.sequence(now):
+            job = entry[0]
+            if name in blocked:
+                continue
+            waits = sort_of(job) in held or job.kind in self.parked[name]
+            room = free is None or job.size <= free
+            if room and free is not None and reserved is not None:
+                room = not delays(job, reserved, now, free, running)
+            if not waits and room and sort_of(job) not in unfit:
+                return entry
+            if self.mode[name] == "fifo":
+                blocked.add(name)
+            if self.mode[name] == "backfill" and not waits and reserved is None:
+                if free is None:
+                    blocked.add(name)
+                else:
                     reserved = job
         return None
+
+    def sequence(self, now):
+        """All jobs in the order in which they are asked."""
+        if self.order in BY_JOB:
+            return [(entry[0].tenant, entry) for entry in sorted(self.jobs, key=self.place)]
+        return [(name, entry) for name in self.in_turn() for entry in self.queue(name, now)]
+
+    def place(self, entry):
+        job, arrived, number = entry
+        return self.ageing * arrived - job.priority, self.rank(job), number
 
     def leave(self, entry):
         self.jobs.remove(entry)

@@ -89,6 +89,17 @@ def test_a_plugin_that_fails_leaves_all_as_it_was(method, order):
     assert queues.to_bytes() == before
 
 
+@pytest.mark.parametrize("blocking", ["best-effort", "backfill"])
+def test_by_arrival_the_next_job_of_all_tenants_passes_one_that_cannot_leave(blocking):
+    queues = TenantQueues(order="arrival", blocking=blocking)
+    for name, size, priority in [("a1", 8, 3), ("a2", 1, 0), ("b1", 8, 2), ("b2", 1, 1)]:
+        queues.push(QueuedJob(name, name[0], size, priority, run_time=2), 0)
+    capacity = Capacity(2, [(5, 6)])
+    assert drained(queues.copy(), capacity=capacity) == ["b2", "a2"]
+    best = Plugin(score=lambda job: job.name == "a2", filter=lambda job: job.name != "b2")
+    assert drained(queues, plugins=[best], capacity=capacity) == ["a2"]
+
+
 def test_a_reservation_is_never_in_the_past():
     queues = TenantQueues(blocking="backfill")
     queues.push(QueuedJob("head", "a", 4), 20)

@@ -1,11 +1,13 @@
 """What may leave the queues: plug-ins, places, capacity and what is reserved of it."""
 
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush, heapreplace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from hivecore._arguments import as_tuple
 from hivecore.queues._line import Entry, Lane, lane_of
-from hivecore.queues._tenant import Tenant
+from hivecore.queues._tenant import Tenant, place_of
 from hivecore.queues.queued_job import Capacity, QueuedJob
 
 __all__ = ["Question"]
@@ -92,31 +94,77 @@ class Question:
                 time = max(self.now, end)
         self.reserved = _Reservation(job.name, time, free - job.size)
 
+    def admits(self, tenant: Tenant, job: QueuedJob, refused: set[Lane]) -> bool | None:
+        """Whether a job may leave; ``None``: nor may those behind it.
+
+        :param refused: gets the queue of the line if no other job of it is to be tried.
+        """
+        held = self.filtered(job) if self.filters else ""
+        short = self.shortage(job) if self.capacity is not None and not held else ""
+        if not held and not short and not self.unplaced(job):
+            return True
+        if tenant.mode == "fifo":
+            return None
+        if tenant.mode == "backfill" and not held and self.reserved is None:
+            if self.capacity is None:
+                return None
+            self.reserve(job)
+        if job.kind and not short:
+            # The others would get the same answer; sizes and run times may differ.
+            refused.add(lane_of(job))
+        return False
+
     def candidates(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Iterator[Entry]:
         """The jobs of a queue that may leave, in order; those behind a blocked one as it allows."""
         refused: set[Lane] = set()
-        for entry in tenant.line.offered(tenant.mode == "fifo", refused):
-            if not lives(entry):
-                continue
-            job = entry.job
-            held = self.filtered(job) if self.filters else ""
-            short = self.shortage(job) if self.capacity is not None and not held else ""
-            if not held and not short and not self.unplaced(job):
+        return self._admitted(tenant, _walk(tenant, lives, refused), refused)
+
+    def _admitted(
+        self, tenant: Tenant, entries: Iterator[Entry], refused: set[Lane]
+    ) -> Iterator[Entry]:
+        for entry in entries:
+            answer = self.admits(tenant, entry.job, refused)
+            if answer:
                 yield entry
-                continue
-            if tenant.mode == "fifo":
+            elif answer is None:
                 return
-            if tenant.mode == "backfill" and not held and self.reserved is None:
-                if self.capacity is None:
-                    return
-                self.reserve(job)
-            if job.kind and not short:
-                # The others would get the same answer; sizes and run times may differ.
-                refused.add(lane_of(job))
+
+    def first(
+        self, tenants: Iterator[Tenant], lives: Callable[[Any], bool]
+    ) -> tuple[Tenant | None, Entry | None]:
+        """The first job of all tenants that may leave, and its tenant.
+
+        :param tenants: in the order of their first jobs.
+        """
+        # The next job of each tenant that was begun, with its place and what follows it.
+        ahead: list[tuple[int, int, Entry, Tenant, set[Lane], Iterator[Entry]]] = []
+        coming = next(tenants, None)
+        while coming is not None or ahead:
+            if coming is not None and (not ahead or coming.tag < ahead[0][0]):
+                refused: set[Lane] = set()
+                rest = _walk(coming, lives, refused)
+                entry = next(rest)
+                heappush(ahead, (place_of(entry), coming.index, entry, coming, refused, rest))
+                coming = next(tenants, None)
+                continue
+            _, index, entry, tenant, refused, rest = ahead[0]
+            answer = self.admits(tenant, entry.job, refused)
+            if answer:
+                candidates = chain([entry], self._admitted(tenant, rest, refused))
+                return tenant, self._best(tenant, candidates)
+            follower = None if answer is None else next(rest, None)
+            if follower is None:
+                heappop(ahead)
+            else:
+                after = place_of(follower), index, follower, tenant, refused, rest
+                heapreplace(ahead, after)
+        return None, None
 
     def choice(self, tenant: Tenant, lives: Callable[[Any], bool]) -> Entry | None:
         """The job of a queue that leaves."""
-        candidates = self.candidates(tenant, lives)
+        return self._best(tenant, self.candidates(tenant, lives))
+
+    def _best(self, tenant: Tenant, candidates: Iterator[Entry]) -> Entry | None:
         if not self.scores or tenant.mode == "fifo":
             return next(candidates, None)
         # max keeps the first among equals.
@@ -127,6 +175,11 @@ class Question:
             if best is None or score > most:
                 best, most = entry, score
         return best
+
+
+def _walk(tenant: Tenant, lives: Callable[[Any], bool], refused: set[Lane]) -> Iterator[Entry]:
+    """What a tenant offers, in order."""
+    return filter(lives, tenant.line.offered(tenant.mode == "fifo", refused))
 
 
 def _reason(answer: Any, default: str) -> str:

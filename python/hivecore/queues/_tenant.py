@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from hivecore.queues._line import Line
+from hivecore.queues._line import Entry, Line
 
 __all__ = ["CHANGING", "Tenant", "changing_values", "place_of"]
 
@@ -37,7 +37,6 @@ class Tenant:
         return branch
 
 
-def place_of(tenant: Tenant) -> int:
-    """The place of its first job among all, as one number."""
-    first = tenant.line.heads[0]
-    return (first.key << 62) + first.number
+def place_of(entry: Entry) -> int:
+    """The place of a job among all, as one number."""
+    return (entry.key << 62) + entry.number

@@ -250,7 +250,8 @@ class QueueLedger(LoggedTrials, PlainState):
             if self._order == "key":
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
             if self._order in BY_JOB and tenant.offers:
-                _require(tenant.tag == place_of(tenant), f"tenant {name!r}: its first job")
+                place = place_of(tenant.line.heads[0])
+                _require(tenant.tag == place, f"tenant {name!r}: its first job")
         _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
     @in_turn
@@ -461,7 +462,7 @@ class QueueLedger(LoggedTrials, PlainState):
             turn, last = divmod(self._clock, 2**40)
             tenant.tag = turn if tenant.index >= last else turn + 1
         elif self._order in BY_JOB and tenant.line.heads:
-            tenant.tag = place_of(tenant)
+            tenant.tag = place_of(tenant.line.heads[0])
         if tenant.line.heads:
             tenant.offers = True
             self._rejoin(tenant)
@@ -477,8 +478,8 @@ class QueueLedger(LoggedTrials, PlainState):
         elif tenant.offers and not offers:
             tenant.offers = False
             self._tidy_ring()
-        elif offers and self._order in BY_JOB and tenant.tag != place_of(tenant):
-            tenant.tag = place_of(tenant)
+        elif offers and self._order in BY_JOB and tenant.tag != place_of(tenant.line.heads[0]):
+            tenant.tag = place_of(tenant.line.heads[0])
             self._rejoin(tenant)
 
     def _advance(self, tenant: Tenant, amount: int, weight: int) -> None:

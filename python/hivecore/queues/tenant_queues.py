@@ -3,7 +3,7 @@
 Choosing a job only reads; changes are made after all plug-ins were called.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush, heapreplace
 from typing import Any
 
@@ -396,15 +396,22 @@ class TenantQueues(QueueLedger):
         passed: list[Tenant] = []
         if question.capacity is not None and question.capacity.free == 0:
             return None, None, passed
-        for entry in ordered(self._ring):
-            tenant = entry[2]
-            if not self._in_ring(entry) or (passed and tenant is passed[-1]):
-                continue
+        if self._order in BY_JOB:
+            return *question.first(self._in_turn(), self._lives), passed
+        for tenant in self._in_turn():
             chosen = question.choice(tenant, self._lives)
             if chosen is not None:
                 return tenant, chosen, passed
             passed.append(tenant)
         return None, None, passed
+
+    def _in_turn(self) -> Iterator[Tenant]:
+        """The tenants that offer a job, in order."""
+        last: Tenant | None = None
+        for entry in ordered(self._ring):
+            if self._in_ring(entry) and entry[2] is not last:
+                last = entry[2]
+                yield last
 
     def _leave(self, entry: Entry, tenant: Tenant) -> None:
         if self._undo.is_on:
@@ -449,7 +456,7 @@ class TenantQueues(QueueLedger):
                 self._rejoin(other)
             tenant.tag = turn + 1
         elif order in BY_JOB and tenant.offers:
-            tenant.tag = place_of(tenant)
+            tenant.tag = place_of(tenant.line.heads[0])
         ring = self._ring
         if tenant.offers and order != "key":
             if ring[0][2] is tenant:
