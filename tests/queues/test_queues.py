@@ -122,6 +122,14 @@ def test_explain_says_what_is_in_front_and_why_it_waits():
     assert held.reason == "is behind 'a1', which waits"
 
 
+def test_explain_names_the_job_that_blocks_a_queue_that_backfills_without_a_capacity():
+    queues = filled(["a1", "a2", "a3", "a4"], blocking="backfill")
+    held = Plugin(filter=lambda job: job.name != "a1")
+    ask = {"plugins": [held], "fits": lambda job: job.name != "a3"}
+    assert queues.peek(0, **ask).name == "a2"
+    assert queues.explain("a4", 0, **ask).reason == "is behind 'a3', which waits"
+
+
 def test_coming_and_going_at_one_tag_leaves_no_litter():
     queues = filled(["a1"])
     for _ in range(1000):

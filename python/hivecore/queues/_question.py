@@ -26,7 +26,9 @@ class _Reservation(NamedTuple):
 class Question:
     """One question: what may leave, and what was reserved on the way."""
 
-    __slots__ = ("capacity", "filters", "fits", "now", "pre_dequeues", "reserved", "scores")
+    __slots__ = (
+        *("blocker", "capacity", "filters", "fits", "now", "pre_dequeues", "reserved", "scores"),
+    )
 
     def __init__(self, now: int, plugins: Any, fits: Any, capacity: Any) -> None:
         self.now = now
@@ -49,6 +51,8 @@ class Question:
         self.fits = fits
         self.capacity: Capacity | None = capacity
         self.reserved: _Reservation | None = None
+        #: a job behind which no other of its tenant may leave
+        self.blocker: QueuedJob | None = None
 
     def filtered(self, job: QueuedJob) -> str:
         """Why a filter holds it back; "": none does."""
@@ -103,11 +107,11 @@ class Question:
         short = self.shortage(job) if self.capacity is not None and not held else ""
         if not held and not short and not self.unplaced(job):
             return True
-        if tenant.mode == "fifo":
+        easy = tenant.mode == "backfill" and not held and self.reserved is None
+        if tenant.mode == "fifo" or (easy and self.capacity is None):
+            self.blocker = job
             return None
-        if tenant.mode == "backfill" and not held and self.reserved is None:
-            if self.capacity is None:
-                return None
+        if easy:
             self.reserve(job)
         if job.kind and not short:
             # The others would get the same answer; sizes and run times may differ.

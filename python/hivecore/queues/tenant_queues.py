@@ -10,7 +10,7 @@ from typing import Any
 from hivecore._arguments import as_instance, as_int
 from hivecore._trial import Transaction
 from hivecore._turns import in_turn
-from hivecore.queues._line import Entry
+from hivecore.queues._line import Entry, lane_of
 from hivecore.queues._question import Question
 from hivecore.queues._ring import ordered
 from hivecore.queues._running import Run
@@ -332,11 +332,12 @@ class TenantQueues(QueueLedger):
         if not reason:
             leaving = list(question.candidates(tenant, self._lives))
             if not any(other is entry for other in leaving):
-                if tenant.mode == "fifo":
-                    blocker = queue[len(leaving)].job  # those before it may leave
-                else:
-                    kinds = tenant.line.parked
-                    blocker = next(other.job for other in queue if other.job.kind not in kinds)
+                blocker = question.blocker
+                if blocker is None and tenant.mode == "fifo":
+                    blocker = queue[len(leaving)].job  # it is parked, and those before it may leave
+                elif blocker is None:  # the first of its kind was refused
+                    lane = lane_of(entry.job)
+                    blocker = next(other.job for other in queue if lane_of(other.job) == lane)
                 reason = question.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
             else:
                 question.reserved = None
