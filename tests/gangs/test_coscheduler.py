@@ -10,6 +10,7 @@ from profiles import examples
 from hivecore._sealed import seal, unseal
 from hivecore.errors import CorruptStateError, GangError, InvariantError
 from hivecore.gangs import Coscheduler, GangSpec, gang_phase
+from hivecore.gangs._wait_graph import WaitGraph
 
 
 def waiting_gang():
@@ -254,6 +255,23 @@ def test_ten_thousand_gangs_that_all_wait_time_out_at_once():
         gangs.delete_pod(f"{i}a", 601)
         gangs.delete_pod(f"{i}b", 601)
     assert gangs.gangs == () and gangs.deadline is None
+    gangs.check()
+
+
+def test_a_failed_pod_of_a_large_gang_does_not_cost_a_look_at_all_that_the_gang_holds(monkeypatch):
+    looks = []
+    sort = WaitGraph.sort
+    monkeypatch.setattr(WaitGraph, "sort", lambda *given: (looks.append(given), sort(*given)))
+    gangs = Coscheduler()
+    spec = GangSpec("g", 1000, mode="non-strict")
+    for i in range(1000):
+        gangs.create_pod(f"p{i}", spec, 0)
+    for i in range(1000):
+        if i % 2:
+            gangs.fail_pod(f"p{i}", 0, ["n"])
+        else:
+            gangs.assume_pod(f"p{i}", 0, [f"n{i}"])
+    assert len(looks) < 5
     gangs.check()
 
 

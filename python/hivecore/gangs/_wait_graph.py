@@ -81,13 +81,17 @@ class WaitGraph:
         """Note that a pod of this group is held up by what it lacks."""
         if not pod.lacks:
             return
-        mine = self._lacking.setdefault(group, {})
+        mine = self._lacking.get(group)
+        is_first = mine is None
+        if mine is None:
+            mine = self._lacking[group] = {}
         for what in pod.lacks:
             mine[what] = mine.get(what, 0) + 1
             self._wanted.setdefault(what, {}).setdefault(group, {})[pod] = None
             if group in self._eager:
                 self._eager_for.setdefault(what, {})[group] = None
-        self.sort(group)
+        if is_first:
+            self.sort(group)
 
     def lack_no_more(self, group: GroupBook, pod: PodBook) -> None:
         """Note that it is retried or gone."""
@@ -103,10 +107,10 @@ class WaitGraph:
                 _discard(self._eager_for, what, group)
         if not mine:
             del self._lacking[group]
-        self.sort(group)
+            self.sort(group)
 
     def sort(self, group: GroupBook) -> None:
-        """Update whether a group may be on a cycle."""
+        """Update whether a group may be on a cycle. O(what it holds)."""
         held = self._holds.get(group)
         if not held:
             return

@@ -45,7 +45,8 @@ class Coscheduler(GangLedger):
     Pods are tried in the order of their creation, those of the older group first. Cost: O(log n) of
     n waits for an event, and O(1) for each action; additionally O(r) for a gang with r roles, O(g)
     for the g groups that name it or start with it, O(m log m) when a round of m pods starts, and
-    O(m) when it fails. If a pod lacks what another held-up group holds, a search among such groups.
+    O(m) when it fails, or when a gang of m pods is defined, changed or removed. If a pod lacks what
+    another held-up group holds, a search among such groups.
 
     Source: Koordinator's coscheduling plug-in has the same rules for a pod, but tries groups one
     after another, never forgets that a group was satisfied, and lets non-strict groups wait for
