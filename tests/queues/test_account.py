@@ -87,7 +87,7 @@ class Account:
             if self.mode[name] == "backfill" and not waits and reserved is None:
                 if free is None:
                     blocked.add(name)
-                else:
+                elif job.size <= free + sum(size for _, size in running):
                     reserved = job
         return None
 

@@ -108,6 +108,16 @@ def test_a_reservation_is_never_in_the_past():
     assert standing.reason == "would delay 'head', reserved for 20"
 
 
+def test_behind_a_job_that_is_too_large_for_all_the_next_one_has_the_reservation():
+    queues = TenantQueues(blocking="backfill")
+    for name, size in [("impossible", 16), ("large", 8), ("small", 4)]:
+        queues.push(QueuedJob(name, "a", size, run_time=10), 0)
+    capacity = Capacity(4, [(5, 4)])
+    assert queues.peek(0, capacity=capacity) is None
+    reason = queues.explain("small", 0, capacity=capacity).reason
+    assert reason == "would delay 'large', reserved for 5"
+
+
 def test_explain_says_what_is_in_front_and_why_it_waits():
     queues = filled(["a1", "a2"])
     assert queues.explain("a1", 0).reason == ""

@@ -19,7 +19,7 @@ class _Reservation(NamedTuple):
     """The capacity that a job will have at some time, and what is left beside it."""
 
     job: str
-    time: int | None
+    time: int
     extra: int
 
 
@@ -27,7 +27,8 @@ class Question:
     """One question: what may leave, and what was reserved on the way."""
 
     __slots__ = (
-        *("blocker", "capacity", "filters", "fits", "now", "pre_dequeues", "reserved", "scores"),
+        *("blocker", "capacity", "filters", "fits", "most", "now", "pre_dequeues", "reserved"),
+        "scores",
     )
 
     def __init__(self, now: int, plugins: Any, fits: Any, capacity: Any) -> None:
@@ -50,6 +51,10 @@ class Question:
             raise TypeError(f"capacity must be a Capacity, not {type(capacity).__name__}")
         self.fits = fits
         self.capacity: Capacity | None = capacity
+        #: what is free when all running jobs have ended
+        self.most = 0
+        if capacity is not None:
+            self.most = capacity.free + sum([size for _, size in capacity.running])
         self.reserved: _Reservation | None = None
         #: a job behind which no other of its tenant may leave
         self.blocker: QueuedJob | None = None
@@ -73,7 +78,7 @@ class Question:
             if job.size > capacity.free:
                 return f"needs {job.size}, and {capacity.free} are free"
             reserved = self.reserved
-            if reserved is not None and reserved.time is not None and job.size > reserved.extra:
+            if reserved is not None and job.size > reserved.extra:
                 ends = None if job.run_time is None else self.now + job.run_time
                 if ends is None or ends > reserved.time:
                     return f"would delay {reserved.job!r}, reserved for {reserved.time}"
@@ -84,9 +89,11 @@ class Question:
         return _reason(self.fits(job), "does not fit") if self.fits is not None else ""
 
     def reserve(self, job: QueuedJob) -> None:
-        """Reserve the capacity that it will have first."""
+        """Reserve the capacity that it will have first, if it will have enough."""
         capacity = self.capacity
         assert capacity is not None
+        if job.size > self.most:
+            return
         free = capacity.free
         time: int | None = self.now if free >= job.size else None
         for end, size in capacity.running:
@@ -96,6 +103,7 @@ class Question:
             free += size
             if time is None and free >= job.size:
                 time = max(self.now, end)
+        assert time is not None
         self.reserved = _Reservation(job.name, time, free - job.size)
 
     def admits(self, tenant: Tenant, job: QueuedJob, refused: set[Lane]) -> bool | None:

@@ -41,8 +41,9 @@ class TenantQueues(QueueLedger):
     :param blocking: what happens behind a job that cannot leave, in queues of new tenants. "fifo":
         the jobs behind it wait. "best-effort": they pass it. "backfill": they pass it if that does
         not delay the first job that lacks capacity (EASY: it gets a reservation for when running
-        jobs have released enough). Jobs of tenants that are tried later keep the reservation as
-        well. Without a `Capacity` "backfill" is "fifo".
+        jobs have released enough; if they never do, the next one that lacks capacity gets it).
+        Jobs of tenants that are tried later keep the reservation as well. Without a `Capacity`
+        "backfill" is "fifo".
     :raises ValueError: a value is not allowed.
     :raises KeyError: a method is given an unknown name.
     :raises TypeError: an argument is of a wrong type.
