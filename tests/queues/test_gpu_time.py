@@ -277,5 +277,8 @@ def test_running_jobs_of_states_of_before_they_had_numbers_are_read():
     queues, departures = running()
     state = queues._plain()
     state["times"][1][2] = [row[:-1] for row in state["times"][1][2]]
+    run = state["times"][1][2][0][1:]
+    with pytest.raises(TypeError, match="name must be a string"):
+        TenantQueues._restored({**state, "times": (state["times"][0], [0, 0, [(5, *run)]])})
     older = TenantQueues._restored(state)
     assert [older.ended(each, 5).charge for each in departures] == [0, 0]

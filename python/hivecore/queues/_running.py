@@ -8,7 +8,7 @@ charge becomes what it really was.
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Self
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_int, as_name
 from hivecore._trial import UndoLog
 
 __all__ = ["Run", "Running"]
@@ -112,4 +112,4 @@ class Running:
                 as_int(paid, "paid", 1, 2**63),
                 *[as_int(each, "number", 0, 2**62) for each in number],
             )
-            self.start(name, run)
+            self.start(as_name(name, "name"), run)
