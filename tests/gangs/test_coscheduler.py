@@ -194,6 +194,15 @@ def tried(actions):
     return [pod for action in actions if action.kind == "try" for pod in action.pods]
 
 
+@pytest.mark.parametrize("field", [5, 6])
+def test_a_saved_pod_that_holds_or_lacks_something_twice_is_corrupt(field):
+    gangs = waiting_gang()
+    state = json.loads(unseal(*Coscheduler._SAVED_AS, gangs.to_bytes()))
+    state["pods"][0 if field == 5 else 1][field] *= 2
+    with pytest.raises(CorruptStateError, match="holds or lacks something twice"):
+        Coscheduler.from_bytes(seal(*Coscheduler._SAVED_AS, json.dumps(state).encode()))
+
+
 def test_the_audit_notices_a_forgotten_pod():
     gangs = Coscheduler()
     gangs.create_pod("a0", GangSpec("a", 2), 0, bound=True)

@@ -121,6 +121,8 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
     for pod in saved.pods:
         if pod.name in rounds.pods or pod.number in numbers:
             raise ValueError(f"pod {pod.name!r} is there twice")
+        if any(len(set(names)) < len(names) for names in (pod.holds, pod.lacks)):
+            raise ValueError(f"pod {pod.name!r} holds or lacks something twice")
         of = rounds.gangs[pod.gang]
         restored = PodBook(pod.name, of, pod.role, pod.number)
         restored.holds, restored.lacks = pod.holds, pod.lacks
