@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,12 +57,12 @@ def test_the_highest_sum_of_scores_leaves():
     assert drained(queues, plugins=[first, second]) == ["a2", "a3", "a1"]
 
 
-@pytest.mark.parametrize("answer", [True, None, "", "Skip"])
+@pytest.mark.parametrize("answer", [True, None, "", "Skip", np.True_])
 def test_a_filter_passes(answer):
     assert filled(["a1"]).next(0, plugins=[Plugin(filter=lambda job: answer)]).job.name == "a1"
 
 
-@pytest.mark.parametrize("answer", [False, "Wait"])
+@pytest.mark.parametrize("answer", [False, "Wait", np.False_])
 def test_a_filter_holds_back(answer):
     queues = filled(["a1"])
     assert queues.next(0, plugins=[Plugin(filter=lambda job: answer)]) is None
@@ -430,6 +431,15 @@ def test_what_is_assumed_of_a_job_does_not_hold_up_the_job_itself():
     assert quota.filter(job("x", namespace="other", gpu=5))
     assert queues.next(0, plugins=[quota]).job.name == "x"
     quota.check()
+
+
+def test_a_job_that_asks_for_none_of_what_is_used_up_passes():
+    """What was assumed of a job appears in what is used before it is forgotten."""
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 4}, {"gpu": 3})
+    quota.pre_dequeue(job("x", gpu=3))
+    assert not quota.filter(job("y", gpu=0))
+    assert "0 are left" in quota.filter(job("y", gpu=1))
 
 
 def test_500m_times_n_is_exact():

@@ -5,6 +5,8 @@ from heapq import heappop, heappush, heapreplace
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hivecore._arguments import as_tuple
 from hivecore.queues._line import Entry, Lane, lane_of
 from hivecore.queues._tenant import Tenant, place_of
@@ -195,6 +197,8 @@ def _walk(tenant: Tenant, lives: Callable[[Any], bool], refused: set[Lane]) -> I
 
 
 def _reason(answer: Any, default: str) -> str:
+    if isinstance(answer, np.bool_):
+        answer = bool(answer)
     if answer is None or answer is True:
         return ""
     if answer is False:

@@ -100,7 +100,8 @@ class NamespaceQuota(PlainState):
         for key, amount in job.resources:
             if key in quota:
                 hard, used = quota[key]
-                left = hard - used - self._sums.get((job.namespace, key), 0) + own.get(key, 0)
+                taken = used + self._sums.get((job.namespace, key), 0) - own.get(key, 0)
+                left = max(0, hard - taken)  # a job that runs may be counted in both
                 if amount > left:
                     verb = "is" if left == 1 else "are"
                     return f"{what} asks for {amount} of {key!r}, and {left} {verb} left"
