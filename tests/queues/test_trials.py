@@ -43,6 +43,28 @@ def test_a_tenant_of_a_trial_is_unknown_after_it(queues):
     assert [queues.next(0).job.name for _ in range(3)] == ["j0", "real", "j21"]
 
 
+def test_a_tenant_of_a_trial_goes_without_a_look_at_all_others(queues, monkeypatch):
+    def gather(queues):
+        raise AssertionError("all tenants are looked at")
+
+    for number in range(40):
+        queues.push(QueuedJob(f"of-{number}", f"t{number}", 1), 0)
+    monkeypatch.setattr(TenantQueues, "_gather_ring", gather)
+    for number in range(30):
+        with queues.trial():
+            queues.push(QueuedJob("tried", f"new-{number}", 1), 0)
+    queues.push(QueuedJob("real", "new", 1), 0)
+    queues.check()
+    assert queues.peek(0, fits=lambda job: job.name == "real").name == "real"
+    monkeypatch.undo()
+    for number in range(100):
+        with queues.trial():
+            queues.push(QueuedJob("tried", f"other-{number}", 1), 0)
+    assert len(queues._ring) < 110
+    while queues.next(0):
+        queues.check()
+
+
 def test_jobs_that_were_removed_before_trials_are_in_the_way_of_the_first_alone(queues):
     line = queues._tenants["a"].line
     assert line.length == 50

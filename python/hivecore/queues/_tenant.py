@@ -28,6 +28,10 @@ class Tenant:
         self.value: int | float = 0
         self.ran = self.runs = 0  # by "gpu-time": how long its ended jobs ran, and how many
 
+    def __lt__(self, other: "Tenant") -> bool:
+        """No order: one of two with the same index is of a trial that was undone."""
+        return False
+
     def copy(self, line: Line) -> "Tenant":
         """An equal with another line."""
         branch = Tenant(self.name, self.index, self.mode, line)

@@ -399,8 +399,8 @@ class QueueLedger(LoggedTrials, PlainState):
             self._tidy_ring()
 
     def _forget(self, tenant: str) -> None:
-        del self._tenants[tenant]
-        self._gather_ring()
+        self._tenants.pop(tenant).offers = False  # what is left of it in the ring is litter
+        self._tidy_ring()
 
     def _is_spare(self, entry: Entry, other: Entry) -> bool:
         """Whether an entry was dead and behind another one before the first mark."""
