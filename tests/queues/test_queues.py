@@ -133,6 +133,21 @@ def test_explain_says_what_is_in_front_and_why_it_waits():
     assert held.reason == "is behind 'a1', which waits"
 
 
+@pytest.mark.parametrize("order", ["weighted", "arrival", "key"])
+def test_explain_knows_what_a_tenant_in_front_has_reserved(order):
+    queues = TenantQueues(order=order, blocking="backfill")
+    queues.push(QueuedJob("large", "a", 8), 0)
+    queues.push(QueuedJob("other", "b", 2), 0)
+    capacity = Capacity(4, [(10, 4)])
+    assert queues.peek(0, capacity=capacity) is None
+    reason = queues.explain("other", 0, capacity=capacity).reason
+    assert reason == "would delay 'large', reserved for 10"
+    assert queues.explain("large", 0, capacity=capacity).reason == "needs 8, and 4 are free"
+    queues.set_key("b", -1)
+    if order == "key":
+        assert queues.explain("other", 0, capacity=capacity).reason == ""
+
+
 def test_explain_names_the_job_that_blocks_a_queue_that_backfills_without_a_capacity():
     queues = filled(["a1", "a2", "a3", "a4"], blocking="backfill")
     held = Plugin(filter=lambda job: job.name != "a1")

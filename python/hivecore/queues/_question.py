@@ -144,11 +144,15 @@ class Question:
                 return
 
     def first(
-        self, tenants: Iterator[Tenant], lives: Callable[[Any], bool]
+        self,
+        tenants: Iterator[Tenant],
+        lives: Callable[[Any], bool],
+        until: Entry | None = None,
     ) -> tuple[Tenant | None, Entry | None]:
         """The first job of all tenants that may leave, and its tenant.
 
         :param tenants: in the order of their first jobs.
+        :param until: neither it nor a job behind it is tried.
         """
         # The next job of each tenant that was begun, with its place and what follows it.
         ahead: list[tuple[int, int, Entry, Tenant, set[Lane], Iterator[Entry]]] = []
@@ -162,6 +166,8 @@ class Question:
                 coming = next(tenants, None)
                 continue
             _, index, entry, tenant, refused, rest = ahead[0]
+            if entry is until:
+                break
             answer = self.admits(tenant, entry.job, refused)
             if answer:
                 candidates = chain([entry], self._admitted(tenant, rest, refused))

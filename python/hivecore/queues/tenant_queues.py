@@ -5,6 +5,7 @@ Choosing a job only reads; changes are made after all plug-ins were called.
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappush, heapreplace
+from itertools import takewhile
 from typing import Any
 
 from hivecore._arguments import as_instance, as_int
@@ -320,7 +321,10 @@ class TenantQueues(QueueLedger):
         fits: Callable[[QueuedJob], Any] | None = None,
         capacity: Capacity | None = None,
     ) -> Standing:
-        """Where a job stands among its tenant's, and why it waits. O(n log n) of these."""
+        """Where a job stands among its tenant's, and why it waits. O(n log n) of these.
+
+        With a capacity tenants that are tried earlier are asked as well: they may have reserved it.
+        """
         entry = self._known(name)
         question = Question(self._moment(now), plugins, fits, capacity)
         tenant = self._tenants[entry.job.tenant]
@@ -329,7 +333,12 @@ class TenantQueues(QueueLedger):
         ahead = queue[place - 1].job.name if place else ""
         parked = entry.job.kind in tenant.line.parked
         reason = "its kind is parked" if parked else ""
-        reason = reason or question.filtered(entry.job) or question.misfit(entry.job)
+        reason = reason or question.filtered(entry.job)
+        if capacity is not None and not reason:
+            self._reserve_before(entry, tenant, question)
+            question.blocker = None
+        reason = reason or question.misfit(entry.job)
+        reserved = question.reserved
         if not reason:
             leaving = list(question.candidates(tenant, self._lives))
             if not any(other is entry for other in leaving):
@@ -341,7 +350,7 @@ class TenantQueues(QueueLedger):
                     blocker = next(other.job for other in queue if lane_of(other.job) == lane)
                 reason = question.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
             else:
-                question.reserved = None
+                question.reserved = reserved
                 chosen = question.choice(tenant, self._lives)
                 if chosen is not None and chosen is not entry:
                     reason = f"{chosen.job.name!r} leaves first"
@@ -406,6 +415,14 @@ class TenantQueues(QueueLedger):
                 return tenant, chosen, passed
             passed.append(tenant)
         return None, None, passed
+
+    def _reserve_before(self, entry: Entry, tenant: Tenant, question: Question) -> None:
+        """Let the jobs in front of one reserve the capacity that they lack."""
+        if self._order in BY_JOB:
+            question.first(self._in_turn(), self._lives, entry)
+            return
+        for other in takewhile(lambda other: other is not tenant, self._in_turn()):
+            question.choice(other, self._lives)
 
     def _in_turn(self) -> Iterator[Tenant]:
         """The tenants that offer a job, in order."""
