@@ -60,7 +60,7 @@ def _what_if(arguments: argparse.Namespace) -> int:
     considered = ""
     if ClusterDump.recognises(text):
         dump = ClusterDump.of_yaml(text, name, flavor=arguments.flavor)
-        scheduler = SchedulerSpec.of_yaml(dump.text).scheduler(immediate=True)
+        scheduler = SchedulerSpec.of_yaml(dump.text, name).scheduler(immediate=True)
         for remark in (*dump.remarks, *dump.fill(scheduler)):
             print(remark, file=sys.stderr)
         queues, classes = dict(dump.queues), dump.priorities

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta as Bounds
 from msgspec import field as default
 
 from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
@@ -36,6 +37,7 @@ _GROUP_KEYS = (
 _QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue", QUOTA_NAME)
 _FRACTION = "gpu-fraction"  # of KAI-Scheduler
 _KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not preempted
+_Count = Annotated[int, Bounds(ge=0)]
 
 
 class _Condition(Schema, frozen=True):
@@ -45,7 +47,7 @@ class _Condition(Schema, frozen=True):
 
 class _Assigned(Schema, frozen=True):
     name: str = "main"
-    count: int | None = None
+    count: _Count | None = None
     flavors: dict[str, str] = default(default_factory=dict)
     topology_assignment: dict[str, Any] | None = None
 
@@ -59,9 +61,15 @@ class _Admission(Schema, frozen=True):
         return not flavors or any(flavor in names for names in flavors)
 
 
+class _Reclaimable(Schema, frozen=True):
+    name: str = "main"
+    count: _Count = 0
+
+
 class _Status(Schema, frozen=True):
     admission: _Admission | None = None
     conditions: tuple[_Condition, ...] = ()
+    reclaimable_pods: tuple[_Reclaimable, ...] = ()
 
     @property
     def has_ended(self) -> bool:
@@ -71,11 +79,18 @@ class _Status(Schema, frozen=True):
 class _Request(Schema, frozen=True):
     required: str = ""
     preferred: str = ""
+    pod_set_group_name: str = ""
+    pod_set_slice_required_topology: str = ""
+    podset_slice_required_topology_constraints: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def wish(self) -> tuple[str, str]:
+        return self.required, self.preferred
 
 
 class _PodSet(Schema, frozen=True):
     name: str = "main"
-    count: int = 1
+    count: _Count = 1
     template: dict[str, Any] = default(default_factory=dict)
     topology_request: _Request = _Request()
 
@@ -118,7 +133,9 @@ class Draft:
     preemptible: bool = True
 
     def job(self, dump: Dump, priority: int, counted: Iterable[str], layers: Sequence[str]) -> Job:
-        """Return the job, without resources that no part counts."""
+        """Return the job, without resources that no part counts, and without places if it asks for
+        nothing else.
+        """
         kept = {*counted, "cpu", "memory"} - {"gpu"}
         roles = []
         for name, (pods, amounts, spread) in self.pods.items():
@@ -138,6 +155,8 @@ class Draft:
             must="" if self.running else known.get(self.must, ""),
             prefer="" if self.running else known.get(self.prefer, ""),
         )
+        if not any(role.gpus or role.resources for role in roles):
+            where = Where()
         name, preemptible = job_name(self.name), self.preemptible
         return Job(name, self.quota, roles, priority=priority, preemptible=preemptible, where=where)
 
@@ -152,8 +171,9 @@ class Priorities:
         self.classes: dict[str, int] = {}
         for kind in _CLASSES:
             for item in dump.kinds[kind]:
-                value = Field(item.value)["value"]
-                self.classes[item.meta.name] = value.integer(-(2**31), 2**31 - 1)
+                with named_object(Field(item.value), item.kind):
+                    value = Field(item.value)["value"].integer(-(2**31), 2**31 - 1)
+                self.classes[item.meta.name] = value
         values = sorted({0, *self.classes.values(), *(draft.priority for draft in drafts)})
         self._ranks = {value: value for value in values}
         if max(map(abs, values)) > _HIGHEST:
@@ -199,28 +219,69 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
             dump.remark("Workload", name, f"is not on the flavor {flavor}; it is left out")
         else:
             with named_object(Field(item.value), "Workload"):
-                pods, nodes = _of_pod_sets(spec, admission), places.of(item, admission)
-            wish, age = spec.pod_sets[0].topology_request, str(item.meta.creation_timestamp)
-            running, wishes = status.admission is not None, (wish.required, wish.preferred)
-            yield Draft(name, age, quota, pods, spec.priority, running, nodes, *wishes)
+                pods, nodes = _of_pod_sets(spec, status), places.of(item, admission)
+            running, age = status.admission is not None, str(item.meta.creation_timestamp)
+            wishes = ("", "") if running else _wishes(dump, name, spec)
+            if not running:
+                templates = [each.template for each in spec.pod_sets]
+                _remark_nodes(dump, name, [Field(template) for template in templates])
+            if pods:
+                yield Draft(name, age, quota, pods, spec.priority, running, nodes, *wishes)
 
 
 def _of_pod_sets(
-    spec: _Workload, admission: _Admission
+    spec: _Workload, status: _Status
 ) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
-    """Return pod set -> the number of its admitted pods (or of all), what each takes, and their
-    spread.
+    """Return pod set -> the number of its admitted pods (or of all) that have not ended, what each
+    takes, and their spread.
     """
-    counts = {each.name: each.count for each in admission.pod_set_assignments}
+    assignments = status.admission.pod_set_assignments if status.admission else ()
+    counts = {each.name: each.count for each in assignments}
+    ended = {each.name: each.count for each in status.reclaimable_pods}
     return {
         each.name: (
-            counts.get(each.name) or each.count,
+            count,
             pod_requests(Field(each.template, "spec.podSets.template")),
             read_pod_spread(Field(each.template, "spec.podSets.template")),
         )
         for each in spec.pod_sets
-        if each.count
+        if (count := (counts.get(each.name) or each.count) - ended.get(each.name, 0)) > 0
     }
+
+
+def _wishes(dump: Dump, name: str, spec: _Workload) -> tuple[str, str]:
+    """Return the level that is required and the one that is preferred."""
+    requests = [each.topology_request for each in spec.pod_sets if each.count]
+    wishes = {each.wish for each in requests} or {("", "")}
+    if any(
+        each.pod_set_slice_required_topology or each.podset_slice_required_topology_constraints
+        for each in requests
+    ):
+        dump.remark("Workload", name, "has slices of pod sets; they are not read")
+    if len(wishes) > 1:
+        text = "its pod sets ask for different levels, which are not read; it may span them"
+        dump.remark("Workload", name, text)
+        return "", ""
+    if len(requests) > 1 and wishes != {("", "")} and not _are_grouped(requests):
+        text = "each of its pod sets asks for a domain; here all of them are in one"
+        dump.remark("Workload", name, text)
+    return wishes.pop()
+
+
+def _remark_nodes(dump: Dump, name: str, pods: Iterable[Field]) -> None:
+    """Add a remark if pods, or templates of them, may use certain nodes only."""
+    for spec in [pod["spec"] for pod in pods]:
+        affinity = spec["affinity"]["nodeAffinity"]
+        required = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+        if spec["nodeSelector"].value or required.value:
+            text = "asks for certain nodes by nodeSelector or affinity; that is not read"
+            dump.remark("Job", name, text)
+            return
+
+
+def _are_grouped(requests: Sequence[_Request]) -> bool:
+    groups = {each.pod_set_group_name for each in requests}
+    return len(groups) == 1 and "" not in groups
 
 
 def _remark_strangers(dump: Dump) -> None:
@@ -244,7 +305,8 @@ class _Places:
         self._by_owner: dict[str, dict[str, None]] = defaultdict(dict)
         for item in dump.kinds["Pod"]:
             pod = dump.read(item, _Pod, whole=False)
-            for owner in item.meta.owner_references if pod.node_name else ():
+            is_there = pod.node_name and not has_ended(Field(item.value))
+            for owner in item.meta.owner_references if is_there else ():
                 self._by_owner[owner.uid][pod.node_name] = None
 
     def of(self, item: Object, admission: _Admission) -> tuple[str, ...]:
@@ -268,15 +330,17 @@ def _pods(dump: Dump, queues: Mapping[str, str]) -> Iterator[Draft]:
     groups = {
         item.meta.full: item for kind in (_VOLCANO_GROUP, _KAI_GROUP) for item in dump.kinds[kind]
     }
-    members: dict[str, list[Object]] = defaultdict(list)
+    members: dict[tuple[str, bool], list[Object]] = defaultdict(list)  # by name, whether a group's
     for item in dump.kinds["Pod"]:
         if not has_ended(Field(item.value)):
             name = _first(item.meta, _GROUP_KEYS)
-            members[f"{item.meta.namespace}/{name}" if name else item.meta.full].append(item)
-    for name, items in members.items():
-        head = groups.get(name, items[0])
+            full = f"{item.meta.namespace}/{name}" if name else item.meta.full
+            members[full, bool(name)].append(item)
+    for (name, is_group), items in members.items():
+        head = groups.get(name, items[0]) if is_group else items[0]
         if queue := _queue(dump, head, items[0], queues):
-            yield _draft(dump, name, queues[queue], items)
+            is_other = not is_group and (name, True) in members
+            yield _draft(dump, f"pod:{name}" if is_other else name, queues[queue], items)
         elif _requests(dump, items[0]).get(dump.gpu):
             text = "asks for GPUs, is of no queue that is read, and is left out"
             dump.remark("Pod", items[0].meta.full, text)
@@ -296,6 +360,11 @@ def _first(meta: Meta, keys: Iterable[str]) -> str:
 def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
     specs = {item.meta.full: dump.read(item, _Pod, whole=False) for item in items}
     placed = [item for item in items if specs[item.meta.full].node_name]
+    if placed and len(placed) < len(items):
+        text = f"{len(placed)} of its {len(items)} pods have a node; the others are left out"
+        dump.remark("Job", name, text)
+    if not placed:
+        _remark_nodes(dump, name, [Field(item.value) for item in items])
     alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], int] = defaultdict(int)
     for item in placed or items:
         with named_object(Field(item.value), "Pod"):

@@ -22,6 +22,7 @@ _CONTROL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/ma
 _STOPS = ("NoSchedule", "NoExecute")
 _FLAVOR = f"ResourceFlavor.{GROUP}"
 _UNHEALTHY = "is cordoned or not ready; a trace may use it, what-if starts nothing on it"
+_MOST_GPUS = 256
 _TOPOLOGIES = (f"Topology.{GROUP}", "Topology.kai.scheduler")
 
 
@@ -174,12 +175,16 @@ def _host(dump: Dump, item: Object, flavors: Sequence[Mapping[str, str]]) -> Hos
     if why:
         dump.remark("Node", item.meta.name, why)
         return None
+    amounts = dump.units(status.allocatable)
+    if amounts.get("gpu", 0) > _MOST_GPUS:
+        place = f"Node {show(item.meta.name)}: status.allocatable[{show(dump.gpu)}]"
+        raise ValueError(f"{place}: more than {_MOST_GPUS} GPUs of a node are not supported")
     healthy = status.is_ready and not spec.unschedulable
     if not healthy:
         dump.remark("Node", item.meta.name, _UNHEALTHY)
     for key in stops if healthy else ():
         dump.remark("Node", item.meta.name, f"has the taint {key}; here jobs do not mind it")
-    return Host(item.meta.labels, dump.units(status.allocatable), healthy)
+    return Host(item.meta.labels, amounts, healthy)
 
 
 def _layers(dump: Dump, hosts: Mapping[str, Host], wanted: Sequence[str]) -> list[str]:

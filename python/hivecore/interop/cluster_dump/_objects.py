@@ -23,7 +23,9 @@ from hivecore.interop.kubernetes.messages import show
 __all__ = ["Dump", "Meta", "Object", "Schema"]
 
 _Spec = TypeVar("_Spec", bound=Struct)
-_WHERE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
+_WHERE = re.compile(r" - at `(?:key` in `)?\$\.?(.*)`$")
+_STEP = re.compile(r"\.?(\w+)|\[([0-9]+)\]")
+_SOME = "[...]"  # how msgspec writes any key
 
 
 class Schema(Struct, rename="camel", frozen=True):
@@ -86,7 +88,10 @@ class Dump:
             check_is_object(document.value)
             group = document["apiVersion"].text().rpartition("/")[0]
             kind, value = document["kind"].text(), _present(document.value)
-            meta = _read(value.get("metadata", {}), Meta, f"{kind or 'object'}: metadata")
+            given = value.get("metadata", {})
+            name = given.get("name") if isinstance(given, Mapping) else None
+            called = f" {show(name)}" if isinstance(name, str) and name else ""
+            meta = _read(given, Meta, f"{kind or 'object'}{called}: metadata")
             key = f"{kind}.{group}" if group else kind
             if (key, meta.full) in seen:
                 raise ValueError(f"{kind} {show(meta.full)} is there twice")
@@ -152,9 +157,25 @@ def _read(value: Any, schema: type[_Spec], name: str) -> _Spec:
         return convert(value, schema, dec_hook=_amount)
     except ValidationError as error:
         where = _WHERE.search(str(error))
-        place = f"{name}.{where[1]}" if where and where[1] else name
-        message = _WHERE.sub("", str(error))
+        message, path = _WHERE.sub("", str(error)), where[1] if where else ""
+        if path.endswith(_SOME):
+            path = path.removesuffix(_SOME)
+            path += f"[{show(_wrong_key(value, path, message))}]"
+        place = f"{name}.{path}" if path else name
         raise ValueError(f"{place}: {message[:1].lower()}{message[1:]}") from None
+
+
+def _wrong_key(value: Any, path: str, message: str) -> str:
+    """Return the key of the first wrong entry of the mapping at a path."""
+    for key, index in _STEP.findall(path):
+        value = value[key] if key else value[int(index)]
+    kind = str if message.startswith("Expected `str`") else Fraction
+    for key, entry in value.items():
+        try:
+            convert(entry, kind, dec_hook=_amount)
+        except ValidationError:
+            return str(key)
+    return _SOME
 
 
 def _unread(given: Any, spec: Any, path: str) -> Iterator[str]:

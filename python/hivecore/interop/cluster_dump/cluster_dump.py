@@ -32,7 +32,10 @@ _ARE_READ = re.compile(
     "(ClusterQueue|Cohort|LocalQueue|ResourceFlavor|Topology|Workload|WorkloadPriorityClass|"
     "Configuration|Queue|PodGroup|BindRequest)\\."
 )
-_FIRST = re.compile(r"\s*(?:(?:#[^\n]*|---[^\n]*)\n\s*)*\{?\s*[\"']?(?:apiVersion|kind|items)\b")
+_FIRST = re.compile(
+    r"\ufeff?\s*(?:(?:#[^\n]*|---[^\n]*)\n\s*)*(?:\[|- )?\s*\{?\s*"
+    r"[\"']?(?:apiVersion|kind|items|metadata)\b"
+)
 _KIND = re.compile(r"[\"']?\bkind[\"']?\s*:\s*[\"']?(?:ClusterQueue|Queue|ElasticQuota|Node)\b")
 
 
@@ -176,9 +179,11 @@ class ClusterDump:
         """
         remarks = []
         for job in self.running:
-            if _starts(scheduler, job) and _starts(scheduler, job.replace(where=Where())):
-                refusal = _starts(scheduler, job)
-                remarks.append(f"Job {job.name}: runs in the cluster, but not here: {refusal}")
+            if refusal := _starts(scheduler, job):
+                anywhere = job.replace(where=Where())
+                moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
+                text = "runs on other nodes here" if moved else "runs in the cluster, but not here"
+                remarks.append(f"Job {job.name}: {text}: {refusal}")
         for node in self.unhealthy:
             scheduler.set_node(node, False, now=0.0)
         for job in self.waiting:

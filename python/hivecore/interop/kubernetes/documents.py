@@ -1,6 +1,7 @@
 """Objects of Kubernetes, however they come: one, several, lists of them, or YAML text."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,6 +13,7 @@ from hivecore.interop.kubernetes.messages import show
 __all__ = ["Objects", "check_is_object", "check_kind", "named_object", "objects_of", "read_yaml"]
 
 _MOST_ALIASED = 1_000_000  # values
+_BLANK = re.compile(r"\s*")
 #: An object or a list of them as plain data, several of these, or YAML text.
 Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
@@ -20,7 +22,8 @@ def objects_of(given: Objects, name: str) -> list[Field]:
     """The objects one by one, each with its path; lists are taken apart.
 
     :param given: see `Objects`. Empty documents of a text are left out, and a list there is as good
-        as one document for each. An entry of a PodList without a kind is a Pod, and so on.
+        as one document for each, as are values of JSON one after another. An entry of a PodList
+        without a kind is a Pod, and so on.
     :param name: what messages call it.
     :raises ValueError: the text is no YAML.
     :raises TypeError: something is no object.
@@ -84,7 +87,9 @@ def _taken_apart(field: Field) -> Iterator[Field]:
         return
     of_items = kind.removesuffix("List")
     for item in field["items"].entries():
-        if of_items and isinstance(item.value, Mapping) and not item.value.get("kind"):
+        if not isinstance(item.value, Mapping):
+            raise TypeError(f"{item.path} must be an object, not {show(item.value)}")
+        if of_items and not item.value.get("kind"):
             yield Field({**item.value, "kind": of_items}, item.path)
         else:
             yield item
@@ -99,7 +104,7 @@ def read_yaml(text: Field) -> list[Any]:
     plain = text.text().removeprefix("\ufeff")  # the byte order mark that editors may write
     if plain.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):  # YAML that begins so, or it says where
-            return [json.loads(plain, object_pairs_hook=_mapping)]
+            return list(_values_of_json(plain))
     try:
         import yaml
     except ImportError:
@@ -154,6 +159,17 @@ def _mistake_of_aliases(plain: str) -> str:
             if anchor is not None:
                 sizes[anchor] = values - before
     return ""
+
+
+def _values_of_json(plain: str) -> Iterator[Any]:
+    """The values of a text: several one after another, as of several calls of kubectl, are
+    documents.
+    """
+    decoder, at, plain = json.JSONDecoder(object_pairs_hook=_mapping), 0, plain.strip()
+    while at < len(plain):
+        value, at = decoder.raw_decode(plain, at)
+        yield value
+        at = _BLANK.match(plain, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
