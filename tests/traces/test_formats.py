@@ -122,8 +122,8 @@ def test_philly_as_published_adds_up_attempts_of_which_the_times_are_known(write
     [
         ('"vc": "ee9e8c", ', "", r"required field `vc` - at `\$\[0\]`"),
         ('"gpus": ["g"]', '"gpus": 3', r"Expected `array`, got `int` - at `\$\[1\]\.attempts"),
-        ("2017-10-07 02:00:00", "2017-10-07", "not a time: .*'2017-10-07'"),
-        ("2017-10-07 01:11:41", "None", "without submitted_time"),
+        ("2017-10-07 02:00:00", "2017-10-07", "job 'application_2': not a time: .*'2017-10-07'"),
+        ("2017-10-07 01:11:41", "None", "job 'application_3' is without submitted_time"),
         (PHILLY_JSON, "[]", "no job in the file"),
         (PHILLY_JSON, "[{", "not JSON"),
     ],
@@ -132,6 +132,22 @@ def test_what_is_no_log_of_philly_is_named(old, new, problem, write):
     assert old in PHILLY_JSON
     with pytest.raises(TraceFormatError, match=problem):
         load(write(PHILLY_JSON.replace(old, new)), "philly-json")
+
+
+def test_a_job_of_philly_with_an_attempt_of_negative_length_is_dropped(write):
+    more = PHILLY_JSON.replace('"end_time": null', '"end_time": "2017-10-07 03:00:00"')
+    later = more.replace('"end_time": "2017-10-07 01:13:09"', '"end_time": "2017-10-07 01:12:00"')
+    trace = load(write(later, "part"), "philly-json")
+    assert rows(trace) == [("application_2", "6214e9", 0.0, 3600.0, 1)]
+    assert trace.dropped == {"negative duration": 1, "missing duration": 1}
+
+
+@pytest.mark.parametrize("amount", ["1e16", "1e19", "1e308"])
+def test_more_gpus_than_can_be_counted_are_refused(amount, write):
+    with pytest.raises(TraceFormatError, match=r"job '437260' has \S+ GPUs, at most 2\*\*53"):
+        load(write(SPOT.replace("80GB,1,16", f"80GB,{amount},16")), "alibaba-2026-spot")
+    with pytest.raises(TraceFormatError, match=r"job '77aa' has \S+ GPUs, at most 2\*\*53"):
+        load(write(PAI.replace("77aa,tensorflow,2.0", f"77aa,t,{amount}")), "alibaba-2020")
 
 
 def test_helios_jobs_belong_to_their_virtual_cluster_and_need_gpus(write):

@@ -10,6 +10,7 @@ from typing import Any
 
 from hivecore.cells import ClusterSpec
 from hivecore.interop.claims_command import validate_claims
+from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
@@ -30,6 +31,8 @@ _OF_CLAIMS = re.compile(
     rf"""\bresource\.k8s\.io/v1|^\s*(?:[-{{]\s*)?["']?kind["']?\s*:\s*["']?(?:{_KINDS})\b""",
     re.MULTILINE,
 )
+#: What makes a dump of nodes and claims one of a cluster with queues.
+_QUEUE = re.compile(r"""\bkind["']?\s*:\s*["']?(?:ClusterQueue|Queue|ElasticQuota)\b""")
 _NEITHER = (
     "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
 )
@@ -57,9 +60,12 @@ def add_validate_command(commands: Any) -> None:
 def _validate(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
     text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16
-    if _OF_CLAIMS.search(text):
-        return validate_claims(path)
-    if SchedulerSpec.recognises(text):
+    is_dump, is_cluster = ClusterDump.recognises(text), SchedulerSpec.recognises(text)
+    if _OF_CLAIMS.search(text) and is_dump >= is_cluster:
+        status = validate_claims(path)
+        if status or not _QUEUE.search(text):
+            return status
+    if is_cluster:
         return _validate_cluster(path)
     if not _OF_HIVED.search(text):
         status = _validate_cluster(path)

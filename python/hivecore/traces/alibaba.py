@@ -29,6 +29,7 @@ from hivecore.traces._table import (
     Column,
     read_columns,
 )
+from hivecore.traces.errors import TraceFormatError
 
 __all__ = ["read_2020", "read_2025", "read_2026_spot"]
 
@@ -38,6 +39,7 @@ _TASKS = (
 )
 _JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 _SLACK = 1e-6  # of sums of fractions of GPUs
+_MOST = 2**53  # GPUs, as in other formats
 
 
 def read_2020(path: Path) -> Part:
@@ -47,8 +49,8 @@ def read_2020(path: Path) -> Part:
     names, job = np.unique(tasks["job_name"].astype(np.str_), return_inverse=True)
     start = _of_each(np.fmin, tasks["start_time"], job, len(names))
     end = _of_each(np.fmax, tasks["end_time"], job, len(names))
-    parts = np.nan_to_num(tasks["inst_num"] * tasks["plan_gpu"] / 100.0)
-    gpus = np.ceil(np.bincount(job, parts, len(names)) - _SLACK)
+    parts = np.nan_to_num(_product(tasks["inst_num"], tasks["plan_gpu"] / 100.0))
+    gpus = _whole_gpus(path, names, np.bincount(job, parts, len(names)))
     tenant, submit = [stem(path)] * len(names), start
     beside = path.with_name(path.name.replace("pai_task_table", "pai_job_table"))
     if beside != path and beside.exists():
@@ -59,6 +61,21 @@ def read_2020(path: Path) -> Part:
         said = np.append(table["start_time"], np.nan)[of]
         submit = np.where(np.isnan(said), start, said)
     return Part.of_jobs_that_ran(names.astype(object), tenant, submit, end - start, gpus)
+
+
+def _product(factor: Column, other: Column) -> Column:
+    with np.errstate(over="ignore"):  # refused, as any number that is too large
+        return np.asarray(factor * other)
+
+
+def _whole_gpus(path: Path, names: Column, gpus: Column) -> Column:
+    """Return the GPUs of jobs, rounded up."""
+    if (large := np.flatnonzero(gpus > _MOST)).size:
+        job = str(names[large[0]])
+        raise TraceFormatError(
+            f"job {job!r} has {gpus[large[0]]:g} GPUs, at most 2**53 are allowed", path
+        )
+    return np.ceil(gpus - _SLACK)
 
 
 def _of_each(choose: np.ufunc, times: Column, job: npt.NDArray[np.intp], jobs: int) -> Column:
@@ -98,5 +115,7 @@ def read_2026_spot(path: Path) -> Part:
         ],
         submit=columns["submit_time"],
         duration=columns["duration"],
-        gpus=np.ceil(columns["gpu_request"] * columns["worker_num"] - _SLACK),
+        gpus=_whole_gpus(
+            path, columns["job_name"], _product(columns["gpu_request"], columns["worker_num"])
+        ),
     )

@@ -2,13 +2,14 @@
 
 A job has a `jobid`, a `vc`, which is the tenant, `submitted_time`, and attempts, each with
 `start_time`, `end_time` and the GPUs on each server. The duration is that of all attempts together
-whose times are both known, the number of GPUs that of the largest attempt. So a job whose attempts
+whose times are both known (a job with an attempt that ends before it starts is dropped), the number
+of GPUs that of the largest attempt. So a job whose attempts
 all lack a time, as one that still ran at the end may, is dropped, as is one without attempts.
 Source: msr-fiddle/philly-traces (CC-BY-4.0).
 """
 
 from datetime import UTC, datetime
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -53,22 +54,34 @@ def read(path: Path) -> Part:
     """Return the jobs of the file."""
     try:
         jobs = json.decode(read_text(path).encode(), type=list[_Job])
-        times = [[attempt.seconds for attempt in job.attempts] for job in jobs]
-        submit = [_moment(job.submitted_time) for job in jobs]
     except ValidationError as error:
         raise TraceFormatError(str(error), path) from None
     except ValueError as error:
-        raise TraceFormatError(f"not JSON, or not a time: {error}", path) from None
-    if not jobs or np.isnan(submit).any():
-        raise TraceFormatError("no job in the file, or one without submitted_time", path)
-    known = [[seconds for seconds in each if seconds == seconds] for each in times]
+        raise TraceFormatError(f"not JSON: {error}", path) from None
+    if not jobs:
+        raise TraceFormatError("no job in the file", path)
+    submit, duration = [], []
+    for job in jobs:
+        try:
+            submit.append(_moment(job.submitted_time))
+            duration.append(_together([attempt.seconds for attempt in job.attempts]))
+        except ValueError as error:
+            raise TraceFormatError(f"job {job.jobid!r}: not a time: {error}", path) from None
+        if isnan(submit[-1]):
+            raise TraceFormatError(f"job {job.jobid!r} is without submitted_time", path)
     return Part.of_jobs_that_ran(
         job_id=np.array([job.jobid for job in jobs], dtype=object),
         tenant=[job.vc for job in jobs],
         submit=np.array(submit),
-        duration=np.array([sum(each) if each else nan for each in known]),
+        duration=np.array(duration),
         gpus=np.array([max((a.gpus for a in job.attempts), default=0) for job in jobs], float),
     )
+
+
+def _together(times: list[float]) -> float:
+    """Return the sum of the known times; NaN if there is none, and a negative one if any is."""
+    known = [seconds for seconds in times if not isnan(seconds)]
+    return min(0.0, *known) or sum(known) if known else nan
 
 
 def _moment(text: str | None) -> float:

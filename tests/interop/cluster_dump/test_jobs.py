@@ -6,11 +6,13 @@ import json
 import pytest
 from interop.cluster_dump.dumps import (
     BLOCK,
+    GPU,
     HOST,
     KUEUE,
     RACK,
     cluster_queue,
     flavor,
+    groups,
     node,
     read,
     thing,
@@ -52,6 +54,17 @@ def test_pods_of_a_workload_that_have_ended_hold_nothing(running):
     job.setdefault("status", {})["reclaimablePods"] = [{"name": "main", "count": 3}]
     dump = read(*KUEUES, job)
     assert [sets_of(job) for job in dump.running + dump.waiting] == [[("main", 1, 2)]]
+
+
+def test_a_workload_holds_what_was_admitted():
+    job = workload("j", "ns/main", 2, 4, "q")
+    (part,) = job["status"]["admission"]["podSetAssignments"]
+    part |= {"count": 3, "resourceUsage": {"cpu": "27", GPU: "9", "credits": "6"}}
+    queue = cluster_queue("q", 32)
+    queue["spec"]["resourceGroups"] += groups(40, resource="credits")
+    (role,) = read(*KUEUES[:-2], queue, job).running[0].roles
+    assert (role.pods, role.gpus) == (3, 3)
+    assert dict(role.resources) == {"cpu": 9000, "credits": 2}
 
 
 def test_a_workload_without_pods_is_no_job():
@@ -112,13 +125,13 @@ def test_pods_of_a_running_group_that_wait_are_named():
 
 def test_where_a_workload_was_before_does_not_count():
     owner = [{"kind": "Job", "uid": "u1", "name": "x"}]
-    ended, running = (
+    ended, later = (
         thing("v1", "Pod", name, {"nodeName": name, "containers": []}, namespace="ns",
               ownerReferences=owner)
         for name in ("gpu-1", "gpu-2")
     )  # fmt: skip
     ended["status"] = {"phase": "Failed"}
-    dump = read(*KUEUES, workload("x", "ns/main", running="q", ownerReferences=owner), ended, running)
+    dump = read(*KUEUES, workload("x", "ns/main", running="q", ownerReferences=owner), ended, later)
     assert dump.running[0].where.nodes == ("gpu-2",)
 
 

@@ -104,6 +104,20 @@ def test_validate_knows_whose_file_it_is(tmp_path, capsys):
     assert f"{path}:1: cluster: is missing" in capsys.readouterr().err
 
 
+def test_a_word_of_device_claims_hides_no_mistake_of_a_cluster(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("cluster:  # claims of resource.k8s.io/v1\n  nodes: {n: a100}\n")
+    assert cli.main(["validate", str(path)]) == 1
+    assert f"{path}:2: cluster.nodes.n: there is no model 'a100'" in capsys.readouterr().err
+    node = "kind: Node\nmetadata: {name: n, annotations: {of: resource.k8s.io/v1}}\n"
+    version = "apiVersion: scheduling.run.ai/v2"
+    queue = f"---\n{version}\nkind: Queue\nmetadata: {{name: q}}\nspec: {{priority: %s}}\n"
+    for priority, status in ((100, 0), ("high", 1)):
+        path.write_text(f"apiVersion: v1\n{node}{queue % priority}")
+        assert cli.main(["validate", str(path)]) == status
+    assert "Queue 'q': spec.priority: expected `int`, got `str`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -49,6 +49,7 @@ class _Assigned(Schema, frozen=True):
     name: str = "main"
     count: _Count | None = None
     flavors: dict[str, str] = default(default_factory=dict)
+    resource_usage: dict[str, Fraction] = default(default_factory=dict)
     topology_assignment: dict[str, Any] | None = None
 
 
@@ -234,14 +235,21 @@ def _of_pod_sets(
 ) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
     """Return pod set -> the number of its admitted pods (or of all) that have not ended, what each
     takes, and their spread.
+
+    What was admitted has taken defaults, overheads and transformations of resources into account.
     """
     assignments = status.admission.pod_set_assignments if status.admission else ()
     counts = {each.name: each.count for each in assignments}
+    usage = {
+        each.name: {name: amount / each.count for name, amount in each.resource_usage.items()}
+        for each in assignments
+        if each.count
+    }
     ended = {each.name: each.count for each in status.reclaimable_pods}
     return {
         each.name: (
             count,
-            pod_requests(Field(each.template, "spec.podSets.template")),
+            pod_requests(Field(each.template, "spec.podSets.template")) | usage.get(each.name, {}),
             read_pod_spread(Field(each.template, "spec.podSets.template")),
         )
         for each in spec.pod_sets
