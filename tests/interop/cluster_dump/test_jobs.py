@@ -23,9 +23,11 @@ from interop.cluster_dump.test_what_if import pods
 
 from hivecore import cli
 from hivecore.interop.cluster_dump import ClusterDump
+from hivecore.interop.koordinator import read_quota_cluster
 from hivecore.interop.scheduler_file import SchedulerSpec
 
 NODES = [node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)]
+QUOTA = "quota.scheduling.koordinator.sh"
 LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
 KUEUES = [
     *NODES,
@@ -112,6 +114,47 @@ def test_a_pod_that_is_called_like_a_group_is_a_job_of_its_own():
     ]
     dump = read(*objects, *others)
     assert [(job.name, job.quota) for job in dump.running] == [("ns/train", "other")]
+
+
+def test_koordinators_pods_are_of_the_quotas_that_its_own_reader_says():
+    elastic = {
+        name: thing("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", name,
+                    {"max": {GPU: 16}, "min": {GPU: 8}}, namespace="kube-system")
+        for name in ("koordinator-default-quota", "lab", "ns")
+    }  # fmt: skip
+    elastic["lab"]["metadata"]["annotations"] = {f"{QUOTA}/namespaces": '["far"]'}
+    pairs = [pods(1, name, (node,), **labels) for name, node, labels in [
+        ("named", "gpu-0", {f"{QUOTA}/name": "lab", f"{QUOTA}/preemptible": "false"}),
+        ("gone", "gpu-1", {f"{QUOTA}/name": "gone"}), ("none", "gpu-2", {}), ("far", "gpu-3", {}),
+    ]]  # fmt: skip
+    pairs[3][0]["metadata"]["namespace"] = "far"
+    objects = [*NODES, *elastic.values(), *(pod for pair in pairs for pod in pair)]
+    tree, dump = read_quota_cluster(objects).tree, read(*objects)
+    scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
+    assert dump.fill(scheduler) == ()
+    used = {name: scheduler.quotas.status(name).used for name in tree.quotas}
+    assert used == {name: {"gpu": tree.status(name).used[GPU]} for name in tree.quotas}
+    assert {job.name: (job.quota, job.preemptible) for job in dump.running} == {
+        "ns/named": ("lab", False),
+        "ns/gone": ("koordinator-default-quota", True),
+        "ns/none": ("koordinator-default-quota", True),
+        "far/far": ("lab", True),
+    }
+
+
+def test_a_namespace_is_no_queue_of_volcano():
+    (pod,) = pods(1, "p", ("gpu-0",))
+    dump = read(*NODES, volcano("ns"), pod)
+    assert not dump.running
+    assert dump.remarks == (
+        "Pod ns/p-0: asks for GPUs, is of no queue that is read, and is left out",
+    )
+
+
+def test_nothing_starts_on_a_node_that_is_leaving():
+    leaving = node("leaves")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert read(*NODES, leaving, volcano("q")).unhealthy == ("leaves",)
 
 
 def test_pods_of_a_running_group_that_wait_are_named():

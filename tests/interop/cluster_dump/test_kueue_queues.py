@@ -207,8 +207,8 @@ def test_nodes_that_new_jobs_cannot_use_are_left_out_or_closed_and_named():
         "resources": {"cpu": "190500m", "memory": "2063937Mi"},
     }
     assert dump.remarks == (
-        "Node down, cordoned: is cordoned or not ready; a trace may use it, what-if starts nothing "
-        "on it",
+        "Node down, cordoned: is cordoned, not ready or leaving; a trace may use it, what-if "
+        "starts nothing on it",
         "Node head: is of the control plane; it is left out",
         "Node spot: has the taint spot; here jobs do not mind it",
     )

@@ -12,7 +12,8 @@ from msgspec import field as default
 
 from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
 from hivecore.interop.cluster_dump._objects import Dump, Meta, Object, Schema
-from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
+from hivecore.interop.cluster_dump._queues import Queues
+from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
@@ -34,7 +35,7 @@ _GROUP_KEYS = (
     "pod-group.scheduling.sigs.k8s.io/name",
     "pod-group.scheduling.sigs.k8s.io",
 )
-_QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue", QUOTA_NAME)
+_QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _FRACTION = "gpu-fraction"  # of KAI-Scheduler
 _KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not preempted
 _Count = Annotated[int, Bounds(ge=0)]
@@ -186,14 +187,13 @@ class Priorities:
         return max(-_HIGHEST, min(_HIGHEST, self._ranks[value]))
 
 
-def drafts_of(dump: Dump, queues: Mapping[str, str], flavor: str) -> list[Draft]:
+def drafts_of(dump: Dump, queues: Queues, flavor: str) -> list[Draft]:
     """Return the jobs that have not ended: running ones, then waiting ones, each by age.
 
-    :param queues: queue that jobs name -> quota.
     :param flavor: of Kueue; jobs on other flavors are left out. "" means all flavors.
     """
     if dump.kinds[CLUSTER_QUEUE]:
-        drafts = list(_workloads(dump, queues, flavor))
+        drafts = list(_workloads(dump, queues.users, flavor))
         _remark_strangers(dump)
     else:
         drafts = list(_pods(dump, queues))
@@ -334,7 +334,7 @@ class _Places:
 # --- pods of the others
 
 
-def _pods(dump: Dump, queues: Mapping[str, str]) -> Iterator[Draft]:
+def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
     groups = {
         item.meta.full: item for kind in (_VOLCANO_GROUP, _KAI_GROUP) for item in dump.kinds[kind]
     }
@@ -346,18 +346,20 @@ def _pods(dump: Dump, queues: Mapping[str, str]) -> Iterator[Draft]:
             members[full, bool(name)].append(item)
     for (name, is_group), items in members.items():
         head = groups.get(name, items[0]) if is_group else items[0]
-        if queue := _queue(dump, head, items[0], queues):
+        if quota := _quota(dump, head, items[0], queues):
             is_other = not is_group and (name, True) in members
-            yield _draft(dump, f"pod:{name}" if is_other else name, queues[queue], items)
+            yield _draft(dump, f"pod:{name}" if is_other else name, quota, items)
         elif _requests(dump, items[0]).get(dump.gpu):
             text = "asks for GPUs, is of no queue that is read, and is left out"
             dump.remark("Pod", items[0].meta.full, text)
 
 
-def _queue(dump: Dump, head: Object, pod: Object, queues: Mapping[str, str]) -> str:
+def _quota(dump: Dump, head: Object, pod: Object, queues: Queues) -> str:
+    """Return the quota of a pod, or of its group; "" if it has none."""
+    if queues.of_pod is not None:
+        return queues.of_pod(pod.value) or ""
     group = dump.read(head, _PodGroup, whole=False) if head is not pod else _PodGroup()
-    named = group.queue or _first(pod.meta, _QUEUE_KEYS) or pod.meta.namespace
-    return named if named in queues else ""
+    return queues.users.get(group.queue or _first(pod.meta, _QUEUE_KEYS), "")
 
 
 def _first(meta: Meta, keys: Iterable[str]) -> str:
@@ -384,6 +386,7 @@ def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
     }
     priority = max(spec.priority for spec in specs.values())
     stays = any("kai.scheduler/queue" in item.meta.labels for item in items)
+    is_fixed = any(item.meta.labels.get(PREEMPTIBLE) == "false" for item in items)
     nodes = dict.fromkeys(specs[item.meta.full].node_name for item in placed)
     return Draft(
         name,
@@ -393,7 +396,7 @@ def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
         priority,
         bool(placed),
         tuple(nodes),
-        preemptible=not stays or priority < _KAI_STAYS,
+        preemptible=not is_fixed and (not stays or priority < _KAI_STAYS),
     )
 
 

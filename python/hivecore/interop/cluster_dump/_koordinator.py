@@ -5,7 +5,7 @@ from typing import Any
 
 from hivecore.interop.cluster_dump._objects import Dump
 from hivecore.interop.cluster_dump._queues import Queues, filled
-from hivecore.interop.koordinator import read_elastic_quotas
+from hivecore.interop.koordinator import pod_quota, read_elastic_quotas
 from hivecore.quotas import Quota
 
 __all__ = ["ELASTIC_QUOTA", "read_koordinator"]
@@ -26,7 +26,14 @@ def read_koordinator(dump: Dump, total: Mapping[str, int]) -> Queues:
     quotas = [_renamed(dump, quota) for quota in elastic.quotas]
     names = dict.fromkeys(name for quota in quotas for name, _ in quota.max)
     users = {quota.name: quota.name for quota in quotas} | dict(elastic.namespaces)
-    return Queues("Koordinator", quotas, filled(total, names), limit="runtime", users=users)
+    return Queues(
+        "Koordinator",
+        quotas,
+        filled(total, names),
+        limit="runtime",
+        users=users,
+        of_pod=lambda pod: pod_quota(pod, elastic, pods_in_parents=True),
+    )
 
 
 def _renamed(dump: Dump, quota: Quota) -> Quota:

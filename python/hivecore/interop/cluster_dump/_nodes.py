@@ -21,7 +21,7 @@ _PRODUCT, _MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 _CONTROL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _STOPS = ("NoSchedule", "NoExecute")
 _FLAVOR = f"ResourceFlavor.{GROUP}"
-_UNHEALTHY = "is cordoned or not ready; a trace may use it, what-if starts nothing on it"
+_UNHEALTHY = "is cordoned, not ready or leaving; a trace may use it, what-if starts nothing on it"
 _MOST_GPUS = 256
 _TOPOLOGIES = (f"Topology.{GROUP}", "Topology.kai.scheduler")
 
@@ -179,7 +179,7 @@ def _host(dump: Dump, item: Object, flavors: Sequence[Mapping[str, str]]) -> Hos
     if amounts.get("gpu", 0) > _MOST_GPUS:
         place = f"Node {show(item.meta.name)}: status.allocatable[{show(dump.gpu)}]"
         raise ValueError(f"{place}: more than {_MOST_GPUS} GPUs of a node are not supported")
-    healthy = status.is_ready and not spec.unschedulable
+    healthy = status.is_ready and not spec.unschedulable and not item.meta.deletion_timestamp
     if not healthy:
         dump.remark("Node", item.meta.name, _UNHEALTHY)
     for key in stops if healthy else ():

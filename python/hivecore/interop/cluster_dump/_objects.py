@@ -48,6 +48,7 @@ class Meta(Schema, frozen=True):
     annotations: dict[str, str] = default(default_factory=dict)
     owner_references: tuple[Owner, ...] = ()
     creation_timestamp: Any = ""
+    deletion_timestamp: Any = None
 
     @property
     def full(self) -> str:

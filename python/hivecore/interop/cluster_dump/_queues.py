@@ -1,6 +1,6 @@
 """Queues of any of these systems, as sections of a scheduler's file."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ class Queues:
     :param strict: queues in which a blocked job blocks all later ones.
     :param preemption: whether jobs may be preempted.
     :param users: queue that jobs name -> quota.
+    :param of_pod: the quota of a pod, where its namespace may say it.
     """
 
     system: str
@@ -34,6 +35,7 @@ class Queues:
     strict: Collection[str] = ()
     preemption: bool = True
     users: Mapping[str, str] = field(default_factory=dict)
+    of_pod: Callable[[Mapping[str, Any]], str | None] | None = None
 
     def sections(self) -> dict[str, Any]:
         """Return the sections of a scheduler's file, except for the nodes."""

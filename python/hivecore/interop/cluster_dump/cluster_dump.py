@@ -114,7 +114,7 @@ class ClusterDump:
             if _OF_SCHEDULERS.match(kind) and not _ARE_READ.match(kind):
                 dump.remark(kind.partition(".")[0], "", "objects of this kind are not read")
         counted = {name: None for quota in queues.quotas for name, _ in quota.max}
-        drafts = drafts_of(dump, queues.users, flavor)
+        drafts = drafts_of(dump, queues, flavor)
         priorities = Priorities(dump, drafts)
         jobs = [
             (draft.running, draft.job(dump, priorities[draft.priority], counted, hosts.layers))
