@@ -108,6 +108,17 @@ def test_a_group_with_a_lost_node_is_made_again_elsewhere():
     assert ray.step() == {"train": ["n0", "n3"]}
 
 
+def test_a_node_that_is_back_with_other_gpus_is_another_one():
+    groups = []
+    scheduler = Scheduler(devices=DeviceCluster({}), immediate=True, growing=True)
+    gangs = Gangs(scheduler, lambda *group: groups.append(group), print, label="host")
+    gangs.submit(Job("a", "q", [Role("w", 1, gpus=8)]), 0.0)
+    for now, gpus in enumerate((4, 8, 4)):
+        gangs.step(now, [{"Alive": True, "Resources": {"GPU": gpus}, "Labels": {"host": "n"}}])
+        assert (scheduler.state("a") == "running") == (gpus == 8)
+    assert len(groups) == 1
+
+
 def test_an_autoscaler_is_asked_for_nodes_that_a_job_needs():
     ray = FakeRay()
     for name, tenant, pods in (("runs", "a", 2), ("large", "b", 5), ("too much", "a", 7)):

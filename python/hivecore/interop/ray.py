@@ -80,7 +80,7 @@ class Gangs:
             raise ValueError("scheduler: it needs devices, and victims that stop at once")
         self.scheduler = scheduler
         self._create, self._remove, self._label = create, remove, as_name(label, "label")
-        self._nodes: set[str] = set()
+        self._nodes: dict[str, int] = {}  # GPUs by name
         self._groups: dict[str, tuple[Start, Any]] = {}  # by job
         self._short: set[str] = set()  # jobs for which too little is free
         self._due: list[Action] = []  # decided, and not carried out yet
@@ -145,11 +145,12 @@ class Gangs:
 
     def _compare(self, rows: Mapping[str | None, Mapping[str, Any]], now: float) -> None:
         gpus = {name: int(row["Resources"].get("GPU", 0)) for name, row in rows.items() if name}
-        present = {name for name, count in gpus.items() if count}
-        for name in sorted(self._nodes - present):
+        present = {name: count for name, count in gpus.items() if count}
+        # One that is back with other GPUs is another one.
+        for name in sorted(dict(self._nodes.items() - present.items())):
             self.scheduler.remove_node(name, now)
         topology = self.scheduler.topology
-        for name in sorted(present - self._nodes):
+        for name in sorted(dict(present.items() - self._nodes.items())):
             labels, more = rows[name]["Labels"], {}
             if topology is not None:
                 more["labels"] = {at: labels[at] for at in topology.layers if at in labels}
