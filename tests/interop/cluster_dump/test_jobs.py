@@ -178,6 +178,20 @@ def test_where_a_workload_was_before_does_not_count():
     assert dump.running[0].where.nodes == ("gpu-2",)
 
 
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"uid": "u1"},
+        {"labels": {"jobset.sigs.k8s.io/jobset-uid": "u1"}, "ownerReferences": [{"uid": "u2"}]},
+        {"annotations": {"kueue.x-k8s.io/workload": "x"}},
+    ],
+)
+def test_pods_that_their_owner_does_not_own_itself_say_where_a_workload_is(meta):
+    pod = thing("v1", "Pod", "p", {"nodeName": "gpu-2", "containers": []}, namespace="ns", **meta)
+    owned = workload("x", "ns/main", running="q", ownerReferences=[{"uid": "u1"}])
+    assert read(*KUEUES, owned, pod).running[0].where.nodes == ("gpu-2",)
+
+
 @pytest.mark.parametrize("system", ["Volcano", "Kueue"])
 @pytest.mark.parametrize("runs", [True, False])
 def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_path, capsys):

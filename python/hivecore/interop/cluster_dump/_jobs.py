@@ -38,6 +38,7 @@ _GROUP_KEYS = (
 _QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _FRACTION = "gpu-fraction"  # of KAI-Scheduler
 _KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not preempted
+_JOBSET_UID, _OF_WORKLOAD = "jobset.sigs.k8s.io/jobset-uid", f"{GROUP}/workload"
 _Count = Annotated[int, Bounds(ge=0)]
 
 
@@ -297,8 +298,7 @@ def _remark_strangers(dump: Dump) -> None:
     owners = {owner.uid for item in dump.kinds[_WORKLOAD] for owner in item.meta.owner_references}
     for item in dump.kinds["Pod"]:
         meta, pod = item.meta, dump.read(item, _Pod, whole=False)
-        is_known = meta.uid in owners or any(owner.uid in owners for owner in meta.owner_references)
-        is_known |= any(GROUP in key for key in (*meta.labels, *meta.annotations))
+        is_known = not owners.isdisjoint(_keys_of(meta)) or any(GROUP in key for key in (*meta.labels, *meta.annotations))
         is_there = pod.node_name and not has_ended(Field(item.value))
         if is_there and not is_known and _requests(dump, item).get(dump.gpu):
             dump.remark("Pod", meta.full, "holds GPUs, is of no Workload, and does not count")
@@ -310,12 +310,13 @@ class _Places:
     def __init__(self, dump: Dump) -> None:
         nodes = dump.kinds["Node"]
         self._hosts = {item.meta.labels.get(HOSTNAME, ""): item.meta.name for item in nodes}
-        self._by_owner: dict[str, dict[str, None]] = defaultdict(dict)
+        #: by what pods say of themselves: uids, and the name of their workload
+        self._by_key: dict[str, dict[str, None]] = defaultdict(dict)
         for item in dump.kinds["Pod"]:
             pod = dump.read(item, _Pod, whole=False)
-            is_there = pod.node_name and not has_ended(Field(item.value))
-            for owner in item.meta.owner_references if is_there else ():
-                self._by_owner[owner.uid][pod.node_name] = None
+            if pod.node_name and not has_ended(Field(item.value)):
+                for key in _keys_of(item.meta):
+                    self._by_key[key][pod.node_name] = None
 
     def of(self, item: Object, admission: _Admission) -> tuple[str, ...]:
         """Return the nodes; empty if unknown."""
@@ -326,9 +327,19 @@ class _Places:
                 if assignment.levels[-1] == HOSTNAME:
                     names = [values[-1] for values, _ in assignment.domains]
                     nodes |= {self._hosts[name]: None for name in names if name in self._hosts}
-        for owner in item.meta.owner_references if not nodes else ():
-            nodes |= self._by_owner.get(owner.uid, {})
+        owners = [owner.uid for owner in item.meta.owner_references]
+        for key in [item.meta.full, *owners] if not nodes else ():
+            nodes |= self._by_key.get(key, {})
         return tuple(nodes)
+
+
+def _keys_of(pod: Meta) -> set[str]:
+    """Return what tells the workload of a pod: its name, or the uid of its owner, which may be the
+    pod itself, the pod's owner, or the owner of that.
+    """
+    uids = {pod.uid, pod.labels.get(_JOBSET_UID, ""), *(own.uid for own in pod.owner_references)}
+    workload = pod.annotations.get(_OF_WORKLOAD, "")
+    return (uids | ({f"{pod.namespace}/{workload}"} if workload else set())) - {""}
 
 
 # --- pods of the others
