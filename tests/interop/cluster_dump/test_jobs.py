@@ -69,6 +69,17 @@ def test_a_workload_holds_what_was_admitted():
     assert dict(role.resources) == {"cpu": 9000, "credits": 2}
 
 
+def test_with_one_flavor_pod_sets_on_others_do_not_count():
+    job = workload("j", "ns/main", 2, 2, "q")
+    (part,), sets = job["status"]["admission"]["podSetAssignments"], job["spec"]["podSets"]
+    job["status"]["admission"]["podSetAssignments"] += [
+        {**part, "name": "more", "flavors": {GPU: "a100"}}
+    ]
+    sets.append({**sets[0], "name": "more"})
+    assert read(*KUEUES, job).running[0].gpus == 8
+    assert read(*KUEUES, job, flavor="h100").running[0].gpus == 4
+
+
 def test_a_workload_without_pods_is_no_job():
     dump = read(*KUEUES, workload("empty", "ns/main", pods=0), workload("j", "ns/main"))
     assert [job.name for job in dump.waiting] == ["ns/j"]

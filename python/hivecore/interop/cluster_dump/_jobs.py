@@ -59,9 +59,10 @@ class _Admission(Schema, frozen=True):
     cluster_queue: str = ""
     pod_set_assignments: tuple[_Assigned, ...] = ()
 
-    def may_be_on(self, flavor: str) -> bool:
-        flavors = [set(each.flavors.values()) for each in self.pod_set_assignments if each.flavors]
-        return not flavors or any(flavor in names for names in flavors)
+    def elsewhere(self, flavor: str) -> set[str]:
+        """Return the pod sets that are on other flavors."""
+        flavors = {each.name: each.flavors.values() for each in self.pod_set_assignments}
+        return {name for name, on in flavors.items() if flavor and on and flavor not in on}
 
 
 class _Reclaimable(Schema, frozen=True):
@@ -217,11 +218,11 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
         )
         if quota not in queues:
             dump.remark("Workload", name, "is of no queue that is read; it is left out")
-        elif flavor and not admission.may_be_on(flavor):
+        elif admission.elsewhere(flavor) >= {each.name for each in spec.pod_sets}:
             dump.remark("Workload", name, f"is not on the flavor {flavor}; it is left out")
         else:
             with named_object(Field(item.value), "Workload"):
-                pods, nodes = _of_pod_sets(spec, status), places.of(item, admission)
+                pods, nodes = _of_pod_sets(spec, status, flavor), places.of(item, admission)
             running, age = status.admission is not None, str(item.meta.creation_timestamp)
             wishes = ("", "") if running else _wishes(dump, name, spec)
             if not running:
@@ -232,14 +233,15 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
 
 
 def _of_pod_sets(
-    spec: _Workload, status: _Status
+    spec: _Workload, status: _Status, flavor: str
 ) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
     """Return pod set -> the number of its admitted pods (or of all) that have not ended, what each
-    takes, and their spread.
+    takes, and their spread; without the pod sets on other flavors than this one.
 
     What was admitted has taken defaults, overheads and transformations of resources into account.
     """
-    assignments = status.admission.pod_set_assignments if status.admission else ()
+    admission = status.admission or _Admission()
+    assignments, elsewhere = admission.pod_set_assignments, admission.elsewhere(flavor)
     counts = {each.name: each.count for each in assignments}
     usage = {
         each.name: {name: amount / each.count for name, amount in each.resource_usage.items()}
@@ -254,7 +256,8 @@ def _of_pod_sets(
             read_pod_spread(Field(each.template, "spec.podSets.template")),
         )
         for each in spec.pod_sets
-        if (count := (counts.get(each.name) or each.count) - ended.get(each.name, 0)) > 0
+        if each.name not in elsewhere
+        and (count := (counts.get(each.name) or each.count) - ended.get(each.name, 0)) > 0
     }
 
 
@@ -298,7 +301,8 @@ def _remark_strangers(dump: Dump) -> None:
     owners = {owner.uid for item in dump.kinds[_WORKLOAD] for owner in item.meta.owner_references}
     for item in dump.kinds["Pod"]:
         meta, pod = item.meta, dump.read(item, _Pod, whole=False)
-        is_known = not owners.isdisjoint(_keys_of(meta)) or any(GROUP in key for key in (*meta.labels, *meta.annotations))
+        is_known = any(GROUP in key for key in (*meta.labels, *meta.annotations))
+        is_known |= not owners.isdisjoint(_keys_of(meta))
         is_there = pod.node_name and not has_ended(Field(item.value))
         if is_there and not is_known and _requests(dump, item).get(dump.gpu):
             dump.remark("Pod", meta.full, "holds GPUs, is of no Workload, and does not count")
