@@ -10,7 +10,6 @@ from typing import Any
 
 from hivecore.cells import ClusterSpec
 from hivecore.interop.claims_command import validate_claims
-from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.elsewhere import configuration_in
@@ -33,6 +32,8 @@ _OF_CLAIMS = re.compile(
 )
 #: What makes a dump of nodes and claims one of a cluster with queues.
 _QUEUE = re.compile(r"""\bkind["']?\s*:\s*["']?(?:ClusterQueue|Queue|ElasticQuota)\b""")
+#: What a cluster's file has, which may speak of claims, and no object of Kubernetes.
+_SECTION = re.compile(r"^\ufeff?(?:cluster|claims)\s*:", re.MULTILINE)
 _NEITHER = (
     "a file of hivecore has the key cluster, see `hivecore init`; one of HiveD has physicalCluster"
 )
@@ -60,12 +61,11 @@ def add_validate_command(commands: Any) -> None:
 def _validate(arguments: argparse.Namespace) -> int:
     path: Path = arguments.file
     text = path.read_text("utf-8", errors="replace").replace("\0", "")  # UTF-16
-    is_dump, is_cluster = ClusterDump.recognises(text), SchedulerSpec.recognises(text)
-    if _OF_CLAIMS.search(text) and is_dump >= is_cluster:
+    if _OF_CLAIMS.search(text) and not _SECTION.search(text):
         status = validate_claims(path)
         if status or not _QUEUE.search(text):
             return status
-    if is_cluster:
+    if SchedulerSpec.recognises(text):
         return _validate_cluster(path)
     if not _OF_HIVED.search(text):
         status = _validate_cluster(path)
