@@ -203,6 +203,18 @@ def test_pods_that_their_owner_does_not_own_itself_say_where_a_workload_is(meta)
     assert read(*KUEUES, owned, pod).running[0].where.nodes == ("gpu-2",)
 
 
+def test_a_workload_whose_nodes_are_not_known_is_on_nodes_of_its_flavor():
+    queue = cluster_queue("q", 16)
+    queue["spec"]["resourceGroups"] += groups(16, flavor="a100")
+    flavors = [flavor(labels={RACK: "r0"}), flavor("a100", {RACK: "r1"})]
+    job = workload("j", "ns/main", running="q")
+    (part,) = job["status"]["admission"]["podSetAssignments"]
+    for name, nodes in [("h100", "01"), ("a100", "23"), ("gone", "")]:
+        part["flavors"] = {GPU: name}
+        dump = read(*NODES, *flavors, queue, KUEUES[-1], job)
+        assert dump.running[0].where.nodes == tuple(f"gpu-{number}" for number in nodes)
+
+
 @pytest.mark.parametrize("system", ["Volcano", "Kueue"])
 @pytest.mark.parametrize("runs", [True, False])
 def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_path, capsys):

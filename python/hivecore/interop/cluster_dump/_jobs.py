@@ -26,7 +26,7 @@ from hivecore.scheduler import Job, Role, Where
 __all__ = ["Draft", "Priorities", "drafts_of"]
 
 _HIGHEST = 1000  # the highest priority of a job
-_WORKLOAD = f"Workload.{GROUP}"
+_WORKLOAD, _FLAVOR = f"Workload.{GROUP}", f"ResourceFlavor.{GROUP}"
 _CLASSES = ("PriorityClass.scheduling.k8s.io", f"WorkloadPriorityClass.{GROUP}")
 _VOLCANO_GROUP, _KAI_GROUP = "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.run.ai"
 _GROUP_KEYS = (
@@ -104,6 +104,10 @@ class _Workload(Schema, frozen=True):
     pod_sets: tuple[_PodSet, ...] = ()
     priority: int = 0
     active: bool = True
+
+
+class _Flavor(Schema, frozen=True):
+    node_labels: dict[str, str] = default(default_factory=dict)
 
 
 class _Pod(Schema, frozen=True):
@@ -314,6 +318,12 @@ class _Places:
     def __init__(self, dump: Dump) -> None:
         nodes = dump.kinds["Node"]
         self._hosts = {item.meta.labels.get(HOSTNAME, ""): item.meta.name for item in nodes}
+        self._labels = {item.meta.name: item.meta.labels for item in nodes}
+        self._flavors = {
+            item.meta.name: dump.read(item, _Flavor, whole=False).node_labels
+            for item in dump.kinds[_FLAVOR]
+        }
+        self._by_flavors: dict[frozenset[frozenset[str]], tuple[str, ...]] = {}
         #: by what pods say of themselves: uids, and the name of their workload
         self._by_key: dict[str, dict[str, None]] = defaultdict(dict)
         for item in dump.kinds["Pod"]:
@@ -334,7 +344,19 @@ class _Places:
         owners = [owner.uid for owner in item.meta.owner_references]
         for key in [item.meta.full, *owners] if not nodes else ():
             nodes |= self._by_key.get(key, {})
-        return tuple(nodes)
+        flavors = {frozenset(each.flavors.values()) for each in admission.pod_set_assignments}
+        return tuple(nodes) or self._of_flavors(frozenset(flavors))
+
+    def _of_flavors(self, chosen: frozenset[frozenset[str]]) -> tuple[str, ...]:
+        """Return the nodes with the labels of these flavors, by pod set; empty if these are all."""
+        if chosen not in self._by_flavors:
+            allowed: set[str] = set()
+            for flavors in chosen:
+                labels = {pair for name in flavors for pair in self._flavors.get(name, {}).items()}
+                allowed |= {name for name, own in self._labels.items() if own.items() >= labels}
+            names = tuple(name for name in self._labels if name in allowed)
+            self._by_flavors[chosen] = names if len(names) < len(self._labels) else ()
+        return self._by_flavors[chosen]
 
 
 def _keys_of(pod: Meta) -> set[str]:
