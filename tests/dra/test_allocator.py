@@ -104,10 +104,12 @@ def test_an_attribute_is_found_by_its_full_name_then_by_the_short_name_of_the_dr
     assert world.given(claim(request("r", 1), match="y.z/root")) == "r:d1"
 
 
-def test_lists_are_of_an_unknown_type_where_the_gate_is_off():
-    features = KubernetesFeatures.of("1.37")
-    wanted = claim(request("r"), match=ROOT)
-    assert World(rooted(["a"]), features=features).given(wanted) == NONE
+@pytest.mark.parametrize(("version", "answer"), [("1.36", "cel_runtime"), ("1.37", NONE)])
+def test_lists_are_of_an_unknown_type_where_the_gate_is_off(version, answer):
+    slices = published_slice("s", [device("d0", {"model": "a", "root": ["a"]})])
+    world = World(slices, features=KubernetesFeatures.of(version))
+    assert world.given(claim(request("r"), match=ROOT)) == NONE
+    assert world.given(claim(request("r", where="model=a"), match=ROOT)) == answer
 
 
 # --- counters
@@ -327,7 +329,10 @@ def test_an_allocation_is_tied_to_the_node_if_a_device_is():
 
 def test_a_result_has_copies_of_tolerations_and_binding_conditions():
     conditions = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-    tolerations = [{"key": "k", "operator": "Exists", "tolerationSeconds": 0}]
+    tolerations = [
+        {"key": "k", "operator": "Exists", "tolerationSeconds": 0},
+        {"key": "k", "operator": "Equal", "value": "v"},
+    ]
     world = World(published_slice("s", [device("d0", **conditions)]))
     (result,) = world.results(claim(request("r", tolerations=tolerations)))
     own = {"request": "r", "driver": "gpu.x", "pool": "p", "device": "d0"}

@@ -233,6 +233,8 @@ class Question:
             for name, attribute in own.attributes.items():
                 if not attribute.kind:
                     raise ValueError(f"attribute {name} is of an unknown type")
+                if attribute.is_list and not self.features.reads_lists:
+                    raise ValueError(f"attribute {name} is a list; DRAListTypeAttributes is off")
             if not all(matches(expression, device) for expression in alternative.expressions):
                 return None
         if not has("DRAConsumableCapacity"):

@@ -80,6 +80,12 @@ class KubernetesFeatures(Record, frozen=True):
         """Whether a configuration for all requests is written without their names."""
         return VERSIONS.index(self.version) >= VERSIONS.index("1.37")
 
+    @property
+    def reads_lists(self) -> bool:
+        """Whether selectors read devices that have attributes with lists."""
+        is_new = VERSIONS.index(self.version) >= VERSIONS.index("1.37")
+        return is_new or self.has("DRAListTypeAttributes")
+
 
 def _as_changes(
     gates: Mapping[str, bool] | Iterable[str], states: Mapping[str, str]

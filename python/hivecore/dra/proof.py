@@ -294,7 +294,10 @@ class _Proof:
         if device.binding_conditions and not binds:
             return None
         for selector in (*class_.selectors, *terms.selectors):
-            known = all(attribute.kind for attribute in device.attributes.values())
+            known = all(
+                own.kind and (self.facts.features.reads_lists or not own.is_list)
+                for own in device.attributes.values()
+            )
             _hold(known and selector.cel, f"{of.id}: an attribute or a selector is not known")
             try:
                 if not self.facts.matches(selector.cel.expression, of):

@@ -48,7 +48,8 @@ def _result(grant: DeviceResult) -> dict[str, Any]:
         **grant.device.id._asdict(),
         "adminAccess": grant.terms.admin_access or None,
         "tolerations": [
-            _without_empty(to_builtins(toleration)) for toleration in grant.terms.tolerations
+            _without_empty({**to_builtins(toleration), "operator": toleration.operator})
+            for toleration in grant.terms.tolerations
         ],
         "bindingConditions": list(own.binding_conditions),
         "bindingFailureConditions": list(own.binding_failure_conditions),

@@ -296,4 +296,7 @@ class Allocator:
         ]
         if unknown:
             raise ValueError(f"attribute {unknown[0]} is of an unknown type")
+        lists = [name for name, of in device.device.attributes.items() if of.is_list]
+        if lists and not self.features.reads_lists:
+            raise ValueError(f"attribute {lists[0]} is a list; DRAListTypeAttributes is off")
         return self.matches(expression, device)
