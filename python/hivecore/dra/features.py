@@ -78,13 +78,15 @@ class KubernetesFeatures(Record, frozen=True):
     @property
     def clears_covering_requests(self) -> bool:
         """Whether a configuration for all requests is written without their names."""
-        return VERSIONS.index(self.version) >= VERSIONS.index("1.37")
+        return self._is_since("1.37")
 
     @property
     def reads_lists(self) -> bool:
         """Whether selectors read devices that have attributes with lists."""
-        is_new = VERSIONS.index(self.version) >= VERSIONS.index("1.37")
-        return is_new or self.has("DRAListTypeAttributes")
+        return self._is_since("1.37") or self.has("DRAListTypeAttributes")
+
+    def _is_since(self, version: str) -> bool:
+        return VERSIONS.index(self.version) >= VERSIONS.index(version)
 
 
 def _as_changes(

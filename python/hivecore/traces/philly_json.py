@@ -1,10 +1,9 @@
 """Microsoft's Philly trace (2017) as it was published: `cluster_job_log`, a list in JSON.
 
 A job has a `jobid`, a `vc`, which is the tenant, `submitted_time`, and attempts, each with
-`start_time`, `end_time` and the GPUs on each server. The duration is that of all attempts together
-whose times are both known (a job with an attempt that ends before it starts is dropped), the number
-of GPUs that of the largest attempt. So a job whose attempts
-all lack a time, as one that still ran at the end may, is dropped, as is one without attempts.
+`start_time`, `end_time` and the GPUs on each server. The duration is the sum of the attempts with
+both times, the number of GPUs that of the largest attempt. A job is dropped if no attempt has both
+times, as of a job that still ran at the end, or if an attempt ends before it starts.
 Source: msr-fiddle/philly-traces (CC-BY-4.0).
 """
 

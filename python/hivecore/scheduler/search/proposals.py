@@ -30,7 +30,6 @@ _WEIGHTS = (0.0, 0.25, 1.0, 4.0)
 _LESS = 1 - 1e-9  # for rounding: a lower bound must not exceed what it bounds
 _NONE: dict[str, Held] = {}
 _ANY: dict[str, int] = {}
-_NO_LOADS: dict[str, list[float]] = {}
 _Cost = tuple[float, ...]
 
 
@@ -304,7 +303,7 @@ class Proposals:
         """Sets for a single pod with one dimension, the cheapest first."""
         at, size = next((at, sizes[0]) for at, sizes in enumerate(self._needs) if sizes)
         lacks = self._lack(at, size, place, ()) > 0
-        steps = self._steps(at, size, weight, place if lacks else frozenset(), ())
+        steps = self._steps(at, size, weight, place if lacks else frozenset(), (), {})
         while (step := steps.pop()) is not None:
             yield frozenset(step.names)
 
@@ -387,7 +386,7 @@ class Proposals:
         weight: float,
         place: frozenset[str],
         names: Collection[str],
-        loads: Mapping[str, Sequence[float]] = _NO_LOADS,
+        loads: Mapping[str, Sequence[float]],
     ) -> _Steps:
         """The first steps of the nodes of a domain, but for nodes that are used up meanwhile."""
         bounds = (
@@ -413,13 +412,20 @@ class Proposals:
         if not loads:
             return False
         free = 0
-        for name, (held, _) in self._room.on[at][node].items():
-            if held and name in self._candidates and name not in names and name not in self._gone:
-                _, load, budget, _ = self._candidates[name]
-                if not (budget in loads and _is_over([*loads[budget], load])):
-                    free += held
+        for name, held in self._jobs_on(at, node, names):
+            _, load, budget, _ = self._candidates[name]
+            if not (budget in loads and _is_over([*loads[budget], load])):
+                free += held
         idle = self._idle(at, node, names)
         return (idle + free) // size <= idle // size
+
+    def _jobs_on(self, at: int, node: str, names: Collection[str]) -> list[tuple[str, int]]:
+        """The candidates on a node that do not leave with these jobs, and what each holds."""
+        return [
+            (name, held)
+            for name, (held, _) in self._room.on[at][node].items()
+            if held and name in self._candidates and name not in names and name not in self._gone
+        ]
 
     def _first_step(self, at: int, size: int, weight: float, node: str) -> _Step | None:
         """The first step of a node; ``None`` if it has none."""
@@ -457,15 +463,10 @@ class Proposals:
         spots = self._known_spots.get((at, size))
         if spots is None:
             spots = self._known_spots[at, size] = []
-            pods, candidates = len(self._needs[at]), self._candidates
+            pods = len(self._needs[at])
             nodes = frozenset[str]().union(*self._places)
             for node in nodes.intersection(self._room.on[at]):
-                jobs = [
-                    (name, held)
-                    for name, (held, _) in self._room.on[at][node].items()
-                    if held and name in candidates and name not in self._gone
-                ]
-                jobs.sort()
+                jobs = sorted(self._jobs_on(at, node, ()))
                 helds = [held for _, held in jobs]
                 idle = self._idle(at, node, ()) % size
                 most = min((idle + sum(helds)) // size, pods)
@@ -490,11 +491,7 @@ class Proposals:
     ) -> _Step | None:
         """The step of a node with the least cost per pod; ``None`` if it has none."""
         idle = self._idle(at, node, names)
-        jobs = [
-            (name, held)
-            for name, (held, _) in self._room.on[at][node].items()
-            if held and name in self._candidates and name not in names and name not in self._gone
-        ]
+        jobs = self._jobs_on(at, node, names)
         while True:
             most = (idle + sum(held for _, held in jobs)) // size - idle // size
             if most <= 0:
