@@ -84,6 +84,36 @@ TryOrders* version() {
     return try_portable<K, kBest>;
 }
 
+struct FirstNode {
+    double worth;  // what a round brings, in units of weights
+    double cost;   // what the node brings by itself
+    double factor;
+    double spare;
+};
+
+// values[i], the time of a round with the second node i, becomes the bound of the weight.
+HIVECORE_INLINE void to_weights(const FirstNode& node, const double* worth, const double* cost,
+                                std::size_t count, double* values) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const double weight = (node.worth + worth[i]) / (values[i] * node.factor) * node.spare -
+                              (node.cost + cost[i]) + 1;
+        values[i] = weight < kMostWeight ? weight : kMostWeight;
+    }
+}
+
+void to_weights_portable(const FirstNode& node, const double* worth, const double* cost,
+                         std::size_t count, double* values) {
+    to_weights(node, worth, cost, count, values);
+}
+
+#ifdef HIVECORE_X86
+__attribute__((target("avx2"))) void to_weights_avx2(const FirstNode& node, const double* worth,
+                                                     const double* cost, std::size_t count,
+                                                     double* values) {
+    to_weights(node, worth, cost, count, values);
+}
+#endif
+
 unsigned turned(unsigned slots, int by, int k) {
     return (slots << by | slots >> (k - by)) & ((1U << k) - 1);
 }
@@ -105,12 +135,17 @@ MergeWeights::MergeWeights(const Jobs& jobs, const Terms& terms, const Profiles&
     of_size_.resize(terms.max_group + 1);
     for (Place u = 0; u < size(); ++u) {
         const Node& node = nodes[order_[u]];
-        auto& places = of_size_[node.size].places;
-        place_in_size_.push_back(places.size());
-        places.push_back(u);
+        for (OfSize& of_size : of_size_) {
+            of_size.before.push_back(static_cast<Place>(of_size.places.size()));
+        }
+        OfSize& of_size = of_size_[node.size];
+        of_size.places.push_back(u);
         const auto [worth, cost] = values.parts(node);
-        worth_.push_back(worth);
-        cost_.push_back(cost);
+        of_size.worth.push_back(worth);
+        of_size.cost.push_back(cost);
+    }
+    for (OfSize& of_size : of_size_) {
+        of_size.before.push_back(static_cast<Place>(of_size.places.size()));
     }
     int orders = 1;
     for (int p = 1; p <= terms.max_group && orders <= kPreparedOrders; ++p) {
@@ -166,28 +201,25 @@ void MergeWeights::prepare(int p) {
 
 void MergeWeights::bound(Place u, Place first, Place last, double* bounds) const {
     const int own = nodes_[order_[u]].size;
+    const OfSize& mine = of_size_[own];
     std::fill(bounds, bounds + (last - first), 0.0);
+    auto* to_weights = to_weights_portable;
+#ifdef HIVECORE_X86
+    to_weights = has_avx2() ? to_weights_avx2 : to_weights_portable;
+#endif
     for (int p = 1; p + own <= terms_.max_group; ++p) {
-        const auto& places = of_size_[p].places;
-        const auto begin = std::lower_bound(places.begin(), places.end(), first) - places.begin();
-        const auto end = std::lower_bound(places.begin(), places.end(), last) - places.begin();
-        double times[kWeightsAtOnce + kLanes];
-        const double spare = terms_.rule.best ? kRoundedUp : kTies;
-        const double factor = terms_.factors[own + p - 1];
+        const OfSize& theirs = of_size_[p];
+        const std::ptrdiff_t begin = theirs.before[first];
+        const std::ptrdiff_t end = theirs.before[last];
+        const FirstNode node{mine.worth[mine.before[u]], mine.cost[mine.before[u]],
+                             terms_.factors[own + p - 1], terms_.rule.best ? kRoundedUp : kTies};
+        double values[kWeightsAtOnce + kLanes];
         for (auto i = begin; i < end; i += kWeightsAtOnce) {
             const auto stop = std::min<std::ptrdiff_t>(end, i + kWeightsAtOnce);
-            bound_by_orders(u, p, i, stop, times);
-            const auto set = [&](Place v, double time) {
-                const double weight =
-                    (worth_[u] + worth_[v]) / (time * factor) * spare - (cost_[u] + cost_[v]) + 1;
-                bounds[v - first] = weight < kMostWeight ? weight : kMostWeight;
-            };
-            const bool are_all = places.size() == order_.size();  // place i is vertex i
-            for (auto j = i; j < stop && are_all; ++j) {
-                set(static_cast<Place>(j), times[j - i]);
-            }
-            for (auto j = i; j < stop && !are_all; ++j) {
-                set(places[j], times[j - i]);
+            bound_by_orders(u, p, i, stop, values);
+            to_weights(node, &theirs.worth[i], &theirs.cost[i], stop - i, values);
+            for (auto j = i; j < stop; ++j) {
+                bounds[theirs.places[j] - first] = values[j - i];
             }
         }
     }
@@ -212,7 +244,7 @@ void MergeWeights::bound_by_orders(Place u, int p, std::size_t first, std::size_
                     }
                     for (int s = 0; s < K; ++s) {
                         together[count].mine[s] =
-                            mine.stages[(a * K + s) * mine.room + place_in_size_[u]];
+                            mine.stages[(a * K + s) * mine.room + mine.before[u]];
                         together[count].theirs[s] =
                             &theirs.stages[(b * K + (s - turn + K) % K) * theirs.room + first];
                     }

@@ -36,6 +36,9 @@ class MergeWeights : public matching::PairWeights {
     // The nodes of so many jobs.
     struct OfSize {
         std::vector<matching::Node> places;  // ascending
+        std::vector<matching::Node> before;  // per vertex, and at the end, how many are before it
+        std::vector<double> worth;           // of each place what a round brings
+        std::vector<double> cost;            // and the node by itself, in units of weights
         std::vector<unsigned> slots;         // per order of its jobs, the slots that they begin in
         std::vector<double> stages;          // per order, slot and node the longest stage
         std::size_t room = 0;                // for the nodes, with spare ones
@@ -54,10 +57,7 @@ class MergeWeights : public matching::PairWeights {
     const Profiles& profiles_;
     const GroupValues& values_;
     const std::vector<Node>& nodes_;
-    std::vector<matching::Node> order_;       // the nodes in the numbering of the matching
-    std::vector<std::size_t> place_in_size_;  // the same numbering
-    std::vector<double> worth_;               // what a round brings, in units of weights
-    std::vector<double> cost_;                // what the node brings by itself
+    std::vector<matching::Node> order_;  // the nodes in the numbering of the matching
     std::vector<OfSize> of_size_;
 };
 

@@ -7,19 +7,27 @@
 //
 // A fourth of the vertices, solved first in the same way, say where to begin: the duals of
 // the others follow as the lowest that cover their pairs with these. Of each vertex some pairs of
-// little slack then make the core, and the best pair with each stretch of the others: where many
+// little slack then make the core, and the best pair with each part of the others: where many
 // vertices are nearly alike, all their duals sink until a pair with others holds them.
+//
+// Most pairs have far more slack than duals fall between two passes. Of each vertex and each
+// stretch of others, which are alike where they are near each other, the least slack of the last
+// look is kept; the next passes look only where duals have fallen by as much since.
+//
 // Where an odd number of vertices has to leave one over, a guest joins that all like equally and
 // more than each other: otherwise a blossom would hold all of them and cover all pairs.
 //
-// Cost: O(n^2) weights computed per pass, by two threads: some five passes where weights are
-// spread, ten to twenty where most are nearly tied, sixty where they differ by hardly more than
-// rounding. Memory O(n) beside that of the weights.
+// Cost: O(n^2) weights computed in the first pass, by two threads, and a third to a hundredth of
+// them in each of the next ones: some five where weights are spread, ten to twenty where most are
+// nearly tied, sixty where they differ by hardly more than rounding. Memory O(n), 1 KiB a vertex at
+// most, beside that of the weights.
 // Deterministic. Source: Applegate and Cook (1993).
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -32,9 +40,12 @@ namespace {
 constexpr Node kSolvedAtOnce = 256;
 constexpr Node kRatio = 4;     // of vertices to those of the sample
 constexpr Node kRows = 64;     // that a thread takes at once
-constexpr Node kParts = 32;    // of a row, from each of which a pair may enter the first core
-constexpr Node kNear = 6;      // of a row's pairs of little slack
+constexpr Node kParts = 32;    // of a row, of each of which the best pair enters the first core
+constexpr Node kMixed = 8;     // more parts, that mix all of the row
 constexpr Node kLacking = 12;  // pairs of a row that enter the core at once
+constexpr Node kStretch = 64;  // vertices that are looked at together, or a share of all if more:
+constexpr Node kStretches = 256;
+constexpr double kRounding = 1e-13;  // more than sums of some duals and weights are off, relatively
 
 // Of the graph and of its samples, the largest first; all even but the first.
 std::vector<Node> sizes_of_samples(Node n) {
@@ -107,12 +118,15 @@ class Priced {
 
     // The core only grows, so that it ends.
     void solve_all() {
-        core_ = pairs_of_rows(
-            [this](Node u, const auto& row, auto& pairs) { choose_first(u, row, pairs); });
+        forget_rows();
+        core_ = pairs_of_rows([this](Node u, const auto& look, auto& pairs) {  //
+            choose_first(u, look, pairs);
+        });
         while (!deadline_.look()) {
             solve_core();
+            note_fallen_duals();
             const auto lacking = pairs_of_rows(
-                [this](Node u, const auto& row, auto& pairs) { choose_lacking(u, row, pairs); });
+                [this](Node u, const auto& look, auto& pairs) { choose_lacking(u, look, pairs); });
             if (lacking.empty()) {
                 return;
             }
@@ -120,23 +134,45 @@ class Priced {
         }
     }
 
-    // What choose(u, row, pairs) adds of each vertex u. Its row: the slacks, but for rounding, of
-    // the half of the vertices that follows u around the circle, so that all rows are equally long.
+    void forget_rows() {
+        stretch_ = std::max(kStretch, size() / kStretches);
+        // Whole ones, and some that are cut: where the row begins and ends, and the last of all.
+        stretches_of_row_ = size() / 2 / stretch_ + 3;
+        least_.assign(static_cast<std::size_t>(size()) * stretches_of_row_,
+                      -std::numeric_limits<double>::infinity());
+        fallen_.assign(size() / stretch_ + 1, 0);
+        seen_duals_ = found_.duals;
+    }
+
+    void note_fallen_duals() {
+        std::vector<std::int64_t> most(fallen_.size(), 0);
+        for (Node v = 0; v < size(); ++v) {
+            std::int64_t& fall = most[v / stretch_];
+            fall = std::max(fall, seen_duals_[v] - found_.duals[v]);
+        }
+        std::ranges::transform(fallen_, most, fallen_.begin(), std::plus<double>());
+        seen_duals_ = found_.duals;
+    }
+
+    // What choose(u, look, pairs) adds of each vertex u. Its row are the slacks, but for rounding,
+    // of the half of the vertices that follows u around the circle, so that all rows are equally
+    // long. look(visit) calls visit(place, lowest, slacks) for each stretch of the row in which
+    // some may be negative; none of these slacks is below the lowest.
     template <class Choose>
     std::vector<WeighedPair> pairs_of_rows(Choose choose) {
+        const std::vector<double> duals(found_.duals.begin(), found_.duals.end());
         std::vector<std::vector<WeighedPair>> by_block((size() + kRows - 1) / kRows);
         for_blocks(0, [&](Node first, Node last, std::size_t block) {
-            std::vector<double> cover(found_.duals.begin(), found_.duals.end());
-            std::vector<double> row;
+            std::vector<double> cover = duals;
+            std::vector<double> slacks(stretch_);
+            std::int64_t blossom = -1;
             for (Node u = first; u < last; ++u) {
-                for_company(u, [&](Node v, std::int64_t dual) {
-                    cover[v] = static_cast<double>(found_.duals[v] + dual);
-                });
-                write_row(u, cover, row);
-                for_company(u, [&](Node v, std::int64_t) {
-                    cover[v] = static_cast<double>(found_.duals[v]);
-                });
-                choose(u, row, by_block[block]);
+                change_company(blossom, found_.innermost[u], cover);
+                blossom = found_.innermost[u];
+                const auto look = [&](auto visit) {
+                    look_at_row(u, duals, cover, slacks.data(), visit);
+                };
+                choose(u, look, by_block[block]);
             }
         });
         std::vector<WeighedPair> all;
@@ -146,41 +182,79 @@ class Priced {
         return all;
     }
 
-    void write_row(Node u, const std::vector<double>& cover, std::vector<double>& row) const {
-        const Node n = size();
-        row.resize((n - (n % 2 == 0 && u < n / 2 ? 0 : 1)) / 2);
-        const auto own = static_cast<double>(found_.duals[u]);
-        const auto write = [&](Node first, Node last, double* slacks) {
-            weights_.bound(u, first, last, slacks);
-            for (Node v = first; v < last; ++v) {
-                slacks[v - first] = own + cover[v] - 2 * slacks[v - first];
+    Node length_of_row(Node u) const {
+        return (size() - (size() % 2 == 0 && u < size() / 2 ? 0 : 1)) / 2;
+    }
+
+    template <class Visit>
+    void look_at_row(Node u, const std::vector<double>& duals, const std::vector<double>& cover,
+                     double* slacks, Visit visit) {
+        const double own = duals[u];
+        double* least = &least_[static_cast<std::size_t>(u) * stretches_of_row_];
+        for (Node place = 0, end; place < length_of_row(u); place = end, ++least) {
+            const Node first = in_row(u, place);
+            const Node last = std::min(size(), (first / stretch_ + 1) * stretch_);
+            end = std::min(length_of_row(u), place + last - first);
+            // Without blossoms, which only add to slacks.
+            const double fallen = fallen_[first / stretch_];
+            if (own + *least - fallen > kRounding * (own + std::abs(*least) + fallen)) {
+                continue;
             }
-        };
-        const auto length = static_cast<Node>(row.size());
-        const Node before_end = std::min(length, n - 1 - u);
-        write(u + 1, u + 1 + before_end, row.data());
-        write(0, length - before_end, row.data() + before_end);
+            weights_.bound(u, first, first + end - place, slacks);
+            const std::span<double> looked(slacks, end - place);
+            const double lowest = least_covered(&duals[first], looked);
+            *least = lowest + fallen;
+            for (std::size_t i = 0; i < looked.size(); ++i) {
+                looked[i] = own + cover[first + i] - 2 * looked[i];
+            }
+            visit(place, own + lowest, std::span<const double>(looked));
+        }
     }
 
-    Node in_row(Node u, std::size_t place) const {
-        return static_cast<Node>((u + 1 + place) % size());
-    }
-
-    // The best of some parts that mix all of the row, nearly its best ones; and the best of each
-    // stretch.
-    void choose_first(Node u, const std::vector<double>& row,
-                      std::vector<WeighedPair>& pairs) const {
-        std::array<Candidate, 2 * kParts> best;
-        const std::size_t stretch = row.size() / kParts + 1;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            for (Candidate* part : {&best[i % kParts], &best[kParts + i / stretch]}) {
-                if (row[i] < part->slack) {
-                    *part = {row[i], in_row(u, i)};
-                }
+    // The least of dual minus twice the weight.
+    static double least_covered(const double* duals, std::span<const double> weights) {
+        constexpr std::size_t kLanes = 8;
+        std::array<double, kLanes> least;
+        least.fill(std::numeric_limits<double>::infinity());
+        std::size_t i = 0;
+        for (; i + kLanes <= weights.size(); i += kLanes) {
+            for (std::size_t l = 0; l < kLanes; ++l) {
+                const double covered = duals[i + l] - 2 * weights[i + l];
+                least[l] = covered < least[l] ? covered : least[l];
             }
         }
-        std::sort(best.begin(), best.begin() + kParts);
-        std::fill(best.begin() + kNear, best.begin() + kParts, Candidate());
+        for (; i < weights.size(); ++i) {
+            least[0] = std::min(least[0], duals[i] - 2 * weights[i]);
+        }
+        return std::ranges::min(least);
+    }
+
+    Node in_row(Node u, Node place) const {
+        const Node v = u + 1 + place;
+        return v < size() ? v : v - size();
+    }
+
+    // The best of each part: of those that mix all of the row nearly the best of the row.
+    template <class Look>
+    void choose_first(Node u, const Look& look, std::vector<WeighedPair>& pairs) const {
+        std::array<Candidate, kMixed + kParts> best;
+        const auto mixed_end = best.begin() + kMixed;
+        double worst = std::numeric_limits<double>::infinity();  // of those that mix all
+        look([&](Node place, double lowest, std::span<const double> slacks) {
+            Candidate& of_part = mixed_end[std::int64_t{place} * kParts / length_of_row(u)];
+            if (lowest >= std::max(worst, of_part.slack)) {
+                return;
+            }
+            for (const double slack : slacks) {
+                for (Candidate* known : {&best[place % kMixed], &of_part}) {
+                    if (slack < known->slack) {
+                        *known = {slack, in_row(u, place)};
+                    }
+                }
+                ++place;
+            }
+            worst = std::max_element(best.begin(), mixed_end)->slack;
+        });
         std::ranges::sort(best, {}, &Candidate::v);
         std::vector<WeighedPair> row_pairs;
         for (const auto& [slack, v] : best) {
@@ -194,14 +268,20 @@ class Priced {
     }
 
     // Of the pairs that duals and blossoms do not cover those that lack most, by bounds.
-    void choose_lacking(Node u, const std::vector<double>& row,
-                        std::vector<WeighedPair>& pairs) const {
+    template <class Look>
+    void choose_lacking(Node u, const Look& look, std::vector<WeighedPair>& pairs) const {
         std::vector<Candidate> candidates;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            if (row[i] < 0) {
-                candidates.push_back({row[i], in_row(u, i)});
+        look([&](Node place, double lowest, std::span<const double> slacks) {
+            if (lowest >= 0) {
+                return;
             }
-        }
+            for (const double slack : slacks) {
+                if (slack < 0) {
+                    candidates.push_back({slack, in_row(u, place)});
+                }
+                ++place;
+            }
+        });
         const std::size_t before = pairs.size();
         auto last = candidates.begin();
         while (last != candidates.end() && pairs.size() < before + kLacking) {
@@ -252,17 +332,33 @@ class Priced {
         }
     }
 
-    // Calls visit(v, dual) for each vertex in a blossom with u: the duals of all that hold both.
-    template <class Visit>
-    void for_company(Node u, Visit visit) const {
-        auto x = found_.innermost[u];
-        for (Node first = x < 0 ? 0 : first_[x], last = first; x >= 0; x = found_.parents[x]) {
-            for (; first > first_[x]; --first) {
-                visit(inside_[first - 1], around_[x]);
+    // The cover of a vertex v beside one of which the smallest blossom is `from`, its dual and
+    // those of all blossoms around both, becomes that beside one in the blossom `to`; -1: in none.
+    // Blossoms are numbered after those around them.
+    void change_company(std::int64_t from, std::int64_t to, std::vector<double>& cover) const {
+        const auto set = [&](Node first, Node last, std::int64_t dual) {
+            for (; first < last; ++first) {
+                const Node v = inside_[first];
+                cover[v] = static_cast<double>(found_.duals[v] + dual);
             }
-            for (; last < last_[x]; ++last) {
-                visit(inside_[last], around_[x]);
+        };
+        std::int64_t left = -1;  // the largest blossom around `from` and not `to`
+        Node first = to < 0 ? 0 : first_[to];
+        Node last = first;
+        while (from != to) {
+            if (from > to) {
+                left = from;
+                from = found_.parents[from];
+            } else {
+                set(first_[to], first, around_[to]);
+                set(last, last_[to], around_[to]);
+                first = first_[to];
+                last = last_[to];
+                to = found_.parents[to];
             }
+        }
+        if (left >= 0) {
+            set(first_[left], last_[left], to < 0 ? 0 : around_[to]);
         }
     }
 
@@ -328,11 +424,17 @@ class Priced {
     std::vector<std::int64_t> duals_;  // that would do without blossoms
     std::vector<std::int64_t> mate_;   // of the core
     std::vector<WeighedPair> core_;
-    Matching found_;                    // the last solution
-    std::vector<Node> inside_;          // blossoms: their vertices,
-    std::vector<Node> first_;           // and per blossom where its own begin
-    std::vector<Node> last_;            // and end
-    std::vector<std::int64_t> around_;  // per blossom, its dual and those of all around it
+    Matching found_;              // the last solution
+    Node stretch_ = 0;            // vertices that are looked at together
+    Node stretches_of_row_ = 0;   // at most
+    std::vector<double> least_;   // per vertex and stretch of its row, the least dual minus
+                                  // twice the weight at the last look, plus fallen_ then
+    std::vector<double> fallen_;  // per stretch, the sum of the largest falls of its duals
+    std::vector<std::int64_t> seen_duals_;  // of the last pass
+    std::vector<Node> inside_;              // blossoms: their vertices,
+    std::vector<Node> first_;               // and per blossom where its own begin
+    std::vector<Node> last_;                // and end
+    std::vector<std::int64_t> around_;      // per blossom, its dual and those of all around it
 };
 
 }  // namespace
