@@ -486,7 +486,8 @@ class _Search:
         victims: Victims = {}
         if len(names) > _MANY:
             victims = self._by_turns(named, names[:_FIRST])
-            if victims and self._rank(victims) <= self._best:
+            rank = self._rank(victims)
+            if victims and not rank[0] and self._is_best(rank):
                 return victims
             victims = {}
         if len(candidates) > _MANY:  # a set without guaranteed jobs is best
@@ -520,7 +521,7 @@ class _Search:
     def _improved(self, victims: Victims) -> Victims:
         """A cheaper set of victims, if a few trials find one."""
         rank = self._rank(victims)
-        if rank <= self._best:
+        if self._is_best(rank):
             return victims
         has_many = len(self._candidates) > _MANY
         tries: list[Collection[str]] = [self._weak()] if has_many else []
@@ -594,10 +595,15 @@ class _Search:
         """How many jobs a candidate counts as: 0 for an extra pod, else 1."""
         return int(not self.jobs[name].extra_of)
 
-    @cached_property
-    def _best(self) -> tuple[int, int]:
-        """The best possible rank."""
-        return 0, int(not any(self.jobs[name].extra_of for name in self._candidates))
+    def _is_best(self, rank: tuple[int, int]) -> bool:
+        """Whether no set of victims has a better rank. A quick check."""
+        guaranteed, jobs = rank
+        running = self.running.items()
+        if guaranteed and any(live.is_weak and name in self._candidates for name, live in running):
+            return False
+        if jobs and any(live.extra_of and name in self._candidates for name, live in running):
+            return False
+        return guaranteed <= 1 and jobs <= 1
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
         """The cost of evicting a candidate and all jobs that share its GPUs: guaranteed jobs, jobs,
