@@ -215,6 +215,8 @@ class Record(Struct, frozen=True, gc=False):
 
     #: Fields that are no part of the value: neither compared, nor shown, nor written.
     _hidden: ClassVar[frozenset[str]] = frozenset()
+    #: Fields with the field that says their default.
+    _follows: ClassVar[dict[str, str]] = {}
 
     def _check(self) -> None:
         """Bring all fields into their plain types.
@@ -231,8 +233,16 @@ class Record(Struct, frozen=True, gc=False):
                     force_setattr(self, name, checked)
 
     def replace(self, **changes: Any) -> Self:
-        """The same record with other values of some fields."""
+        """The same record with other values of some fields. A field of `_follows` that had its
+        default has that of the new value.
+        """
+        for name, source in self._follows.items():
+            if source in changes and getattr(self, name) == getattr(self, source):
+                changes.setdefault(name, changes[source])
         return replace(self, **changes)
+
+    def __replace__(self, **changes: Any) -> Self:
+        return self.replace(**changes)
 
 
 def check_fields(record: Record, name: str) -> None:

@@ -144,6 +144,15 @@ def test_wrong_counts_of_a_phase_are_refused(arguments, counts, says):
         gang_phase(*arguments, **counts)
 
 
+def test_the_phases_of_a_gang_of_no_least_number_are_those_of_one_pod():
+    counts = [{}, {}, {"bound": 1}, {"bound": 1, "running": 1}, {"bound": 1, "succeeded": 1}]
+    for least in (0, 1):
+        phases = [""]
+        for count in counts:
+            phases.append(gang_phase(phases[-1], least, pods=1, **count))
+        assert phases[2:] == ["PreScheduling", "Scheduled", "Running", "Finished"]
+
+
 # --- states
 
 

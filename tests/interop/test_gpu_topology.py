@@ -150,6 +150,11 @@ NIC0    NODE    NODE     X
 """
 
 
+def test_a_byte_order_mark_before_the_columns_is_no_part_of_them():
+    printed = "GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n"
+    assert nvidia("\ufeff" + printed) == nvidia(printed)
+
+
 def test_without_columns_of_affinities_numa_nodes_are_unknown():
     node = nvidia(BARE)
     devices = [(device.type, device.numa, device.pcie) for device in node.devices]

@@ -154,3 +154,15 @@ def test_victims_have_to_stop_at_once():
         FakeRay(immediate=False)
     with pytest.raises(ValueError, match=r"scheduler.*devices"):
         Gangs(Scheduler(immediate=True), print, print)
+
+
+def test_rows_without_labels_are_left_out_and_others_must_differ():
+    world = FakeRay()
+    row = {"Alive": True, "Resources": {"GPU": "8"}, "Labels": {"host": "n0", "rack": "r0"}}
+    bare = [{"Alive": True, "Resources": {"GPU": 8}}, {**row, "Labels": None}]
+    world.gangs.step(1.0, [*bare, row])
+    assert world.gangs.scheduler.devices.nodes == ("n0",)
+    with pytest.raises(ValueError, match=r"nodes: two have the label host='n0'"):
+        world.gangs.step(2.0, [row, {**row}])
+    with pytest.raises(ValueError, match="nodes: 'many' is no number of GPUs of 'n0'"):
+        world.gangs.step(2.0, [{**row, "Resources": {"GPU": "many"}}])

@@ -132,6 +132,55 @@ def test_spares_take_numbers_first_and_are_placed_again():
     assert [type(action) for action in scheduler.decide(now=6.0)] == [Start, Start]
 
 
+@pytest.mark.parametrize(("gpus", "more"), [(3, {"spares": 1}), (2, {"max_pods": 3})])
+def test_neither_spares_nor_further_pods_take_the_room_of_pods_that_wait(gpus, more):
+    network = flat_network("n0", "n1", "n2", gpu=1)
+    network.set_free("n0", {"gpu": gpus})
+    scheduler = Scheduler(topology=network, preemption=False)
+    start(scheduler, Job("fill", "a", 1, where=Where(nodes=["n2"])))
+    roles = [Role("w", 2, gpus=1, **more), Role("v", 1, gpus=1)]
+    start(scheduler, Job("train", "a", roles, on_failure="pod"))
+    scheduler.remove_node("n0", 1.0)  # v/0 is on n1
+    scheduler.decide(1.0)
+    scheduler.finish("fill", 2.0)
+    assert said(scheduler.decide(2.0)) == []
+    scheduler.add_node("n3", 3.0, labels={}, free={"gpu": 1})
+    assert said(scheduler.decide(3.0)) == [("Start", "train")]
+    assert {pod.node for pod in scheduler.status("train").pods} == {"n1", "n2", "n3"}
+    scheduler.add_node("n4", 4.0, labels={}, free={"gpu": 1})
+    assert said(scheduler.decide(4.0)) == [("Start", "train")]
+    assert len(scheduler.status("train").pods) == 4
+    scheduler.check()
+
+
+def test_a_spare_takes_the_number_of_a_pod_that_waits_when_its_node_recovers():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1))
+    start(scheduler, Job("train", "a", [Role("w", 1, gpus=1, spares=1)], on_failure="pod"))
+    for node in ("n0", "n1"):
+        scheduler.set_node(node, False, 1.0)
+    scheduler.fail("train", 1.0, "w/0")
+    assert said(scheduler.decide(1.0)) == []
+    scheduler.set_node("n1", True, 2.0)
+    assert said(scheduler.decide(2.0)) == [("TakeOver", "train")]
+    assert nodes_of(scheduler) == {0: "n1"}
+    scheduler.check()
+
+
+def test_a_spare_fails_under_its_old_number_until_the_caller_knows_its_new_one():
+    scheduler = two_racks()
+    start(scheduler, gang(2, spares=2))
+    for pod in ("w/0", "w/2", "w/3"):
+        scheduler.fail("train", now=5.0, pod=pod)
+    again = scheduler.decide(now=5.0)
+    assert [type(action) for action in again] == [Start] * 3
+    assert sorted(pod.index for action in again for pod in action.pods) == [0, 2, 3]
+    scheduler.fail("train", now=6.0, pod="w/0")
+    scheduler.fail("train", now=6.0, pod="w/1")
+    scheduler.fail("train", now=6.0, pod="w/2")
+    (taken, *_) = scheduler.decide(now=6.0)
+    assert ([pod.index for pod in taken.before], [pod.index for pod in taken.pods]) == ([3], [1])
+
+
 def test_a_job_does_not_move_for_a_spare_and_pods_do_not_wait_for_it():
     scheduler = two_racks(size=3)
     start(scheduler, gang(2, "pod-then-job", spares=1))

@@ -15,12 +15,15 @@ import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest, LabelExpression
-from hivecore.quotas import Quota
+from hivecore.gangs import GangSpec
+from hivecore.queues import QueuedJob
+from hivecore.quotas import Quota, QuotaRequest
 from hivecore.scheduler import (
     Action,
     Job,
     Role,
     Scheduler,
+    Sharing,
     action_of_plain,
     plain_record,
     record_of_plain,
@@ -147,3 +150,22 @@ def test_a_job_of_one_pod_may_be_written_with_gpus():
 def test_gpus_of_a_job_are_refused_by_name(arguments, fields, error, says):
     with pytest.raises(error, match=says):
         Job(*arguments, **fields)
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "same"),
+    [
+        (Role("w", 4), {"pods": 8}, Role("w", 8)),
+        (Role("w", 4, min_pods=2), {"pods": 8}, Role("w", 8, min_pods=2)),
+        (Role("w", 4), {"pods": 8, "min_pods": 4}, Role("w", 8, min_pods=4)),
+        (Job("j", "a", 1), {"tenant": "b"}, Job("j", "b", 1)),
+        (Job("j", "a", 1, quota="q"), {"tenant": "b"}, Job("j", "b", 1, quota="q")),
+        (QueuedJob("j", "a", 1), {"tenant": "b"}, QueuedJob("j", "b", 1)),
+        (QuotaRequest("j", "q", {}, count=2), {"count": 3}, QuotaRequest("j", "q", {}, count=3)),
+        (Sharing(2), {"resources": 4}, Sharing(4)),
+        (GangSpec("g", 2), {"min_members": 5}, GangSpec("g", 5)),
+        (GangSpec("g", 2, groups=["h"]), {"name": "k"}, GangSpec("k", 2, groups=["h"])),
+    ],
+)
+def test_what_followed_from_a_field_follows_from_its_new_value(record, changes, same):
+    assert record.replace(**changes) == record.__replace__(**changes) == same

@@ -1,7 +1,7 @@
 """What a gang needs before any of its pods may start."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from hivecore._arguments import as_int
 from hivecore._record import (
@@ -64,6 +64,8 @@ class GangSpec(_Pods, frozen=True, kw_only=True):
     ('ps', 'worker')
     """
 
+    _follows: ClassVar[dict[str, str]] = {"total": "min_members"}
+
     mode: GangMode = "strict"
     match_policy: MatchPolicy = "once-satisfied"
     wait_time: Annotated[int, within(1, _MOST_TIME)] = 600
@@ -99,3 +101,14 @@ class GangSpec(_Pods, frozen=True, kw_only=True):
             as_int(self.total, "total", self.min_members, _MOST_PODS)
         if self.name not in self.groups:
             force_setattr(self, "groups", tuple(sorted((*self.groups, self.name))))
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with changed fields; a new name replaces the old one in ``groups``.
+
+        >>> from hivecore.gangs import GangSpec
+        >>> GangSpec("ps", 2, groups=["worker"]).replace(name="server").groups
+        ('server', 'worker')
+        """
+        if "name" in changes:
+            changes.setdefault("groups", [name for name in self.groups if name != self.name])
+        return Record.replace(self, **changes)

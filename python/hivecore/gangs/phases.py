@@ -30,7 +30,7 @@ def gang_phase(
     """Return the next phase of a gang.
 
     :param before: its last phase, or "" for a new gang. "Finished" and "Failed" are final.
-    :param min_members: the number of pods with which it starts.
+    :param min_members: the number of pods with which it starts; 0 counts as 1.
     :param pods: its pods, including ended ones; without any it is "Pending" again.
     :param bound: pods with a node, including running and ended ones.
     :param running: running pods.
@@ -51,13 +51,13 @@ def gang_phase(
     'Running'
     """
     phase = as_choice(before, "before", _PHASES)
-    least = as_int(min_members, "min_members", 0, _MOST)
+    least = max(1, as_int(min_members, "min_members", 0, _MOST))
     counts = {"pods": pods, "bound": bound, "running": running, "succeeded": succeeded}
     counts["failed"] = failed
     number = {name: as_int(count, name, 0, _MOST) for name, count in counts.items()}
     if phase in ("Failed", "Finished"):
         return phase
-    if not number["pods"] or not 0 < least <= number["pods"]:
+    if number["pods"] < least:
         if phase in ("", "Pending") or not number["pods"]:
             return "Pending"
     elif phase in ("", "Pending"):

@@ -93,7 +93,7 @@ def read_nvidia_topology(
     >>> node.links.counts, [(device.type, device.numa, device.pcie) for device in node.devices]
     (((0, 12), (12, 0)), [('gpu', 0, '0'), ('gpu', 1, None), ('rdma', 0, '0')])
     """
-    lines = [_ANSI.sub("", line) for line in as_text(text, "text").splitlines()]
+    lines = _plain(text).splitlines()
     at, heads = _header(lines)
     names = list(takewhile(lambda head: head not in _AFFINITIES, heads))
     gpus = _gpus(names)
@@ -117,6 +117,11 @@ def read_nvidia_topology(
     full = dict(re.findall(r"^\s*(NIC\d+): (\S+)\s*$", "\n".join(lines), re.MULTILINE))
     nics = [full.get(name, name) for name in names[gpus:]]
     return _inventory(paths, links, numa, nics, gpu_memory, model)
+
+
+def _plain(text: str) -> str:
+    """Return the text without escape codes and the byte order mark that editors may write."""
+    return _ANSI.sub("", as_text(text, "text")).removeprefix("\ufeff")
 
 
 def _header(lines: Sequence[str]) -> tuple[int, list[str]]:
@@ -247,7 +252,7 @@ def read_rocm_topology(
     ... ''').links.counts
     ((0, 1), (1, 0))
     """
-    text = _ANSI.sub("", as_text(text, "text"))
+    text = _plain(text)
     types = _table(text, "Link Type")
     gpus = range(len(types))
     weight: dict[tuple[int, int], int] = {}

@@ -134,8 +134,9 @@ class Gangs:
 
         :param nodes: what ``ray.nodes()`` returns. Jobs on a node that is gone get other nodes.
         :returns: what was decided. If Ray raises an error, the next step goes on from there.
+        :raises ValueError: two nodes have the same label, or a number of GPUs is none.
         """
-        self._compare({row["Labels"].get(self._label): row for row in nodes if row["Alive"]}, now)
+        self._compare(self._rows(nodes), now)
         actions = self.scheduler.decide(now)
         self._due += actions
         while self._due:
@@ -143,8 +144,17 @@ class Gangs:
             del self._due[0]
         return actions
 
-    def _compare(self, rows: Mapping[str | None, Mapping[str, Any]], now: float) -> None:
-        gpus = {name: int(row["Resources"].get("GPU", 0)) for name, row in rows.items() if name}
+    def _rows(self, nodes: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """Return the nodes that are there and have the label, by its value."""
+        rows: dict[str, Mapping[str, Any]] = {}
+        for row in nodes:
+            name = (row.get("Labels") or {}).get(self._label) if row["Alive"] else None
+            if name and rows.setdefault(name, row) is not row:
+                raise ValueError(f"nodes: two have the label {self._label}={name!r}")
+        return rows
+
+    def _compare(self, rows: Mapping[str, Mapping[str, Any]], now: float) -> None:
+        gpus = {name: _gpus(name, row) for name, row in rows.items()}
         present = {name: count for name, count in gpus.items() if count}
         # One that is back with other GPUs is another one.
         for name in sorted(dict(self._nodes.items() - present.items())):
@@ -180,6 +190,14 @@ class Gangs:
         if name in self._groups:
             self._remove(self._groups[name][1])
             del self._groups[name]
+
+
+def _gpus(node: str, row: Mapping[str, Any]) -> int:
+    given = row["Resources"].get("GPU", 0)
+    try:
+        return int(float(given))
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(f"nodes: {given!r} is no number of GPUs of {node!r}") from None
 
 
 def _is_for_nodes(wait: Wait) -> bool:

@@ -1,7 +1,7 @@
 """Jobs in a queue, their positions, and the capacity that they wait for."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from hivecore._arguments import as_int, as_tuple
 from hivecore._record import Name, Record, amounts, force_setattr, within
@@ -44,6 +44,8 @@ class QueuedJob(_Queued, frozen=True, kw_only=True):
     >>> QueuedJob("train", "team-a", 8, resources={"gpu": 8}).resources
     (('gpu', 8),)
     """
+
+    _follows: ClassVar[dict[str, str]] = {"namespace": "tenant"}
 
     resources: Annotated[tuple[tuple[str, int], ...], amounts(0, _MOST_AMOUNT)] = ()
     namespace: str = ""

@@ -1,6 +1,6 @@
 """The request of an owner to a quota."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hivecore._arguments import as_int
 from hivecore._record import FOLLOWS, Name, Named, force_setattr, within
@@ -36,6 +36,8 @@ class QuotaRequest(_InQuota, frozen=True, kw_only=True):
     >>> request.min_count, request.replace(name="tune").name
     (4, 'tune')
     """
+
+    _follows: ClassVar[dict[str, str]] = {"min_count": "count"}
 
     count: Annotated[int, within(1, _MOST_COUNT)] = 1
     min_count: Annotated[int, within(1, _MOST_COUNT)] = FOLLOWS

@@ -13,6 +13,7 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.ledger.budgets import by_quota
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
+from hivecore.scheduler.ledger.lost import take_over_on
 from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
@@ -39,6 +40,7 @@ class ClusterEvents(SchedulerLedger):
                 self._state.stages.set_health(node, healthy)
                 if healthy:
                     self._state.drain(node, None)
+                    take_over_on(self._state, node)
                 else:
                     hold_on_good_nodes(self._state, (node,))
                 self._state.waiting.touch_all()

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from hivecore._arguments import as_int, as_name, as_positive, as_tuple
 from hivecore._record import (
@@ -110,6 +110,8 @@ class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
     >>> Role("worker", 4, gpus=8, min_pods=2).resources
     ()
     """
+
+    _follows: ClassVar[dict[str, str]] = {"min_pods": "pods"}
 
     min_pods: Annotated[int, within(0, _MOST_PODS)] = FOLLOWS
     max_pods: Annotated[int | None, within(1, _MOST_PODS)] = None
@@ -336,6 +338,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     """
 
     _hidden = frozenset(("gpus",))
+    _follows: ClassVar[dict[str, str]] = {"quota": "tenant"}
 
     gpus: int = FOLLOWS
     priority: Annotated[int, within(-1000, 1000)] = 0
@@ -445,5 +448,3 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             run_time = as_positive(run_time, "run_time", _LONGEST) if known else None
             force_setattr(job, "run_time", run_time)
         return job
-
-    __replace__ = replace

@@ -12,7 +12,7 @@ from hivecore.scheduler.ledger.amending import amend, estimate
 from hivecore.scheduler.ledger.ends import end, ends_alone, give_back, has_stopped, stop
 from hivecore.scheduler.ledger.lines import offer_idle_cells, push, report_if_parked, requeue
 from hivecore.scheduler.ledger.live import Live
-from hivecore.scheduler.ledger.lost import lose, may_lose
+from hivecore.scheduler.ledger.lost import called, lose, may_lose
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.plain import plain_fields, plain_record
@@ -232,16 +232,17 @@ class JobEvents(ClusterEvents):
 
         :param pod: "role/index" of a failed pod. If it joined the job later, or `Job.on_failure`
             allows it, the other pods run on. If these have to stop, nothing changes until
-            `stopped`. ``None``: the whole job.
+            `stopped`. A spare that takes over in the next `decide` still has its old number.
+            ``None``: the whole job.
         :raises KeyError: there is no such job, or it has no such pod.
         :raises ValueError: the job does not run, or the time goes back.
         """
         with self._lock:
             live = self._running(job)
             moment = self._state.moment(now)
-            unit = None
+            unit, outbox = None, self._state.outbox
             if pod is not None:
-                name = as_text(pod, "pod")
+                name, outbox = called(self._state, job, as_text(pod, "pod"))
                 live = live.extras.get(f"{job}/{name}", live)
                 unit = live.unit_of(name)
                 if unit is None:
@@ -249,6 +250,7 @@ class JobEvents(ClusterEvents):
                 gone = [placed for placed in unit.placed if f"{placed.role}/{placed.index}" == name]
             with self._state.transaction():
                 self._state.happens(moment)
+                self._state.outbox = outbox
                 if live.for_job:
                     if unit is None or not _runs_on(live, unit, gone):
                         has_stopped(self._state, live)

@@ -1,6 +1,6 @@
 """When jobs may share GPUs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hivecore._arguments import as_int
 from hivecore._record import FOLLOWS, Record, between, force_setattr, within
@@ -34,6 +34,8 @@ class Sharing(_Resources, frozen=True, kw_only=True):
     >>> Sharing(4).max_group
     4
     """
+
+    _follows: ClassVar[dict[str, str]] = {"max_group": "resources"}
 
     any_tenant: bool = False
     min_gain: Annotated[float, between(1e-6, 8)] = 0.1

@@ -283,3 +283,100 @@ def test_a_key_that_is_no_text_is_a_mistake_of_its_mapping():
     broken["status"]["allocatable"] = {8: 8}
     with pytest.raises(ValueError, match=r"^Node 'a': status.allocatable: expected `str`"):
         read(broken, kai("q"))
+
+
+VOLCANO = [*NODES, volcano("q")]
+KAI_QUEUES = [*(node(f"gpu-{i}") for i in range(4)), kai("q", quota=32)]
+NAMED = {"kai.scheduler/queue": "q"}
+
+
+def kai_group(**spec):
+    return thing("scheduling.run.ai/v2alpha2", "PodGroup", "train", spec, namespace="ns")
+
+
+@pytest.mark.parametrize(
+    ("objects", "label", "expected"),
+    [
+        (VOLCANO, {"volcano.sh/preemptable": "false"}, False),
+        (VOLCANO, {"volcano.sh/preemptable": "true"}, True),
+        (KAI_QUEUES, {**NAMED, "kai.scheduler/preemptibility": "non-preemptible"}, False),
+        (KAI_QUEUES, NAMED, True),
+    ],
+)
+def test_labels_say_which_jobs_are_preempted(objects, label, expected):
+    waiting = pods(1, "train", (None,), **label)
+    waiting[0]["metadata"]["labels"] |= label
+    group = thing(
+        "scheduling.volcano.sh/v1beta1", "PodGroup", "train", {"queue": "q"}, namespace="ns"
+    )
+    groups_ = [group] if objects is VOLCANO else []
+    (job,) = read(*objects, *groups_, *waiting).waiting
+    assert job.preemptible == expected
+
+
+def test_a_pod_group_says_how_many_pods_are_enough_how_important_they_are_and_where():
+    high = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 125}
+    high["metadata"] = {"name": "inference"}
+    spec = {"minMember": 2, "queue": "q", "markUnschedulable": False, "subGroups": [{"name": "a"}]}
+    spec["topologyConstraint"] = {"topology": "t", "requiredTopologyLevel": RACK}
+    group = kai_group(**spec, priorityClassName="inference")
+    levels = {"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOST}]}
+    network = thing("kai.scheduler/v1alpha1", "Topology", "t", levels)
+    racks = [node(f"gpu-{i}", labels={RACK: f"r{i}"}) for i in range(2)]
+    objects = [*racks, kai("q", quota=16), high, network, *pods(3, "train", (None,) * 3)]
+    dump = read(*objects, group)
+    (job,) = dump.waiting
+    assert [(role.pods, role.min_pods) for role in job.roles] == [(3, 2)]
+    assert (job.priority, job.preemptible, job.where.must) == (125, False, RACK)
+    assert dump.remarks[-1] == "PodGroup ns/train: spec.subGroups has no counterpart here"
+    group["spec"] |= {"preemptibility": "preemptible", "minMember": 4, "priorityClassName": "x"}
+    dump = read(*objects, group)
+    assert dump.waiting[0].preemptible and dump.waiting[0].priority == 0
+    text = "Job ns/train: 3 of the 4 pods that it needs are there; here these start"
+    assert text in dump.remarks
+    assert any("its class x is not there" in remark for remark in dump.remarks)
+
+
+def test_of_different_pods_all_start_and_a_group_without_pods_is_named():
+    small = pods(1, "train", (None,))
+    small[0]["metadata"]["name"] = "small"
+    small[0]["spec"]["containers"][0]["resources"]["requests"][GPU] = "1"
+    empty = thing("scheduling.volcano.sh/v1beta1", "PodGroup", "late", {}, namespace="ns")
+    empty["status"] = {"phase": "Pending"}
+    remarks = read(*VOLCANO, GROUP, empty, *pods(2, "train", (None,) * 2), *small).remarks
+    assert remarks == (
+        "Job ns/train: 2 of its 3 pods are enough; here all of them start together",
+        "PodGroup ns/late: has no pods yet, and is left out",
+    )
+
+
+def test_a_workload_that_may_start_with_fewer_pods_does():
+    some = workload("j", "ns/main", pods=4)
+    some["spec"]["podSets"][0]["minCount"] = 3
+    (job,) = read(*KUEUES, some).waiting
+    assert [(role.pods, role.min_pods) for role in job.roles] == [(4, 3)]
+
+
+def test_pods_of_koordinator_are_a_gang_by_their_annotations():
+    gang, quota = "gang.scheduling.koordinator.sh", "quota.scheduling.koordinator.sh/name"
+    waiting = [pods(1, f"p{i}", (None,))[0] for i in range(3)]
+    for i, pod in enumerate(waiting):
+        pod["metadata"] = {"name": f"p{i}", "namespace": "ns", "labels": {quota: "lab"}}
+        pod["metadata"]["annotations"] = {f"{gang}/name": "train", f"{gang}/min-available": "2"}
+    lab = thing("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "lab", {"max": {GPU: 32}})
+    (job,) = read(*KAI_QUEUES[:4], lab, *waiting).waiting
+    assert [(job.name, role.pods, role.min_pods) for role in job.roles] == [("ns/train", 3, 2)]
+
+
+@pytest.mark.parametrize("annotations", [
+    {"gpu-memory": "4096"}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"},
+])  # fmt: skip
+def test_a_part_of_a_gpu_is_a_whole_one_however_it_is_said(annotations):
+    (pod,) = pods(1, "p", ("gpu-0",))
+    pod["metadata"] |= {"labels": NAMED, "annotations": annotations}
+    pod["spec"]["containers"] = [{"resources": {}}]
+    dump = read(*KAI_QUEUES, pod)
+    (job,) = dump.running
+    assert job.gpus == len(annotations)
+    text = "Pod ns/p-0: asks for a part of a GPU; it counts as a whole one"
+    assert dump.remarks == (text,)

@@ -1,6 +1,9 @@
 """Queues of Volcano, KAI-Scheduler and Koordinator as quotas, and what is wrong with a dump."""
 
+import json
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from interop.cluster_dump.dumps import (
@@ -185,3 +188,20 @@ def test_so_it_is_with_other_queues(data, queue):
         SchedulerSpec.of_yaml(ClusterDump.read(data.draw(broken([NODES[0], queue]))).text)
     except (TypeError, ValueError):
         return
+
+
+def test_gpus_that_a_node_shares_are_named():
+    shared = node("s", gpus=32, labels={"nvidia.com/gpu.replicas": "4"})
+    dump = read(shared, volcano("a"))
+    assert dump.remarks == ("Node s: shares each GPU 4 times, and each share is a GPU here",)
+    (model,) = dump.sections["cluster"]["models"].values()
+    assert (model["gpus"], model["gpu_memory"]) == (32, "20389Mi")
+
+
+@pytest.mark.parametrize("as_text", [json.dumps, yaml.safe_dump])
+def test_a_dump_may_begin_with_warnings_of_kubectl(as_text):
+    objects = {"apiVersion": "v1", "kind": "List", "items": [NODES[0], volcano("a")]}
+    text = "Warning: v1 Endpoints is deprecated\nWarning: so is that\n" + as_text(objects)
+    assert ClusterDump.recognises(text)
+    assert ClusterDump.read(text).queues == {"a": "a"}
+    assert SchedulerSpec.of_yaml(text).nodes

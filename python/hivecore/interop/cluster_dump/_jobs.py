@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from msgspec import field as default
 from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
 from hivecore.interop.cluster_dump._objects import Dump, Meta, Object, Schema
 from hivecore.interop.cluster_dump._queues import Queues
+from hivecore.interop.koordinator.gangs import names as gangs
 from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
@@ -28,16 +29,25 @@ __all__ = ["Draft", "Priorities", "drafts_of"]
 _HIGHEST = 1000  # the highest priority of a job
 _WORKLOAD, _FLAVOR = f"Workload.{GROUP}", f"ResourceFlavor.{GROUP}"
 _CLASSES = ("PriorityClass.scheduling.k8s.io", f"WorkloadPriorityClass.{GROUP}")
-_VOLCANO_GROUP, _KAI_GROUP = "PodGroup.scheduling.volcano.sh", "PodGroup.scheduling.run.ai"
+_GROUPS = tuple(
+    f"PodGroup.scheduling.{group}" for group in ("volcano.sh", "run.ai", "sigs.k8s.io", "x-k8s.io")
+)
+_WAITS = ("", "Pending", "Inqueue")  # phases of a PodGroup
 _GROUP_KEYS = (
     "scheduling.k8s.io/group-name",
     "pod-group-name",
-    "pod-group.scheduling.sigs.k8s.io/name",
-    "pod-group.scheduling.sigs.k8s.io",
+    gangs.LIGHT_NAME,
+    gangs.POD_GROUP,
+    gangs.X_POD_GROUP,
+    gangs.GANG_NAME,
 )
+_LEAST_KEYS = (gangs.LIGHT_MINIMUM, gangs.MINIMUM)
 _QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
-_FRACTION = "gpu-fraction"  # of KAI-Scheduler
+_FRACTIONS = ("gpu-fraction", "gpu-memory")  # of KAI-Scheduler
+_FRACTION_OF = "gpu-fraction-num-devices"
 _KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not preempted
+_KAI_LABEL, _VOLCANO_LABEL = "kai.scheduler/preemptibility", "volcano.sh/preemptable"
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _JOBSET_UID, _OF_WORKLOAD = "jobset.sigs.k8s.io/jobset-uid", f"{GROUP}/workload"
 _Count = Annotated[int, Bounds(ge=0)]
 
@@ -95,6 +105,7 @@ class _Request(Schema, frozen=True):
 class _PodSet(Schema, frozen=True):
     name: str = "main"
     count: _Count = 1
+    min_count: _Count | None = None
     template: dict[str, Any] = default(default_factory=dict)
     topology_request: _Request = _Request()
 
@@ -115,8 +126,27 @@ class _Pod(Schema, frozen=True):
     priority: int = 0
 
 
+class _Constraint(Schema, frozen=True):
+    topology: str = ""
+    required_topology_level: str = ""
+    preferred_topology_level: str = ""
+
+
 class _PodGroup(Schema, frozen=True):
     queue: str = ""
+    min_member: _Count | None = None
+    priority_class_name: str = ""
+    preemptibility: str = ""
+    topology_constraint: _Constraint = _Constraint()
+    # what says nothing about where and when a job may start
+    min_resources: dict[str, Any] = default(default_factory=dict)
+    mark_unschedulable: bool = False
+    scheduling_backoff: int = 0
+    schedule_timeout_seconds: int = 0
+
+
+class _GroupStatus(Schema, frozen=True):
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +157,7 @@ class Draft:
     :param age: its creation time.
     :param pods: role -> number of pods, what each takes, and how far apart they must be.
     :param nodes: where its pods run, if known.
+    :param least: role -> number of pods with which it may start, if these are fewer.
     """
 
     name: str
@@ -139,6 +170,7 @@ class Draft:
     must: str = ""
     prefer: str = ""
     preemptible: bool = True
+    least: Mapping[str, int] = field(default_factory=dict)
 
     def job(self, dump: Dump, priority: int, counted: Iterable[str], layers: Sequence[str]) -> Job:
         """Return the job, without resources that no part counts, and without places if it asks for
@@ -150,7 +182,9 @@ class Draft:
             units, most = dump.units(amounts), None if self.running else spread.most(pods)
             resources = {key: units[key] for key in units if key in kept and units[key]}
             gpus = units.get("gpu", 0)
-            roles.append(Role(name, pods, gpus=gpus, resources=resources, per_node=most))
+            least = self.least.get(name, pods)
+            role = Role(name, pods, gpus, min_pods=least, resources=resources, per_node=most)
+            roles.append(role)
             for text in () if self.running else spread.left_out(pods):
                 dump.remark("Job", self.name, f"{text}; that is not read")
         known = {layer: layer for layer in layers} | ({HOSTNAME: "node"} if layers else {})
@@ -176,12 +210,7 @@ class Priorities:
     """
 
     def __init__(self, dump: Dump, drafts: Iterable[Draft]) -> None:
-        self.classes: dict[str, int] = {}
-        for kind in _CLASSES:
-            for item in dump.kinds[kind]:
-                with named_object(Field(item.value), item.kind):
-                    value = Field(item.value)["value"].integer(-(2**31), 2**31 - 1)
-                self.classes[item.meta.name] = value
+        self.classes = _classes(dump)
         values = sorted({0, *self.classes.values(), *(draft.priority for draft in drafts)})
         self._ranks = {value: value for value in values}
         if max(map(abs, values)) > _HIGHEST:
@@ -191,6 +220,15 @@ class Priorities:
 
     def __getitem__(self, value: int) -> int:
         return max(-_HIGHEST, min(_HIGHEST, self._ranks[value]))
+
+
+def _classes(dump: Dump) -> dict[str, int]:
+    """Return priority class -> priority."""
+    classes: dict[str, int] = {}
+    for item in [item for kind in _CLASSES for item in dump.kinds[kind]]:
+        with named_object(Field(item.value), item.kind):
+            classes[item.meta.name] = Field(item.value)["value"].integer(-(2**31), 2**31 - 1)
+    return classes
 
 
 def drafts_of(dump: Dump, queues: Queues, flavor: str) -> list[Draft]:
@@ -232,8 +270,15 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
             if not running:
                 templates = [each.template for each in spec.pod_sets]
                 _remark_nodes(dump, name, [Field(template) for template in templates])
+            least = {
+                each.name: min(max(1, each.min_count), pods[each.name][0])
+                for each in spec.pod_sets
+                if each.min_count is not None and each.name in pods and not running
+            }
             if pods:
-                yield Draft(name, age, quota, pods, spec.priority, running, nodes, *wishes)
+                yield Draft(
+                    name, age, quota, pods, spec.priority, running, nodes, *wishes, least=least
+                )
 
 
 def _of_pod_sets(
@@ -372,23 +417,28 @@ def _keys_of(pod: Meta) -> set[str]:
 
 
 def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
-    groups = {
-        item.meta.full: item for kind in (_VOLCANO_GROUP, _KAI_GROUP) for item in dump.kinds[kind]
-    }
+    groups = {item.meta.full: item for kind in _GROUPS for item in dump.kinds[kind]}
+    classes, empty = _classes(dump), dict(groups)
     members: dict[tuple[str, bool], list[Object]] = defaultdict(list)  # by name, whether a group's
     for item in dump.kinds["Pod"]:
+        name = _first(item.meta, _GROUP_KEYS)
+        empty.pop(f"{item.meta.namespace}/{name}", None)
         if not has_ended(Field(item.value)):
-            name = _first(item.meta, _GROUP_KEYS)
             full = f"{item.meta.namespace}/{name}" if name else item.meta.full
             members[full, bool(name)].append(item)
     for (name, is_group), items in members.items():
         head = groups.get(name, items[0]) if is_group else items[0]
         if quota := _quota(dump, head, items[0], queues):
             is_other = not is_group and (name, True) in members
-            yield _draft(dump, f"pod:{name}" if is_other else name, quota, items)
+            group = groups.get(name) if is_group else None
+            called = f"pod:{name}" if is_other else name
+            yield _draft(dump, called, quota, items, group, classes)
         elif _requests(dump, items[0]).get(dump.gpu):
             text = "asks for GPUs, is of no queue that is read, and is left out"
             dump.remark("Pod", items[0].meta.full, text)
+    for name, item in empty.items():
+        if dump.read(item, _GroupStatus, "status", whole=False).phase in _WAITS:
+            dump.remark("PodGroup", name, "has no pods yet, and is left out")
 
 
 def _quota(dump: Dump, head: Object, pod: Object, queues: Queues) -> str:
@@ -404,7 +454,14 @@ def _first(meta: Meta, keys: Iterable[str]) -> str:
     return next((given[key] for key in keys if key in given), "")
 
 
-def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
+def _draft(
+    dump: Dump,
+    name: str,
+    quota: str,
+    items: Sequence[Object],
+    head: Object | None,
+    classes: Mapping[str, int],
+) -> Draft:
     specs = {item.meta.full: dump.read(item, _Pod, whole=False) for item in items}
     placed = [item for item in items if specs[item.meta.full].node_name]
     if placed and len(placed) < len(items):
@@ -421,9 +478,14 @@ def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
         f"pods-{i}" if i else "pods": (count, dict(amounts), spread)
         for i, ((amounts, spread), count) in enumerate(alike.items())
     }
+    group = _PodGroup() if head is None else dump.read(head, _PodGroup, whole=not placed)
     priority = max(spec.priority for spec in specs.values())
-    stays = any("kai.scheduler/queue" in item.meta.labels for item in items)
-    is_fixed = any(item.meta.labels.get(PREEMPTIBLE) == "false" for item in items)
+    if group.priority_class_name:
+        priority = classes.get(group.priority_class_name, priority)
+        if group.priority_class_name not in classes:
+            text = f"its class {group.priority_class_name} is not there; its pods say its priority"
+            dump.remark("PodGroup", name, text)
+    wish = _Constraint() if placed else group.topology_constraint
     nodes = dict.fromkeys(specs[item.meta.full].node_name for item in placed)
     return Draft(
         name,
@@ -433,14 +495,62 @@ def _draft(dump: Dump, name: str, quota: str, items: Sequence[Object]) -> Draft:
         priority,
         bool(placed),
         tuple(nodes),
-        preemptible=not is_fixed and (not stays or priority < _KAI_STAYS),
+        wish.required_topology_level,
+        wish.preferred_topology_level,
+        _is_preemptible(dump, name, items, head, group, priority),
+        {} if placed else _least(dump, name, items, group, pods),
     )
+
+
+def _is_preemptible(
+    dump: Dump,
+    name: str,
+    items: Sequence[Object],
+    head: Object | None,
+    group: _PodGroup,
+    priority: int,
+) -> bool:
+    for meta in [item.meta for item in (*items, *([head] if head else []))]:
+        said = meta.annotations.get(_VOLCANO_LABEL, meta.labels.get(_VOLCANO_LABEL, "true"))
+        if meta.labels.get(PREEMPTIBLE) == "false" or said not in _TRUE:
+            return False
+    said = group.preemptibility or _first(items[0].meta, (_KAI_LABEL,))
+    if said == "semi-preemptible":
+        dump.remark("Job", name, "is semi-preemptible; here none of its pods is preempted")
+    if said in ("preemptible", "non-preemptible", "semi-preemptible"):
+        return said == "preemptible"
+    heads = [] if head is None else [str(head.value["apiVersion"])]
+    is_kai = any("kai.scheduler/queue" in item.meta.labels for item in items)
+    is_kai |= any(version.startswith("scheduling.run.ai/") for version in heads)
+    return not is_kai or priority < _KAI_STAYS
+
+
+def _least(
+    dump: Dump, name: str, items: Sequence[Object], group: _PodGroup, pods: Iterable[str]
+) -> dict[str, int]:
+    """Return role -> number of pods with which a gang may start, if these are fewer."""
+    said, least = _first(items[0].meta, _LEAST_KEYS), group.min_member
+    if least is None:
+        least = int(said) if said.isdecimal() else len(items)
+    if least > len(items):
+        text = f"{len(items)} of the {least} pods that it needs are there; here these start"
+        dump.remark("Job", name, text)
+    if not 0 < least < len(items):
+        return {}
+    role, *others = pods
+    if not others:
+        return {role: least}
+    text = f"{least} of its {len(items)} pods are enough; here all of them start together"
+    dump.remark("Job", name, text)
+    return {}
 
 
 def _requests(dump: Dump, item: Object) -> dict[str, Fraction]:
     with named_object(Field(item.value), "Pod"):
         amounts = pod_requests(Field(item.value))
-    if _FRACTION in item.meta.annotations:
+    if _first(item.meta, _FRACTIONS):
         dump.remark("Pod", item.meta.full, "asks for a part of a GPU; it counts as a whole one")
-        amounts[dump.gpu] = Fraction(ceil(amounts.get(dump.gpu, Fraction(1))))
+        given = item.meta.annotations.get(_FRACTION_OF, "1")
+        gpus = int(given) if given.isdecimal() else 1
+        amounts[dump.gpu] = Fraction(max(gpus, ceil(amounts.get(dump.gpu, 1))))
     return amounts

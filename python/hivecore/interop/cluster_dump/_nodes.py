@@ -18,6 +18,7 @@ from hivecore.interop.slurm import compress_hostlist
 __all__ = ["Host", "Hosts", "read_hosts"]
 
 _PRODUCT, _MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
+_REPLICAS = "nvidia.com/gpu.replicas"
 _CONTROL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _STOPS = ("NoSchedule", "NoExecute")
 _FLAVOR = f"ResourceFlavor.{GROUP}"
@@ -77,7 +78,9 @@ class Host:
         """Return the file's entry for machines like this."""
         model: dict[str, Any] = {"gpus": self.amounts.get("gpu", 0)}
         if model["gpus"] and (memory := self.labels.get(_MEMORY, "")).isdecimal():
-            model["gpu_memory"] = f"{memory}Mi"
+            replicas = self.labels.get(_REPLICAS, "1")
+            shares = int(replicas) if replicas.isdecimal() else 1
+            model["gpu_memory"] = f"{int(memory) // max(1, shares)}Mi"
         if model["gpus"] and (product := self.labels.get(_PRODUCT)):
             model["model"] = product
         kept = [name for name in self.amounts if name in counted and name != "gpu"]
@@ -179,6 +182,9 @@ def _host(dump: Dump, item: Object, flavors: Sequence[Mapping[str, str]]) -> Hos
     if amounts.get("gpu", 0) > _MOST_GPUS:
         place = f"Node {show(item.meta.name)}: status.allocatable[{show(dump.gpu)}]"
         raise ValueError(f"{place}: more than {_MOST_GPUS} GPUs of a node are not supported")
+    if amounts.get("gpu") and item.meta.labels.get(_REPLICAS, "1") not in ("0", "1"):
+        text = f"shares each GPU {item.meta.labels[_REPLICAS]} times, and each share is a GPU here"
+        dump.remark("Node", item.meta.name, text)
     healthy = status.is_ready and not spec.unschedulable and not item.meta.deletion_timestamp
     if not healthy:
         dump.remark("Node", item.meta.name, _UNHEALTHY)

@@ -33,7 +33,7 @@ _ARE_READ = re.compile(
     "Configuration|Queue|PodGroup|BindRequest)\\."
 )
 _FIRST = re.compile(
-    r"\ufeff?\s*(?:(?:#[^\n]*|---[^\n]*)\n\s*)*(?:\[|- )?\s*\{?\s*"
+    r"\ufeff?\s*(?:(?:#|---|Warning: )[^\n]*\n\s*)*(?:\[|- )?\s*\{?\s*"
     r"[\"']?(?:apiVersion|kind|items|metadata)\b"
 )
 _KIND = re.compile(r"[\"']?\bkind[\"']?\s*:\s*[\"']?(?:ClusterQueue|Queue|ElasticQuota|Node)\b")

@@ -225,7 +225,7 @@ class RunningPods(ClaimedPods):
         taken = {role.name for role in job.roles}
         for shape, pods in more.items():
             if shape in roles:
-                roles[shape] = roles[shape].replace(pods=pods)
+                roles[shape] = roles[shape].replace(pods=pods, min_pods=roles[shape].min_pods)
                 continue
             gpus, devices, resources, claims = shape
             name = next(name for name in names if name not in taken)

@@ -13,6 +13,8 @@ from hivecore.interop.kubernetes.messages import show
 __all__ = ["Objects", "check_is_object", "check_kind", "named_object", "objects_of", "read_yaml"]
 
 _MOST_ALIASED = 1_000_000  # values
+#: lines that kubectl may print before objects
+_WARNINGS = re.compile(r"\A\s*(?:Warning: [^\n]*\n\s*)+")
 _BLANK = re.compile(r"\s*")
 #: An object or a list of them as plain data, several of these, or YAML text.
 Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
@@ -102,6 +104,7 @@ def read_yaml(text: Field) -> list[Any]:
     :raises ImportError: PyYAML is not there.
     """
     plain = text.text().removeprefix("\ufeff")  # the byte order mark that editors may write
+    plain = _WARNINGS.sub(lambda lines: "\n" * lines[0].count("\n"), plain)
     if plain.lstrip()[:1] in ("{", "["):
         with suppress(ValueError, RecursionError):  # YAML that begins so, or it says where
             return list(_values_of_json(plain))

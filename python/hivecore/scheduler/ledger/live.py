@@ -90,6 +90,12 @@ class Live:
         return [unit for unit in self.units[1:] if unit.is_lost]
 
     @property
+    def ranks_lost(self) -> Unit | None:
+        """The unit of its failed pods without the spares; None if there is none."""
+        unit = self.units[1] if len(self.units) > 1 else None  # it is before all others
+        return unit if unit and unit.is_lost and not self.job.is_spare(*unit.pods[0]) else None
+
+    @property
     def reserved(self) -> Unit | None:
         """The unit for which its victims stop; ``None``: there are none."""
         if self.held is not None:

@@ -8,7 +8,7 @@ for all pods, so the failed pods only need a place.
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 
-from hivecore.scheduler.actions import PlacedPod, TakeOver
+from hivecore.scheduler.actions import Action, PlacedPod, TakeOver
 from hivecore.scheduler.ledger.ends import forget, give_up
 from hivecore.scheduler.ledger.extras import expect_extras
 from hivecore.scheduler.ledger.lines import requeue, take_off
@@ -16,7 +16,7 @@ from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.stages.units import Pod, Unit
 
-__all__ = ["forget_lost", "lose", "may_lose", "regain"]
+__all__ = ["called", "forget_lost", "lose", "may_lose", "regain", "take_over_on"]
 
 _Taken = list[tuple[PlacedPod, PlacedPod]]
 
@@ -32,7 +32,7 @@ def lose(state: State, live: Live, gone: Iterable[PlacedPod]) -> None:
     first, failed = live.units[0], {id(pod) for pod in gone}
     left = [pod for pod in first.placed if id(pod) not in failed]
     bad = state.stages.unhealthy()
-    taken = _take_over(live, left, [pod for pod in first.placed if id(pod) in failed], bad)
+    taken = _take_over(live, left, bad)
     forget_lost(state, live)
     first.note(state.log)
     before = first.gpus
@@ -74,19 +74,44 @@ def _rebook(
     state.note_change(live.job.name)
 
 
-def _take_over(
-    live: Live, left: list[PlacedPod], failed: Iterable[PlacedPod], bad: Container[str]
-) -> _Taken:
-    """Give the numbers of failed pods to spares in ``left`` that are not on bad nodes."""
+def called(state: State, job: str, pod: str) -> tuple[str, list[Action]]:
+    """The present number of a pod, "role/index", that may have taken it since the last round, and
+    the outbox without that.
+    """
+    for i, action in enumerate(state.outbox):
+        if not isinstance(action, TakeOver) or action.job != job:
+            continue
+        for before, after in zip(action.before, action.pods, strict=True):
+            if f"{before.role}/{before.index}" == pod:
+                pods = tuple(other for other in action.pods if other is not after)
+                spares = tuple(other for other in action.before if other is not before)
+                said = [TakeOver(job, pods, spares)] if pods else []
+                outbox = [*state.outbox[:i], *said, *state.outbox[i + 1 :]]
+                return f"{after.role}/{after.index}", outbox
+    return pod, state.outbox
+
+
+def take_over_on(state: State, node: str) -> None:
+    """Let spares and extra pods on a node that has recovered take the numbers of failed pods."""
+    for live in [live for live in state.jobs.values() if live.ranks_lost]:
+        extras = [extra for extra in live.extras.values() if extra.runs]
+        if any(pod.node == node for holder in (live, *extras) for pod in holder.units[0].placed):
+            lose(state, live, ())
+
+
+def _take_over(live: Live, left: list[PlacedPod], bad: Container[str]) -> _Taken:
+    """Give the numbers of pods that are not in ``left`` to spares there on good nodes."""
+    placed = {(pod.role, pod.index) for pod in left}
     spares: defaultdict[str, list[PlacedPod]] = defaultdict(list)
-    for pod in reversed(left):
-        if live.job.is_spare(pod.role, pod.index) and pod.node not in bad:
-            spares[pod.role].append(pod)
+    for placed_pod in reversed(left):
+        pod = Pod(placed_pod.role, placed_pod.index)
+        if live.job.is_spare(*pod) and placed_pod.node not in bad:
+            spares[pod.role].append(placed_pod)
     taken: _Taken = []
-    for pod in failed:
-        if spares[pod.role] and not live.job.is_spare(pod.role, pod.index):
+    for pod in live.units[0].pods:
+        if pod not in placed and spares[pod.role] and not live.job.is_spare(*pod):
             spare = spares[pod.role].pop()
-            taken.append((spare, spare.replace(index=pod.index)))
+            taken.append((spare, spare.replace(index=pod.number)))
             left.remove(spare)
             left.append(taken[-1][1])
     return taken
@@ -130,6 +155,7 @@ def regain(state: State, live: Live, lost: Unit) -> None:
     lost.note(state.log)
     _rebook(state, live, [*first.placed, *lost.placed], other=lost)
     forget_lost(state, live, lost)
+    state.waiting.touch((("started", live.job.name),))
 
 
 def forget_lost(state: State, live: Live, gone: Unit | None = None) -> None:

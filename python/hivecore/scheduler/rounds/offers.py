@@ -54,6 +54,11 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if live.job.after and (too_early := not_yet(state, live)):
         wait(state, live, unit, too_early)
         return
+    ranks = state.jobs[unit.job].ranks_lost
+    if ranks not in (None, unit) and (ahead := state.waiting.refused(ranks.kind)):
+        # spares and pods that join take no room that these may need
+        wait(state, live, unit, ahead._replace(keys=(*ahead.keys, ("started", unit.job))))
+        return
     if state.backfill and (delayed := promise_broken(state, live, unit)):
         pass_by(state, live, unit, delayed)
         return
