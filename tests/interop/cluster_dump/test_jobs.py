@@ -380,3 +380,20 @@ def test_a_part_of_a_gpu_is_a_whole_one_however_it_is_said(annotations):
     assert job.gpus == len(annotations)
     text = "Pod ns/p-0: asks for a part of a GPU; it counts as a whole one"
     assert dump.remarks == (text,)
+
+
+@pytest.mark.parametrize("nodes", [("gpu-0",), (None,)])
+def test_what_no_queue_counts_and_device_claims_are_named(nodes):
+    (pod,) = pods(1, "p", nodes)
+    pod["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": "q"}
+    requests = {"nvidia.com/mig-1g.10gb": "1", "ephemeral-storage": "1Gi", "cpu": "1"}
+    pod["spec"]["containers"] = [{"resources": {"requests": requests}}]
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "g"}]
+    assert read(*VOLCANO, pod).remarks == (
+        "Job ns/p-0: has device claims, which are not read",
+        "Job ns/p-0: asks for nvidia.com/mig-1g.10gb, which no queue counts; that is not read",
+    )
+    template = workload("j", "ns/main", running="q" if nodes[0] else "")
+    template["spec"]["podSets"][0]["template"]["spec"] |= {"resourceClaims": [{"name": "gpu"}]}
+    text = "Job ns/j: has device claims, which are not read"
+    assert text in read(*KUEUES, template).remarks

@@ -180,6 +180,9 @@ class Draft:
         roles = []
         for name, (pods, amounts, spread) in self.pods.items():
             units, most = dump.units(amounts), None if self.running else spread.most(pods)
+            for key in sorted(key for key in units.keys() - kept if "/" in key and units[key]):
+                text = f"asks for {key}, which no queue counts; that is not read"
+                dump.remark("Job", self.name, text)
             resources = {key: units[key] for key in units if key in kept and units[key]}
             gpus = units.get("gpu", 0)
             least = self.least.get(name, pods)
@@ -267,9 +270,10 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
                 pods, nodes = _of_pod_sets(spec, status, flavor), places.of(item, admission)
             running, age = status.admission is not None, str(item.meta.creation_timestamp)
             wishes = ("", "") if running else _wishes(dump, name, spec)
+            templates = [Field(each.template) for each in spec.pod_sets]
+            _remark_claims(dump, name, templates)
             if not running:
-                templates = [each.template for each in spec.pod_sets]
-                _remark_nodes(dump, name, [Field(template) for template in templates])
+                _remark_nodes(dump, name, templates)
             least = {
                 each.name: min(max(1, each.min_count), pods[each.name][0])
                 for each in spec.pod_sets
@@ -327,6 +331,12 @@ def _wishes(dump: Dump, name: str, spec: _Workload) -> tuple[str, str]:
         text = "each of its pod sets asks for a domain; here all of them are in one"
         dump.remark("Workload", name, text)
     return wishes.pop()
+
+
+def _remark_claims(dump: Dump, name: str, pods: Iterable[Field]) -> None:
+    """Add a remark if pods, or templates of them, have device claims."""
+    if any(pod["spec"]["resourceClaims"].value for pod in pods):
+        dump.remark("Job", name, "has device claims, which are not read")
 
 
 def _remark_nodes(dump: Dump, name: str, pods: Iterable[Field]) -> None:
@@ -467,6 +477,7 @@ def _draft(
     if placed and len(placed) < len(items):
         text = f"{len(placed)} of its {len(items)} pods have a node; the others are left out"
         dump.remark("Job", name, text)
+    _remark_claims(dump, name, [Field(item.value) for item in items])
     if not placed:
         _remark_nodes(dump, name, [Field(item.value) for item in items])
     alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], int] = defaultdict(int)
