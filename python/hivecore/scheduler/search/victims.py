@@ -487,7 +487,7 @@ class _Search:
         if len(names) > _MANY:
             victims = self._by_turns(named, names[:_FIRST])
             rank = self._rank(victims)
-            if victims and not rank[0] and self._is_best(rank):
+            if victims and not rank[0] and _is_best(self, rank):
                 return victims
             victims = {}
         if len(candidates) > _MANY:  # a set without guaranteed jobs is best
@@ -521,7 +521,7 @@ class _Search:
     def _improved(self, victims: Victims) -> Victims:
         """A cheaper set of victims, if a few trials find one."""
         rank = self._rank(victims)
-        if self._is_best(rank):
+        if _is_best(self, rank):
             return victims
         has_many = len(self._candidates) > _MANY
         tries: list[Collection[str]] = [self._weak()] if has_many else []
@@ -595,16 +595,6 @@ class _Search:
         """How many jobs a candidate counts as: 0 for an extra pod, else 1."""
         return int(not self.jobs[name].extra_of)
 
-    def _is_best(self, rank: tuple[int, int]) -> bool:
-        """Whether no set of victims has a better rank. A quick check."""
-        guaranteed, jobs = rank
-        running = self.running.items()
-        if guaranteed and any(live.is_weak and name in self._candidates for name, live in running):
-            return False
-        if jobs and any(live.extra_of and name in self._candidates for name, live in running):
-            return False
-        return guaranteed <= 1 and jobs <= 1
-
     def _cost(self, name: str) -> tuple[int, int, int, float]:
         """The cost of evicting a candidate and all jobs that share its GPUs: guaranteed jobs, jobs,
         importance, GPU-seconds.
@@ -634,6 +624,17 @@ class _Search:
             if self._is_fair(rest) and self.fewest.starts_without(self.stages, [*rest]):
                 more = rest
         return more
+
+
+def _is_best(search: _Search, rank: tuple[int, int]) -> bool:
+    """Whether no set of victims has a better rank. A quick check."""
+    guaranteed, jobs = rank
+    running = search.running.items()
+    if guaranteed and any(live.is_weak and name in search._candidates for name, live in running):
+        return False
+    if jobs and any(live.extra_of and name in search._candidates for name, live in running):
+        return False
+    return guaranteed <= 1 and jobs <= 1
 
 
 def _only(victims: Victims, names: Iterable[str]) -> Victims:
