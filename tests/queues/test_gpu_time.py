@@ -257,6 +257,21 @@ def test_the_end_of_a_job_is_not_that_of_a_later_one_of_its_name():
     assert queues.ended(second, 5).charge == 0
 
 
+def test_a_job_that_has_ended_stays_charged_when_its_first_departure_is_requeued():
+    queues, (first, _) = running()
+    queues.ended(first, 5)
+    queues.requeue(first)
+    assert [queues.next(5).job.name for _ in range(3)] == ["a1", "b2", "a2"]
+
+
+def test_a_job_that_runs_is_requeued_for_no_other_tenant():
+    queues, (first, _) = running()
+    before = queues.to_bytes()
+    with pytest.raises(ValueError, match="departure='a1' has not left these queues"):
+        queues.requeue(first._replace(job=first.job.replace(tenant="b")))
+    assert queues.to_bytes() == before
+
+
 def test_ends_in_a_trial_are_undone_to_the_byte():
     queues, (first, _) = running()
     before = queues.to_bytes()

@@ -493,12 +493,16 @@ class QueueLedger(LoggedTrials, PlainState):
 
     def _pass_time(self, moment: int) -> None:
         """Charge tenants for jobs that have run longer than was charged ("gpu-time")."""
+        charged: dict[str, Tenant] = {}
         while (due := self._running.due(moment)) is not None:
             name, run = due
-            tenant = self._tenants[run.tenant]
-            self._log(tenant)
-            self._running.start(name, run._replace(paid=2 * run.paid))
-            self._advance(tenant, run.size * run.paid, run.weight)
+            if run.tenant not in charged:
+                tenant = charged[run.tenant] = self._tenants[run.tenant]
+                self._log(tenant)
+            paid = run.paid << ((moment - run.since) // run.paid).bit_length()
+            self._running.start(name, run._replace(paid=paid))
+            self._advance(charged[run.tenant], run.size * (paid - run.paid), run.weight)
+        for tenant in charged.values():
             if tenant.offers:
                 self._rejoin(tenant)
 

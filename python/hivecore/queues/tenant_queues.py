@@ -205,7 +205,8 @@ class TenantQueues(QueueLedger):
 
         :raises ValueError: another job has its name, or it did not leave these queues.
 
-        By "round-robin" the turn is lost.
+        By "round-robin" the turn is lost. By "gpu-time" what a job is charged that has `ended`
+        stays.
         """
         as_instance(departure, "departure", Departure)
         job = departure.job
@@ -216,7 +217,8 @@ class TenantQueues(QueueLedger):
         if job.name in self._entries or (running and running.number not in (0, number)):
             raise ValueError(f"departure={job.name!r}: there is one of this name")
         tenant = self._tenants.get(job.tenant)
-        if tenant is None or number > self._numbered:
+        is_other = running and running.tenant != job.tenant
+        if tenant is None or number > self._numbered or is_other:
             raise ValueError(f"departure={job.name!r} has not left these queues")
         arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
         charge = as_int(departure.charge, "departure.charge", 0, 2**93)
@@ -229,6 +231,8 @@ class TenantQueues(QueueLedger):
             run = self._running.stop(job.name, number)
             if run is not None:
                 charge, weight = run.size * run.paid, run.weight
+            elif self._order == "gpu-time":  # it has ended, or was taken: nothing is charged
+                charge = 0
             self._advance(tenant, -charge, weight)
             if tenant.offers:
                 self._rejoin(tenant)
