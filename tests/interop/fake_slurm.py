@@ -41,6 +41,7 @@ class FakeSlurm:
     def __init__(self, nodes=4, gpus=8):
         self.free = {f"n{i}": set(range(gpus)) for i in range(1, nodes + 1)}
         self.total, self.down = gpus, set()
+        self.sizes = {}  # by node, where it has another number of GPUs
         self.kinds, self.features, self.partitions = {}, {}, {}  # by node, where it has some
         self.jobs, self.last, self.now = {}, 0, 0.0
         self.ended = {}
@@ -136,7 +137,7 @@ class FakeSlurm:
         state = "down*" if node in self.down else "idle"
         kind = f"{self.kinds[node]}:" if node in self.kinds else ""
         features = ",".join(self.features.get(node, ())) or "(null)"
-        row = f"{node}|{state}|gpu:{kind}{self.total}|64"
+        row = f"{node}|{state}|gpu:{kind}{self.sizes.get(node, self.total)}|64"
         return "".join(f"{row}|{part}|{features}\n" for part in self._partitions_of(node))
 
     def _row(self, job):
@@ -193,3 +194,5 @@ class FakeSlurm:
                     job.barred = expand_hostlist(value)
                 elif key == "starttime":
                     job.begin = 0.0
+                elif key == "admincomment":
+                    job.admin_comment = value

@@ -9,9 +9,12 @@ from interop import fake_slurm
 from interop.fake_slurm import FakeSlurm
 from profiles import examples
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.interop.slurm import expand_hostlist
 from hivecore.interop.slurm.live import Broker, Shadow, SlurmNode, read_queue
 from hivecore.interop.slurm.live.places import Places
+from hivecore.interop.slurm.live.queue import EXCLUDED
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Preempt, Scheduler, Start
 from hivecore.topology import NetworkTopology
@@ -98,6 +101,53 @@ def test_a_broker_begins_on_a_live_cluster_and_after_its_own_crash():
     assert len(world.runs()) == 4
 
 
+@pytest.mark.parametrize("how", ["require", "exclude"])
+def test_without_the_plugin_a_list_that_was_written_before_a_crash_is_no_users_list(how):
+    world = World(nodes=2)
+    world.begin(how=how)
+    job = world.slurm.submit(1, 8, admin_comment="")
+    world.slurm.crash_after = 1
+    with pytest.raises(KeyboardInterrupt):
+        world.step()
+    assert world.slurm.jobs[int(job)].held
+    world.slurm.crash_after = None
+    (node,) = world.slurm.jobs[int(job)].wanted or {"n1", "n2"} - {*world.slurm.jobs[1].barred}
+    world.slurm.down.add(node)
+    world.begin(how=how)
+    world.step(2)
+    assert world.books() == world.runs() == {job: {"n1", "n2"} - {node}}
+    assert world.broker.scheduler.job(job).preemptible
+
+
+def test_a_list_is_noted_beside_that_of_the_user_and_not_over_another_comment():
+    world = World(nodes=2)
+    jobs = [world.slurm.submit(1, 8, admin_comment="", barred=("n1",))]
+    jobs.append(world.slurm.submit(1, 8, admin_comment="paid"))
+    world.step(2)
+    notes = [world.slurm.jobs[int(job)].admin_comment for job in jobs]
+    assert world.runs().keys() == {*jobs} and notes == ["hivecore:exclude", "paid"]
+
+
+def test_nodes_that_jobs_exclude_are_asked_for_only_where_the_plugin_has_seen_some():
+    world, calls = World(), []
+
+    def run(command, text=""):
+        calls.append(command)
+        return world.slurm(command, text)
+
+    world.broker = Broker(scheduler_for(world.slurm), run, patience=3)
+    for comment, barred, times in (
+        ("hivecore:", (), 1),  # in its first round it asks for all
+        ("hivecore:", (), 0),
+        ("hivecore:exclude", ("n1",), 1),
+        ("", ("n1",), 1),
+    ):
+        calls.clear()
+        world.slurm.submit(1, 1, admin_comment=comment, barred=barred)
+        world.step()
+        assert calls.count(EXCLUDED) == times
+
+
 def test_jobs_of_a_lost_node_are_held_and_start_elsewhere_at_once():
     world = World(nodes=2)
     job = world.slurm.submit(1, 8)
@@ -122,6 +172,25 @@ def test_nodes_that_slurm_does_not_have_get_no_jobs_until_it_has_them(known):
     world.slurm.free["n1"] = node
     world.step(6)
     assert world.books() == world.runs() == {first: {"n2"}, second: {"n1"}}
+
+
+@pytest.mark.parametrize("part", ["devices", "cells", "topology"])
+def test_a_node_with_fewer_gpus_than_the_books_say_gets_no_jobs_until_it_has_them(part):
+    world = World(nodes=2)
+    chain = Chain(["gpu", "node"], [8], 2, nodes=["n1", "n2"])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"vision": {"c": {"node": 2}}}))
+    devices = DeviceCluster(dict.fromkeys(world.slurm.free, NodeDevices.uniform(gpus=8)))
+    if part != "topology":
+        scheduler = Scheduler(**{part: cells if part == "cells" else devices})
+        world.broker = Broker(scheduler, world.slurm, patience=3)
+    world.slurm.sizes["n1"], world.slurm.free["n1"] = 4, set(range(4))
+    jobs = [world.slurm.submit(1, 3) for _ in range(4)]
+    world.step(6)
+    assert world.books() == world.runs() == {job: {"n2"} for job in jobs[:2]}
+    assert not [line for line in world.slurm.obeyed if line.startswith("hold")]
+    world.slurm.sizes["n1"], world.slurm.free["n1"] = 8, set(range(8))
+    world.step(6)
+    assert world.books() == world.runs() and world.runs().keys() == {*jobs}
 
 
 def test_a_job_that_its_user_releases_is_adopted_where_it_runs():

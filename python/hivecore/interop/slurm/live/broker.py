@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Self
 
 from hivecore._arguments import as_choice, as_float
+from hivecore._thousandths import Amount
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.slurm.live.commands import HOW, commands, run_command
 from hivecore.interop.slurm.live.places import Places
@@ -39,6 +40,7 @@ from hivecore.scheduler import (
     Start,
     Where,
 )
+from hivecore.scheduler.history.capacity import gpus_by_node
 
 __all__ = ["Broker"]
 
@@ -99,7 +101,9 @@ class Broker:
         self._jobs: dict[str, SlurmJob] = {}
         self._rows: dict[str, SlurmJob] = {}  # by what squeue has printed
         self._nodes: dict[str, SlurmNode] = {}
-        self._missing: list[str] = []  # nodes of the scheduler that Slurm does not have
+        #: nodes of the scheduler that Slurm does not have, or of which it has fewer GPUs
+        self._lacking: set[str] = set()
+        self._in_books: dict[str, Amount] = {}  # by node of the scheduler how many GPUs it has
         self._node_gpus = 0  # of the largest
         self._healthy: dict[str, bool] = {}  # as the scheduler knows it
         self._odd: set[str] = set()  # nodes with jobs that the scheduler cannot account for
@@ -219,19 +223,27 @@ class Broker:
         lines = [line for job in changed if job.waits for line in self._waits(job)]
         lines += self._check_running([job for job in jobs if not job.waits])
         for name, node in self._nodes.items():
-            self._tell_node(name, node.healthy and name not in self._odd)
-        for name in self._missing:
+            odd = name in self._odd or name in self._lacking
+            self._tell_node(name, node.healthy and not odd)
+        for name in self._lacking - self._nodes.keys():
             self._tell_node(name, False)
         return lines
 
     def _read_nodes(self) -> None:
         self._nodes = {node.name: node for node in read_nodes(self._run(NODES))}
-        parts = self.scheduler.topology, self.scheduler.devices, self.scheduler.cells
-        known = (name for part in parts if part is not None for name in part.nodes)
-        self._missing = [name for name in known if name not in self._nodes]
         node_gpus = max((node.gpus for node in self._nodes.values()), default=0)
         if self._places.renew(self._nodes.values()) or node_gpus != self._node_gpus:
             self._node_gpus, self._rows = node_gpus, {}
+            self._in_books = {}
+        parts = self.scheduler.topology, self.scheduler.devices, self.scheduler.cells
+        known = {name for part in parts if part is not None for name in part.nodes}
+        if self._in_books.keys() != known:
+            self._in_books = {**dict.fromkeys(known, 0), **gpus_by_node(self.scheduler)}
+        self._lacking = {
+            name
+            for name, gpus in self._in_books.items()
+            if name not in self._nodes or self._nodes[name].gpus < gpus
+        }
         self._next_nodes = self._now + self._node_interval
         self._nodes_read = self._now
 
@@ -247,7 +259,7 @@ class Broker:
             node_gpus=self._node_gpus,
             typed=self._typed,
         )
-        waits = any(job.job and job.waits for job in read)
+        waits = any(map(self._may_exclude, read))
         excluded = read_excluded(self._run(EXCLUDED)) if waits else {}
         read = tuple(self._places.with_place(job, excluded.get(job.id, ())) for job in read)
         known = self._rows | dict(zip(new, read, strict=True))
@@ -255,6 +267,14 @@ class Broker:
         return [
             job for job in self._rows.values() if job.each or job.problem or self._takes_whole(job)
         ]
+
+    def _may_exclude(self, job: SlurmJob) -> bool:
+        """Whether a job that waits may exclude nodes: not if the submit plugin has seen none.
+
+        An operator may have added some before this broker began.
+        """
+        has_none = bool(self._rows) and job.lists is not None and "exclude" not in job.lists
+        return job.job is not None and job.waits and not has_none
 
     def _takes_whole(self, job: SlurmJob) -> bool:
         """Whether it asks for no GPUs and runs alone on nodes that have some."""

@@ -61,6 +61,7 @@ def _placement(start: Start, job: SlurmJob, how: str, typed: bool, nodes: Collec
         line += f" excnodelist={compress_hostlist(others)}"
     if typed:
         line += f" gres={','.join(f'gpu:i{gpu}:1' for gpu in _gpus(start, job))}"
+    line += f" admincomment={job.note}" if job.note else ""
     return line + (" starttime=now" if job.restarts else "")
 
 

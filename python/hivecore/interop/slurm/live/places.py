@@ -76,7 +76,8 @@ class Places:
         changes: dict[str, object] = {} if where is _ANYWHERE else {"where": where}
         if job.whole:
             changes["roles"] = [role.replace(gpus=size) for role in job.job.roles]
-        return job.replace(job=job.job.replace(**changes)) if changes else job
+        note = "hivecore:exclude" if job.note and excluded else job.note
+        return job.replace(job=job.job.replace(**changes), note=note) if changes else job
 
     def _is_users(self, word: str, nodes: Collection[str], job: SlurmJob) -> bool:
         """Whether a list of nodes is the user's own."""

@@ -115,6 +115,8 @@ class SlurmJob(Record, frozen=True):
     :param reservation: the reservation that it belongs to.
     :param lists: "nodelist", "exclude": which lists of nodes its user gave, as the submit plugin
         notes it; ``None``: the plugin did not see it.
+    :param note: what a broker writes into the administrator's comment when it overwrites a list of
+        nodes, so that the list is not taken for the user's; "": there is a comment already.
     :param whole: whether no job of others may use its nodes, so that it takes all GPUs of them.
     :param beyond: what it asks for that only Slurm can keep to; "": nothing.
     """
@@ -140,6 +142,7 @@ class SlurmJob(Record, frozen=True):
     required: tuple[str, ...] = ()
     reservation: str = ""
     lists: tuple[str, ...] | None = None
+    note: str = ""
     whole: bool = False
     beyond: str = ""
 
@@ -314,6 +317,7 @@ def _job(
         required=() if row["ReqNodes"] in _NOTHING else expand_hostlist(row["ReqNodes"]),
         reservation="" if row["Reservation"] in _NOTHING else row["Reservation"],
         lists=tuple(filter(None, noted[1].split(","))) if noted else None,
+        note="hivecore:" if row["admin_comment"].rstrip("|") in _NOTHING else "",
         whole=row["OverSubscribe"].lower() not in _SHARED,
         beyond=_beyond(row, count),
     )
