@@ -767,6 +767,27 @@ def test_a_shadow_says_how_long_jobs_wait_in_both():
     assert not slurm.obeyed
 
 
+def test_a_shadow_starts_no_job_on_a_node_that_is_down_or_not_there(monkeypatch):
+    slurm = FakeSlurm(nodes=4)
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    slurm.down.add("n1")
+    slurm.sizes["n2"] = 4
+    planned, rows = slurm.free.pop("n3"), slurm._node_rows
+    # Slurm's own plan for n4 is none of hivecore's
+    plan = {"n4": "planned"}
+    monkeypatch.setattr(
+        slurm, "_node_rows", lambda node: rows(node).replace("idle", plan.get(node, "idle"))
+    )
+    jobs = [slurm.submit(1, 8) for _ in range(4)]
+    shadow.step(1.0)
+    started = [row.job for row in shadow.rows if row.shadow is not None]
+    assert started == jobs[:1] and shadow.scheduler.status(jobs[0]).pods[0].node == "n4"
+    slurm.down.clear()
+    slurm.free["n3"] = planned
+    shadow.step(2.0)
+    assert [row.job for row in shadow.rows if row.shadow is not None] == jobs[:3]
+
+
 @pytest.mark.parametrize("noted", ["", "hivecore:exclude"])
 def test_a_shadow_keeps_to_the_nodes_that_a_job_excludes_which_runs_at_its_begin(noted):
     slurm = FakeSlurm(nodes=2)

@@ -11,17 +11,20 @@ from typing import Self
 
 from hivecore._record import Record
 from hivecore.interop.slurm.live.commands import run_command
+from hivecore.interop.slurm.live.node_states import is_usable
 from hivecore.interop.slurm.live.places import Places
 from hivecore.interop.slurm.live.queue import (
     EXCLUDED_OF_ALL,
     NODES,
     QUEUE,
     SlurmJob,
+    SlurmNode,
     read_excluded,
     read_nodes,
     read_queue,
 )
 from hivecore.scheduler import Preempt, Scheduler, Start
+from hivecore.scheduler.history.capacity import gpus_by_node
 
 __all__ = ["Shadow", "ShadowRow"]
 
@@ -68,6 +71,7 @@ class Shadow:
         self.scheduler = scheduler
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
         self._places = Places("")
+        self._healthy: dict[str, bool] = {}  # nodes as the scheduler knows them
         self._rows: dict[str, ShadowRow] = {}
         self._lengths: dict[str, float] = {}  # by job how long it really ran
         self._now = 0.0
@@ -118,6 +122,7 @@ class Shadow:
         nodes = read_nodes(self._run(NODES))
         node_gpus = max((node.gpus for node in nodes), default=0)
         self._places.renew(nodes)
+        self._tell_nodes(nodes)
         text = self._run(QUEUE)
         read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
         excluded = read_excluded(self._run(EXCLUDED_OF_ALL))
@@ -130,6 +135,17 @@ class Shadow:
                 self._lengths[name] = 0.0 if row.slurm is None else self._now - row.slurm
         self._end_jobs()
         self._decide()
+
+    def _tell_nodes(self, nodes: Collection[SlurmNode]) -> None:
+        """Let no job start on nodes that Slurm does not have, or not with as many GPUs."""
+        books = gpus_by_node(self.scheduler)
+        states = {node.name: node.state for node in nodes if node.gpus >= books.get(node.name, 0)}
+        for name in books:
+            state = states.get(name, "down").replace("planned", "idle").rstrip("-")
+            healthy = is_usable(state)  # whatever Slurm plans for it
+            if self._healthy.get(name, True) != healthy:
+                self._healthy[name] = healthy
+                self.scheduler.set_node(name, healthy, self._now)
 
     def _see(self, job: SlurmJob) -> None:
         assert job.job is not None
