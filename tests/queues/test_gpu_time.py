@@ -27,7 +27,8 @@ class Account:
     def move(self, tenant, amount):
         self.tag[tenant] += Fraction(amount, WEIGHTS[tenant])
 
-    def push(self, job):
+    def push(self, job, now):
+        self.pass_time(now)
         if not self.waiting[job.tenant]:
             self.tag[job.tenant] = max(self.tag[job.tenant], self.virtual)
         self.waiting[job.tenant].append(job)
@@ -51,6 +52,7 @@ class Account:
             return None
         tenant = min(busy, key=lambda name: (self.tag[name], [*WEIGHTS].index(name)))
         job = self.waiting[tenant].pop(0)
+        self.before = self.virtual
         self.virtual = max(self.virtual, self.tag[tenant])
         paid = self.estimate(job)
         self.move(tenant, job.size * paid)
@@ -62,11 +64,14 @@ class Account:
         job, since, paid = self.running.pop(name)
         self.move(job.tenant, job.size * (now - since - paid))
         self.times[job.tenant].append(now - since)
+        if not self.waiting[job.tenant]:
+            self.tag[job.tenant] = max(self.tag[job.tenant], self.virtual)
         return job
 
     def refund(self, name):
         job, _, paid = self.running.pop(name)
         self.move(job.tenant, -job.size * paid)
+        self.virtual = self.before
         self.waiting[job.tenant].insert(0, job)
 
 
@@ -89,7 +94,7 @@ def test_the_queues_give_what_an_account_in_fractions_gives(seed):
             time = rng.choice([None, rng.randint(1, 40)])
             job = QueuedJob(f"j{number}", rng.choice("abc"), rng.randint(1, 8), run_time=time)
             queues.push(job, now)
-            account.push(job)
+            account.push(job, now)
         elif draw < 0.75:
             with queues.trial():
                 queues.next(now)
@@ -128,7 +133,7 @@ def test_charges_by_weight_differ_by_a_job_of_each_and_by_wrong_estimates(seed, 
         for i in range(200):
             job = QueuedJob(f"{name}{i}", name, rng.randint(1, 4), run_time=rng.randint(1, 30))
             queues.push(job, 0)
-            account.push(job)
+            account.push(job, 0)
     now, ends, departures = 0, {}, {}
     while all(account.waiting.values()):
         while (
@@ -262,6 +267,37 @@ def test_a_job_that_has_ended_stays_charged_when_its_first_departure_is_requeued
     queues.ended(first, 5)
     queues.requeue(first)
     assert [queues.next(5).job.name for _ in range(3)] == ["a1", "b2", "a2"]
+
+
+def test_a_job_that_could_not_start_sets_no_tenant_back_that_comes_later():
+    queues = TenantQueues(order="gpu-time")
+    for number in range(2):
+        queues.push(QueuedJob(f"large-{number}", "a", 8, run_time=1), 0)
+    for number in range(9):
+        queues.push(QueuedJob(f"b{number}", "b", 1, run_time=1, kind=1), 0)
+    assert [queues.next(0).job.name for _ in range(2)] == ["large-0", "b0"]
+    queues.park("b", 1)
+    queues.requeue(queues.next(0))
+    queues.wake("b", 1)
+    for number in range(9):
+        queues.push(QueuedJob(f"c{number}", "c", 1, run_time=1), 0)
+    names = [queues.next(0).job.name for _ in range(6)]
+    assert names == ["c0", "b1", "c1", "b2", "c2", "b3"]
+    queues.check()
+
+
+def test_a_tenant_saves_nothing_while_all_of_its_jobs_run():
+    queues = TenantQueues(order="gpu-time")
+    queues.push(QueuedJob("a0", "a", 1, run_time=100), 0)
+    for number in range(20):
+        queues.push(QueuedJob(f"b{number}", "b", 8, run_time=10), 0)
+    alone = queues.next(0)
+    for now in range(0, 100, 10):
+        queues.ended(queues.next(now), now + 10)
+    queues.requeue(queues.ended(alone, 100))
+    for number in range(1, 10):
+        queues.push(QueuedJob(f"a{number}", "a", 8, run_time=10), 100)
+    assert [queues.next(100).job.tenant for _ in range(6)] == ["a", "b", "a", "b", "a", "b"]
 
 
 def test_a_job_that_runs_is_requeued_for_no_other_tenant():

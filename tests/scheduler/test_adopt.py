@@ -91,6 +91,24 @@ def test_a_pod_without_room_names_the_pods_of_its_node():
         scheduler.adopt(Job("late", "b", 1), [pod("pod", 0, "n0")], 0.0)
 
 
+@pytest.mark.parametrize("parts", [(), ("topology",), ("quotas",), ("quotas", "topology")])
+def test_gpus_that_no_part_counts_belong_to_one_pod(parts):
+    scheduler = make_scheduler(parts)
+    two = [Role("w", 2, gpus=1, min_pods=1)]
+    scheduler.adopt(Job("runs", "a", two), [pod("w", 0, "n0", 0), pod("w", 1, "n0", 1)], 0.0)
+    before = scheduler.to_bytes()
+    for places, says in (
+        ([pod("w", 0, "n1", 0), pod("w", 1, "n0", 1)], "GPU 1 of 'n0' is in use; w/1 on 'n0': 'r"),
+        ([pod("w", 0, "n1", 0), pod("w", 1, "n1", 0)], "GPU 0 of 'n1' is in use"),
+        ([pod("w", 0, "n1", 0, 1)], "w/0 has 2 GPUs, its role asks for 1"),
+    ):
+        with pytest.raises((ValueError, StaleDecisionError), match=says):
+            scheduler.adopt(Job("late", "b", two), places, 1.0)
+        assert scheduler.to_bytes() == before
+    scheduler.adopt(Job("late", "b", two), [pod("w", 0, "n0", 2), pod("w", 1, "n0")], 1.0)
+    scheduler.check()
+
+
 def test_a_claim_for_a_device_in_use_names_its_pod():
     scheduler = make_scheduler(("claims",))
     templates = [claim(request("r", 3), name="gpu")]

@@ -81,7 +81,7 @@ class QueueLedger(LoggedTrials, PlainState):
     __slots__ = (
         *("_ageing", "_before", "_blocking", "_clock", "_died", "_entries", "_lock", "_marked"),
         *("_marks", "_now", "_numbered", "_order", "_rank", "_rate", "_ring", "_running", "_scale"),
-        *("_stamped", "_tenants"),
+        *("_served", "_stamped", "_tenants"),
     )
     _SAVED_AS = b"HVTQ", 1
 
@@ -108,6 +108,8 @@ class QueueLedger(LoggedTrials, PlainState):
         #: tenants that offer a job, by tag
         self._ring: list[tuple[int | float, int, Tenant]] = []
         self._clock = 0  # virtual time, or the round and the last tenant in one
+        #: the number of the job that left last, and the virtual time before
+        self._served = 0, 0
         self._now = self._numbered = self._stamped = 0
         self._lock = RLock()
         self._undo = UndoLog()
@@ -265,7 +267,7 @@ class QueueLedger(LoggedTrials, PlainState):
             branch._tenants[name] = tenant.copy(line)
         branch._running = self._running.copy(branch._undo)
         branch._gather_ring()
-        branch._clock, branch._now = self._clock, self._now
+        branch._clock, branch._served, branch._now = self._clock, self._served, self._now
         branch._numbered, branch._stamped = self._numbered, self._stamped
         return branch
 
@@ -367,13 +369,17 @@ class QueueLedger(LoggedTrials, PlainState):
         mark = self._undo.mark()
         if mark == 1:
             self._before, self._died = (self._numbered, self._stamped), set()
-        self._undo.add((self._recount, self._clock, self._now, self._numbered, self._stamped))
+        counts = self._clock, self._served, self._now, self._numbered, self._stamped
+        self._undo.add((self._recount, *counts))
         self._marked += 1
         self._marks.append(self._marked)
         return mark
 
-    def _recount(self, clock: int, now: int, numbered: int, stamped: int) -> None:
-        self._clock, self._now, self._numbered, self._stamped = clock, now, numbered, stamped
+    def _recount(
+        self, clock: int, served: tuple[int, int], now: int, numbered: int, stamped: int
+    ) -> None:
+        self._clock, self._served, self._now = clock, served, now
+        self._numbered, self._stamped = numbered, stamped
 
     def _rewind(self, mark: int) -> None:
         self._undo.rewind(mark)

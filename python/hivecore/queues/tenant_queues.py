@@ -111,6 +111,8 @@ class TenantQueues(QueueLedger):
             if name in entries or name in self._running.jobs:
                 raise ValueError(f"job={name!r}: there is one of this name")
             self._now = moment = self._moment(now)
+            if self._running.jobs and self._running.is_due(moment):
+                self._pass_time(moment)
             self._numbered = number = self._numbered + 1
             tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
             if self._undo.is_on:
@@ -177,6 +179,7 @@ class TenantQueues(QueueLedger):
                 tenant.offers = False
             elif tenant.line.shut:
                 tenant.offers = tenant.line.offers(tenant.mode == "fifo")
+            self._served = number, self._clock
             size = job.size if self._order != "gpu-time" else self._start(tenant, entry)
             charge = self._charge(tenant, size, passed)
             return tuple.__new__(Departure, (job, arrived, number, charge, tenant.weight))
@@ -231,6 +234,8 @@ class TenantQueues(QueueLedger):
             run = self._running.stop(job.name, number)
             if run is not None:
                 charge, weight = run.size * run.paid, run.weight
+                if self._served[0] == number:
+                    self._clock = self._served[1]
             elif self._order == "gpu-time":  # it has ended, or was taken: nothing is charged
                 charge = 0
             self._advance(tenant, -charge, weight)
@@ -279,6 +284,8 @@ class TenantQueues(QueueLedger):
         self._running.note_end(ran)
         tenant.ran, tenant.runs = tenant.ran + ran, tenant.runs + 1
         self._advance(tenant, run.size * (ran - run.paid), run.weight)
+        if not tenant.size and tenant.tag < self._clock:  # it had nothing to wait with
+            tenant.tag, tenant.rest = self._clock, 0
         if tenant.offers:
             self._rejoin(tenant)
         return departure._replace(charge=0)

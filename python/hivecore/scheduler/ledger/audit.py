@@ -92,7 +92,7 @@ def _check_units(ledger: State) -> None:
             for pod in unit.placed:
                 # the devices audit shares of GPUs; a whole GPU has one owner
                 is_whole = pod.role not in in_parts
-                for at in ((pod.node, gpu) for gpu in pod.gpus):
+                for at in ((pod.node, gpu) for gpu in pod.gpus if pod.node):
                     if state == "reserved" or is_held:
                         right = not is_whole or held.setdefault(at, live) is live
                         _require(right, f"GPU {at} is held for two jobs")

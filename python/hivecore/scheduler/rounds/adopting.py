@@ -3,6 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from hivecore._stateful import counted
+from hivecore.cells import CellCluster
+from hivecore.devices import DeviceCluster
 from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
@@ -100,10 +103,35 @@ def _run(state: State, unit: Unit, placed: _Placed) -> None:
     unit.note(state.log)
     unit.placed = tuple([placed[pod] for pod in unit.pods])
     try:
+        _check_gpus(state, unit)
         state.stages.adopt(unit)
     except (KeyError, ValueError, StaleDecisionError) as error:
         holders = "".join(_holders(state, unit, isinstance(error, StaleDecisionError)))
         raise type(error)(f"pods of {unit.name!r}: {error.args[0]}{holders}") from None
+
+
+def _check_gpus(state: State, unit: Unit) -> None:
+    """Refuse GPUs that another pod has, or too many, where no part counts single GPUs.
+
+    :raises ValueError: a pod has another number of GPUs than its role.
+    :raises StaleDecisionError: a GPU is in use.
+    """
+    named = [pod for pod in unit.placed if pod.node and pod.gpus]
+    parts = state.stages.find(DeviceCluster), state.stages.find(CellCluster)
+    if not named or any(part is not None for part in parts):
+        return
+    roles = {role.name: role for role in unit.kind.job.roles}
+    others = [pod for other in state.units() if other is not unit for pod in other.placed]
+    used = {(pod.node, gpu) for pod in others for gpu in pod.gpus}
+    for pod in named:
+        if len(pod.gpus) != roles[pod.role].gpus:
+            has = counted(len(pod.gpus), "GPU")
+            asks = f"its role asks for {roles[pod.role].gpus}"
+            raise ValueError(f"{pod.role}/{pod.index} has {has}, {asks}")
+        for gpu in pod.gpus:
+            if (pod.node, gpu) in used:
+                raise StaleDecisionError(f"GPU {gpu} of {pod.node!r} is in use")
+            used.add((pod.node, gpu))
 
 
 def _holders(state: State, unit: Unit, is_in_use: bool) -> Iterator[str]:

@@ -7,7 +7,8 @@ conservative backfilling.
 
 Promises are renewed when a job ended earlier or later than estimated, the cluster changed, a more
 important job started, a job started that could evict the promised one, which would borrow, or
-requests have changed what quotas allow. All of these but an earlier end can delay them.
+requests have changed what quotas allow. All of these can delay them; an earlier end can do so only
+if there are several, as jobs then get other places.
 """
 
 from bisect import insort
