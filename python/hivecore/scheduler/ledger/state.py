@@ -144,6 +144,7 @@ class State(Trials):
         self.draining: dict[str, float] = {}
         #: while nodes drain, the jobs that may have pods there; None: not known
         self.on_draining: set[str] | None = None
+        self.named: dict[tuple[str, int], Unit] | None = None  # see `adopting`
         #: how the next decide defragments; None: not at all
         self.defragmentation: Defragmentation | None = None
         #: the order in which jobs run; None: the queues choose
@@ -387,7 +388,7 @@ class State(Trials):
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
         self.begun, self.joined, self.kept, self.moved, self.unsaid, self.rejected = in_round
-        self.relief, self.on_draining, self.kept_promises = None, None, []
+        self.relief, self.on_draining, self.named, self.kept_promises = None, None, None, []
 
     @property
     def microseconds(self) -> int:
@@ -537,11 +538,10 @@ class State(Trials):
         branch.like_units = {owner: set(names) for owner, names in self.like_units.items()}
         branch.queued, branch.apart, branch.reserved, branch.running = {}, {}, {}, {}
         branch.replacing = {}
-        branch.relief = branch.losses = branch.on_draining = None
-        branch.outbox, branch.rejected = list(self.outbox), set(self.rejected)
-        branch.begun, branch.joined = dict(self.begun), dict(self.joined)
-        branch.kept, branch.moved = dict(self.kept), dict(self.moved)
-        branch.unsaid = list(self.unsaid)
+        branch.relief = branch.losses = branch.on_draining = branch.named = None
+        branch.outbox, branch.unsaid = list(self.outbox), list(self.unsaid)
+        branch.rejected, branch.begun = set(self.rejected), dict(self.begun)
+        branch.joined, branch.kept, branch.moved = {**self.joined}, {**self.kept}, {**self.moved}
         branch.precedence = self.precedence.branch(branch.log)
         branch.budgets = self.budgets.branch(branch.log)
         branch.unreported = {name: branch.jobs[name] for name in self.waiting_unreported()}

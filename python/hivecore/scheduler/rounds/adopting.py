@@ -113,6 +113,8 @@ def _run(state: State, unit: Unit, placed: _Placed) -> None:
 def _check_gpus(state: State, unit: Unit) -> None:
     """Refuse GPUs that another pod has, or too many, where no part counts single GPUs.
 
+    Only adopted units have such GPUs; ``state.named`` has the last one of each GPU, if it is known.
+
     :raises ValueError: a pod has another number of GPUs than its role.
     :raises StaleDecisionError: a GPU is in use.
     """
@@ -121,17 +123,23 @@ def _check_gpus(state: State, unit: Unit) -> None:
     if not named or any(part is not None for part in parts):
         return
     roles = {role.name: role for role in unit.kind.job.roles}
-    others = [pod for other in state.units() if other is not unit for pod in other.placed]
-    used = {(pod.node, gpu) for pod in others for gpu in pod.gpus}
+    if state.named is None:
+        others = [other for other in state.units() if other is not unit]
+        state.named = {at: other for other in others for at in _gpus(other)}
     for pod in named:
         if len(pod.gpus) != roles[pod.role].gpus:
             has = counted(len(pod.gpus), "GPU")
             asks = f"its role asks for {roles[pod.role].gpus}"
             raise ValueError(f"{pod.role}/{pod.index} has {has}, {asks}")
-        for gpu in pod.gpus:
-            if (pod.node, gpu) in used:
-                raise StaleDecisionError(f"GPU {gpu} of {pod.node!r} is in use")
-            used.add((pod.node, gpu))
+        for at in ((pod.node, gpu) for gpu in pod.gpus):
+            other = state.named.get(at)
+            if other is unit or (other is not None and at in _gpus(other)):
+                raise StaleDecisionError(f"GPU {at[1]} of {pod.node!r} is in use")
+            state.named[at] = unit
+
+
+def _gpus(unit: Unit) -> list[tuple[str, int]]:
+    return [(pod.node, gpu) for pod in unit.placed for gpu in pod.gpus]
 
 
 def _holders(state: State, unit: Unit, is_in_use: bool) -> Iterator[str]:
