@@ -28,6 +28,7 @@ class Account:
         self.parked = {}
         self.jobs = []
         self.virtual, self.last = Fraction(0), None
+        self.served = 0, self.virtual
         self.round = {}
 
     def tenant(self, name):
@@ -58,6 +59,8 @@ class Account:
         self.tenant(job.tenant)
         if not refunded and not any(entry[0].tenant == job.tenant for entry in self.jobs):
             self.tag[job.tenant] = max(self.tag[job.tenant], self.virtual)
+        if refunded and self.served[0] == number:
+            self.virtual = self.served[1]
         self.jobs.append((job, arrived, number))
 
     def in_turn(self):
@@ -105,6 +108,7 @@ class Account:
         self.jobs.remove(entry)
         name = entry[0].tenant
         self.last = name
+        self.served = entry[2], self.virtual
         self.virtual = max(self.virtual, self.tag[name])
         self.tag[name] += Fraction(entry[0].size, self.weight[name])
 
@@ -479,3 +483,20 @@ def test_no_job_starves_under_ageing(seed):
         if queues.next(now).job.name == "low":
             break
     assert now <= 20
+
+
+def test_a_refused_offer_moves_no_virtual_time():
+    """What the large job of a tenant costs does not count before the tenant's next job starts."""
+    queues = TenantQueues()
+    for name, tenant, size in [("a1", "a", 100), ("a2", "a", 1), ("b1", "b", 1), ("b2", "b", 1)]:
+        queues.push(QueuedJob(name, tenant, size, kind=1), 0)
+    assert [queues.next(0).job.name for _ in range(2)] == ["a1", "b1"]
+    for name in "b2", "a2":
+        refused = queues.next(0)
+        assert refused.job.name == name
+        queues.requeue(refused)
+        queues.park(refused.job.tenant, 1)
+    queues.push(QueuedJob("c1", "c", 1), 0)
+    for tenant in "ab":
+        queues.wake(tenant, 1)
+    assert [queues.next(0).job.name for _ in range(3)] == ["c1", "b2", "a2"]

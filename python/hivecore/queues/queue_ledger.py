@@ -287,7 +287,7 @@ class QueueLedger(LoggedTrials, PlainState):
             )
         return times | {
             "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
-            "counts": (self._now, self._numbered, self._stamped, self._clock),
+            "counts": (self._now, self._numbered, self._stamped, self._clock, *self._served),
             "tenants": [
                 (
                     *(
@@ -323,11 +323,16 @@ class QueueLedger(LoggedTrials, PlainState):
     def _restored(cls, state: dict[str, Any]) -> Self:
         order, numerator, denominator, blocking = state["settings"]
         queues = cls(order=order, ageing=Fraction(numerator, denominator), blocking=blocking)
-        now, numbered, stamped, clock = state["counts"]
+        now, numbered, stamped, clock, *served = state["counts"]
         queues._now = as_int(now, "now", 0, _LATEST)
         queues._numbered = as_int(numbered, "numbered", 0, 2**62)
         queues._stamped = as_int(stamped, "stamped", 0, 2**62)
         queues._clock = as_int(clock, "clock", -(2**200), 2**200)
+        number, before = served or (0, 0)
+        queues._served = (
+            as_int(number, "served", 0, 2**62),
+            as_int(before, "clock", -(2**200), 2**200),
+        )
         for name, mode, weight, tag, rest, value, *parked in state["tenants"]:
             if name in queues._tenants:
                 raise ValueError(f"tenant {name!r} is there twice")

@@ -208,8 +208,8 @@ class TenantQueues(QueueLedger):
 
         :raises ValueError: another job has its name, or it did not leave these queues.
 
-        By "round-robin" the turn is lost. By "gpu-time" what a job is charged that has `ended`
-        stays.
+        Virtual time goes back if this job left last. By "round-robin" the turn is lost. By
+        "gpu-time" what a job is charged that has `ended` stays.
         """
         as_instance(departure, "departure", Departure)
         job = departure.job
@@ -234,10 +234,10 @@ class TenantQueues(QueueLedger):
             run = self._running.stop(job.name, number)
             if run is not None:
                 charge, weight = run.size * run.paid, run.weight
-                if self._served[0] == number:
-                    self._clock = self._served[1]
             elif self._order == "gpu-time":  # it has ended, or was taken: nothing is charged
                 charge = 0
+            if charge and self._served[0] == number:
+                self._clock = self._served[1]
             self._advance(tenant, -charge, weight)
             if tenant.offers:
                 self._rejoin(tenant)

@@ -54,7 +54,8 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if live.job.after and (too_early := not_yet(state, live)):
         wait(state, live, unit, too_early)
         return
-    ranks = state.jobs[unit.job].ranks_lost
+    is_main = unit is live.units[0] and not live.extra_of
+    ranks = None if is_main else state.jobs[unit.job].ranks_lost
     if ranks not in (None, unit) and (ahead := state.waiting.refused(ranks.kind)):
         # spares and pods that join take no room that these may need
         wait(state, live, unit, ahead._replace(keys=(*ahead.keys, ("started", unit.job))))
@@ -71,7 +72,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     known = state.stages.known_refusal(unit.kind)
     if known is not None:
         refused: Refused | Started = known
-    elif unit is live.units[0] and not live.extra_of:
+    elif is_main:
         refused = state.stages.start(unit)
     else:
         refused = start_beside(state.stages, state.jobs[unit.job], unit)
@@ -105,7 +106,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if not victims:
         refused = state.stages.note_refusal(unit.kind, refused)
         wait(state, live, unit, as_held(state, live, unit, refused))
-        if state.backfill and unit is live.units[0] and not live.extra_of:
+        if state.backfill and is_main:
             promise(state, live)
         return
     stopping = preempt_victims(state, victims, live)
