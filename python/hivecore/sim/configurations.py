@@ -98,15 +98,16 @@ def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
     where = [
         Where(within=name if 0 < level < NODE - 1 else "") for level, name in enumerate(LEVELS)
     ]
-    roles: dict[tuple[int, int], tuple[Role]] = {}
+    alike: dict[tuple[int, tuple[int, int]], Job] = {}
     jobs = []
     shapes = zip(work.cells.tolist(), work.level.tolist(), strict=True)
-    for row, (tenant, shape) in enumerate(zip(work.trace.tenant.tolist(), shapes, strict=True)):
-        pods, level = shape
-        role = roles.setdefault(shape, (Role("pod", pods, gpus=1 << (level - 1)),))
-        jobs.append(
-            Job(str(row), names[tenant], role, guaranteed=guaranteed, where=where[level - 1])
-        )
+    for row, kind in enumerate(zip(work.trace.tenant.tolist(), shapes, strict=True)):
+        if kind not in alike:
+            tenant, (pods, level) = kind
+            roles = [Role("pod", pods, gpus=1 << (level - 1))]
+            at = where[level - 1]
+            alike[kind] = Job(str(row), names[tenant], roles, guaranteed=guaranteed, where=at)
+        jobs.append(alike[kind].replace(name=str(row)))
     if policy == "backfill":
         times = work.trace.duration.tolist()
         jobs = [job.replace(run_time=time) for job, time in zip(jobs, times, strict=True)]
