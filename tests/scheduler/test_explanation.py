@@ -18,6 +18,7 @@ from scheduler.lives import (
     make_scheduler,
     network,
     quota_tree,
+    summary,
 )
 from scheduler.log.decision_logs import happen
 
@@ -25,7 +26,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import FreeNodes, Job, Role, Scheduler, Start, Where
+from hivecore.scheduler import EvictionLimit, FreeNodes, Job, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
 
 
@@ -315,6 +316,61 @@ def test_jobs_behind_in_the_queue_take_nothing_first():
     scheduler.finish("runs", 2.0)
     starts = [action.job for action in scheduler.decide(2.0) if isinstance(action, Start)]
     assert starts == ["urgent"]
+
+
+@pytest.mark.parametrize("kind", ["nodes", "limits"])
+def test_jobs_in_front_are_named_that_could_start_on_other_nodes_or_within_other_limits(kind):
+    if kind == "nodes":
+        scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=4))
+        scheduler.set_node("n1", False, 0.0)
+    else:
+        tree = QuotaTree([Quota("a", max={"gpu": 4})], total={"gpu": 8})
+        scheduler = Scheduler(quotas=tree)
+    decided(scheduler, *(Job(name, "a", 4) for name in ("runs", "first", "second")))
+    changes = {name: scheduler.explain(name).changes[0] for name in ("first", "second")}
+    assert [change.kind for change in changes.values()] == [kind, kind]
+    assert changes["first"].ahead == () and changes["second"].ahead == ("first",)
+    assert changes["second"].text == f"{changes['first'].text}, and first did not start instead"
+
+
+@pytest.mark.parametrize("was_first", [False, True])
+def test_no_change_is_named_for_a_job_behind_another_that_blocks_its_queue(was_first):
+    queues = TenantQueues(blocking="fifo")
+    scheduler = Scheduler(queues=queues, topology=flat_network("n0", "n1", gpu=4), preemption=False)
+    jobs = [Job(f"job{i}", "a", 4, where=Where(nodes=[f"n{i % 2}"])) for i in range(4)]
+    decided(scheduler, *jobs[:2], *jobs[3:][:was_first])
+    decided(scheduler, jobs[2].replace(priority=1), *jobs[3:][was_first:], now=1.0)
+    explanation = scheduler.explain("job3")
+    stages = [refusal.stage for refusal in explanation.refusals]
+    assert (stages, explanation.changes) == (["topology", "queues"], ())
+    assert "queues: is behind 'job2', which waits" in explanation.text
+    scheduler.finish("job1", 2.0)
+    assert scheduler.decide(2.0) == []
+    assert scheduler.explain("job2").changes[-1].jobs == ("job0",)
+
+
+def test_an_opportunistic_job_in_front_is_named_if_limits_would_protect_it():
+    limits = [EvictionLimit(min_run_time=10.0)]
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2), eviction_limits=limits)
+    decided(scheduler, Job("runs", "a", 2), Job("spare", "a", 1, guaranteed=False))
+    decided(scheduler, Job("waits", "a", 2))
+    (change,) = scheduler.explain("waits").changes
+    assert (change.jobs, change.ahead) == (("runs",), ("spare",))
+    scheduler.finish("runs", 1.0)
+    assert summary(scheduler.decide(1.0))[0] == ("start", "spare")
+    assert scheduler.state("waits") == "pending"
+
+
+def test_no_change_is_named_for_a_job_that_is_not_in_the_order():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4))
+    decided(scheduler, Job("runs", "a", 4), Job("waits", "a", 4))
+    scheduler.reorder(["runs"], 1.0)
+    scheduler.decide(1.0)
+    explanation = scheduler.explain("waits")
+    assert explanation.refusals[-1].reason == "is not in the order given to reorder"
+    assert explanation.changes == ()
+    scheduler.finish("runs", 2.0)
+    assert scheduler.decide(2.0) == []
 
 
 def test_a_saved_scheduler_names_the_same_jobs_ahead():

@@ -1,6 +1,7 @@
 """Explains why a job waits and which change would let it start, and forecasts its start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 
@@ -41,9 +42,9 @@ class JobChange(Record, frozen=True):
         healthy. "relax": the job gives up these wishes. "evictions": these jobs may be evicted in
         spite of limits.
     :param cost: for "release" the GPU-seconds that are lost; else 0.
-    :param ahead: for "release", waiting or reserved jobs that could take the freed resources first,
-        one for each kind of request; a pod above `Role.min_pods` that ends waits to start again.
-        Empty: the change is enough.
+    :param ahead: for "release", "limits" and "nodes", waiting or reserved jobs that could start
+        first, one for each kind of request; a pod above `Role.min_pods` that ends waits to start
+        again. Empty: the change is enough.
     :param limits_of_evictions: for "evictions", the limits that protect these jobs, line by line.
     """
 
@@ -61,20 +62,19 @@ class JobChange(Record, frozen=True):
         """The change, in a line."""
         if self.kind == "share":
             return f"on the GPUs of {', '.join(self.jobs)}, which would share them"
+        others = ", ".join(self.ahead)
+        unless = f", and {others} did not start instead" if others else ""
         if self.kind == "release":
-            if self.ahead:
-                others = ", ".join(self.ahead)
-                return f"if {', '.join(self.jobs)} ended, and {others} did not start instead"
-            return f"if {', '.join(self.jobs)} ended"
+            return f"if {', '.join(self.jobs)} ended{unless}"
         if self.kind == "limits":
             raised = [
                 f"{f'{change.limit} of {change.quota}' if change.quota else 'the total'} were "
                 f"{change.dimension}: {change.amount}"
                 for change in self.limits
             ]
-            return f"if {', '.join(raised)}"
+            return f"if {', '.join(raised)}{unless}"
         if self.kind == "nodes":
-            return f"if {', '.join(self.nodes)} were healthy"
+            return f"if {', '.join(self.nodes)} were healthy{unless}"
         if self.kind == "evictions":
             why = " and ".join(self.limits_of_evictions)
             return f"if it might evict {', '.join(self.jobs)}, but {why}"
@@ -87,13 +87,14 @@ class JobExplanation(Record, frozen=True):
     :param job: its name.
     :param state: see `Scheduler.state`.
     :param refusals: the promised start that it would delay, if any, then the first stage that
-        refuses, then what later stages would say otherwise. If none refuses: "queues", if the job
-        waits behind a job that blocks its queue, or is not in the order of `Scheduler.reorder`. If
-        it runs, and pods that have failed wait for room near the others: why they do. Empty: it
-        runs, or would start with the next `Scheduler.decide`.
+        refuses, then what later stages would say otherwise. Last "queues", if the job waits behind
+        a job that blocks its queue, or is not in the order of `Scheduler.reorder`. If it runs, and
+        pods that have failed wait for room near the others: why they do. Empty: it runs, or would
+        start with the next `Scheduler.decide`.
     :param position: the number of jobs in front in its queue.
-    :param changes: changes that would let it, or the failed pods, start now, if no job in front
-        takes the freed resources. Those that take nothing from other jobs come first.
+    :param changes: changes that would let it, or the failed pods, start now, if the jobs that they
+        name do not start instead. Those that take nothing from other jobs come first. None if the
+        job waits for others, or behind a job that blocks its queue.
     """
 
     job: str
@@ -127,16 +128,18 @@ def explain(state: State, live: Live) -> JobExplanation:
         return _of_failed_pods(state, live)
     unit = live.units[0]
     standing = state.queues.explain(unit.name, state.microseconds)
-    held = ""
+    held = blocked = ""
+    search, position = _Search(state, job, unit), standing.position
     if state.order is not None:
         if job.name not in state.order.place:
-            held = "is not in the order given to reorder"
-    elif not state.waiting.refusal(unit.kind):
+            blocked = "is not in the order given to reorder"
+    elif position and state.queues.blocking(queue_of(state, job)) == "fifo":
+        blocked = f"is behind {standing.ahead!r}, which waits"
+    if state.order is None and not state.waiting.refusal(unit.kind):
         held = standing.reason
-    search, position = _Search(state, job, unit), standing.position
     refusals = tuple(search.refusals())
-    if held and not refusals:
-        refusals = (Refusal("queues", "order", held),)
+    if blocked or (held and not refusals):
+        refusals = (*refusals, Refusal("queues", "order", held or blocked))
         return JobExplanation(job.name, live.state, refusals, position, ())
     # while it waits for other jobs, changes do not let it start
     others = search.missing or search.companions or state.stopping_companion(live)
@@ -244,21 +247,27 @@ class _Search:
         if not bad or not self._starts_with_healthy(bad):
             return
         alone = ((node,) for node in bad[:_MOST_NODES])
-        yield JobChange("nodes", nodes=next(filter(self._starts_with_healthy, alone), bad))
+        nodes = next(filter(self._starts_with_healthy, alone), bad)
+        ahead = self._ahead((), partial(self._recover, nodes))
+        yield JobChange("nodes", nodes=nodes, ahead=ahead)
 
     def _starts_with_healthy(self, nodes: tuple[str, ...]) -> bool:
         with self.stages.trial():
-            for node in nodes:
-                self.stages.set_health(node, True)
+            self._recover(nodes)
             return self._starts()
+
+    def _recover(self, nodes: tuple[str, ...]) -> None:
+        for node in nodes:
+            self.stages.set_health(node, True)
 
     def _raised(self) -> Iterator[JobChange]:
         for limits in self.stages.limit_changes(self.unit):
+            change = partial(self.stages.raise_limits, self.job.quota, limits)
             with self.stages.trial():
-                self.stages.raise_limits(self.job.quota, limits)
+                change()
                 starts = self._starts()
             if starts:
-                yield JobChange("limits", limits=limits)
+                yield JobChange("limits", limits=limits, ahead=self._ahead((), change))
                 return
 
     def _released(self) -> Iterator[JobChange]:
@@ -306,9 +315,11 @@ class _Search:
         if why:
             yield JobChange("evictions", jobs=tuple(victims), limits_of_evictions=why)
 
-    def _ahead(self, ended: Sequence[str]) -> tuple[str, ...]:
-        """Waiting jobs that could start once these have ended and reserved jobs have started, one
-        of each kind.
+    def _ahead(
+        self, ended: Sequence[str], change: Callable[[], None] | None = None
+    ) -> tuple[str, ...]:
+        """Waiting jobs that could start once these have ended, or after another change, and
+        reserved jobs have started, one of each kind.
         """
         names: dict[str, None] = {}
         kinds: set[int] = set()
@@ -316,6 +327,8 @@ class _Search:
         extras = {name for name in ended if self.jobs[name].extra_of}
         gone = {self.job.name, *ended} - extras
         with self.state.trial():
+            if change is not None:
+                change()
             names |= dict.fromkeys(self._begin_round(ended))
             self.state.relief = None  # counts of before
             takes_back, behind = self._takes_back(), self._behind()
@@ -379,10 +392,11 @@ class _Search:
 
     def _takes_back(self) -> bool:
         """Whether the job may evict opportunistic jobs that start before it in a round. While jobs
-        stop, quotas count them beside those that replace them.
+        stop, quotas count them beside those that replace them; limits may protect such jobs.
         """
         stops = self.stages.reclaims and any(live.for_job for live in self.running.values())
-        return self.state.preemption and self.job.guaranteed and not stops
+        may_evict = self.state.preemption and self.job.guaranteed and not stops
+        return may_evict and not self.state.budgets.limits
 
     def _waiting(self) -> Iterator[tuple[Live, Unit]]:
         """The units that the round may start, in order of arrival of their jobs."""
