@@ -28,6 +28,7 @@ from hivecore.scheduler import (
     Role,
     Scheduler,
     Start,
+    Wait,
     Where,
 )
 from hivecore.topology import NetworkTopology
@@ -469,3 +470,17 @@ def test_jobs_that_wait_for_another_job_to_start_are_promised_nothing():
     decided(scheduler, Job("runs", "a", 4, run_time=9.0), Job("large", "a", 8))
     decided(scheduler, first.replace(after=["large"]), second, now=1.0)
     assert scheduler.promised("p0") is None
+
+
+def test_groups_that_share_companions_do_not_take_promises_from_each_other_for_ever():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2), backfill=1)
+    decided(scheduler, Job("runs", "a", 2, run_time=3.0))
+    elastic = [Role("w", 1, gpus=1, max_pods=2)]
+    scheduler.submit(Job("j6", "a", elastic, priority=1, together=["j7"]), 1.0)
+    spare = {"guaranteed": False, "run_time": 3.0}
+    scheduler.submit(Job("j7", "b", 1, priority=2, together=["j1", "j8"], **spare), 1.0)
+    scheduler.submit(Job("j8", "b", 1, together=["j1", "j9"]), 1.0)
+    scheduler.submit(Job("j9", "b", elastic, priority=2, together=["j10"]), 1.0)
+    scheduler.submit(Job("j10", "a", 1, priority=1, together=["j9"]), 1.0)
+    assert {type(action) for action in scheduler.decide(1.0)} == {Wait}
+    assert scheduler.decide(1.0) == []

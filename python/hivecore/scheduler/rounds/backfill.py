@@ -187,6 +187,9 @@ def promise(state: State, live: Live) -> None:
             return
         del promised[least]
     time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
+    # a companion keeps an earlier promise, or groups would take it from each other for ever
+    if any(state.promised.get(name, inf) < (inf if time is None else time) for name in names):
+        return
     if time is not None:
         promised |= dict.fromkeys(sorted(names), time)
     before = state.promised
