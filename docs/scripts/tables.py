@@ -309,6 +309,20 @@ def _slurm_throughput(results: Results) -> str:
     return _table(head, rows)
 
 
+def _backfill(results: Results) -> str:
+    rows = [
+        (
+            f"{run['trace']}, {run['jobs']:,} jobs: {run['rule']}",
+            f"{run['mean']:,.1f} min",
+            f"{run['p99']:,.0f} min",
+            f"{run['promised']:,}" if run["promised"] else "",
+            f"{run['broken']:,}, by {run['later']:.1f} min at most" if run["broken"] else "",
+        )
+        for run in results["backfill"]
+    ]
+    return _table(("jobs, and rule", "mean wait", "p99", "promises", "broken"), rows)
+
+
 def _defragment(results: Results) -> str:
     rows = [
         (
@@ -1261,6 +1275,7 @@ simulator | {trace} {run["simulator"]["jobs"]:,} jobs under three policies | {_t
 
 TABLES: dict[str, Callable[[Results], str]] = {
     "backend": _backend,
+    "backfill": _backfill,
     "buddy": _buddy,
     "cell-cluster": _cell_cluster,
     "devices-filter": _devices_filter,
