@@ -94,7 +94,7 @@ class JobExplanation(Record, frozen=True):
     :param position: the number of jobs in front in its queue.
     :param changes: changes that would let it, or the failed pods, start now, if the jobs that they
         name do not start instead. Those that take nothing from other jobs come first. None if the
-        job waits for others, or behind a job that blocks its queue.
+        job waits for others; behind a job that blocks its queue "share" alone.
     """
 
     job: str
@@ -138,13 +138,16 @@ def explain(state: State, live: Live) -> JobExplanation:
     if state.order is None and not state.waiting.refusal(unit.kind):
         held = standing.reason
     refusals = tuple(search.refusals())
-    if blocked or (held and not refusals):
-        refusals = (*refusals, Refusal("queues", "order", held or blocked))
-        return JobExplanation(job.name, live.state, refusals, position, ())
     # while it waits for other jobs, changes do not let it start
     others = search.missing or search.companions or state.stopping_companion(live)
-    alone = not (others or search.passed_by())
-    changes = tuple(search.changes()) if refusals and alone else ()
+    alone = refusals and not (others or search.passed_by())
+    changes: tuple[JobChange, ...] = ()
+    if blocked or (held and not refusals):
+        if alone and state.order is None:
+            changes = tuple(search.shared())
+        refusals = (*refusals, Refusal("queues", "order", held or blocked))
+    elif alone:
+        changes = tuple(search.changes())
     return JobExplanation(job.name, live.state, refusals, position, changes)
 
 
@@ -208,7 +211,7 @@ class _Search:
 
     def changes(self) -> Iterator[JobChange]:
         """Changes that work, those that take nothing from other jobs first."""
-        yield from self._shared()
+        yield from self.shared()
         yield from self._relaxed()
         yield from self._healthy()
         yield from self._raised()
@@ -221,7 +224,7 @@ class _Search:
         yield from self._released()
         yield from self._protected()
 
-    def _shared(self) -> Iterator[JobChange]:
+    def shared(self) -> Iterator[JobChange]:
         group = self.stages.best_group(self.job)
         if group is not None:
             yield JobChange("share", jobs=tuple(group.jobs))
