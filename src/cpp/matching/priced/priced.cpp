@@ -119,9 +119,8 @@ class Priced {
     // The core only grows, so that it ends.
     void solve_all() {
         forget_rows();
-        core_ = pairs_of_rows([this](Node u, const auto& look, auto& pairs) {  //
-            choose_first(u, look, pairs);
-        });
+        core_ = pairs_of_rows(
+            [this](Node u, const auto& look, auto& pairs) { choose_first(u, look, pairs); });
         while (!deadline_.look()) {
             solve_core();
             note_fallen_duals();
