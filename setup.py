@@ -222,8 +222,9 @@ class BuildExt(build_ext):
             def compile_one(obj: str, source: str, *rest: Any) -> None:
                 self.say(next(numbers), many)
                 *rest, options, defines = rest
-                # Sanitized, what Cython writes compiles in half the time unless it is optimized.
-                small = ["-O0" if SANITIZE else "-Os"] if source.startswith(TRANSLATED) else []
+                # What Cython writes is as fast as at -O2, and compiles in 60 % of the time (at -Os
+                # calls take up to 1.7 times as long); sanitized, in half of it unless optimized.
+                small = ["-O0" if SANITIZE else "-O1"] if source.startswith(TRANSLATED) else []
                 whole(obj, source, *rest, [*options, *small], defines)
 
             self.compiler._compile = compile_one

@@ -227,6 +227,45 @@ def test_a_job_whose_companion_would_be_evicted_at_once_does_not_start(link, imm
     assert summary(scheduler.decide(1.0)) == [("Start", "spare"), ("Start", "main")]
 
 
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_job_does_not_start_with_a_running_companion_that_is_evicted_in_the_same_round(immediate):
+    scheduler = Scheduler(topology=flat_network("n0", "n1", slots=1), immediate=immediate)
+    started(scheduler, Job("spare", "t", 1, guaranteed=False, where=on("n0")))
+    scheduler.submit(Job("main", "t", 1, together=["spare"], where=on("n1")), 1.0)
+    scheduler.submit(Job("third", "t", 1, where=on("n0")), 1.0)
+    actions = summary(scheduler.decide(1.0))
+    assert actions[0] == ("Preempt", "spare")
+    assert ("Start", "main") not in actions
+    scheduler.check()
+    if not immediate:
+        scheduler.stopped("spare", 2.0)
+        scheduler.decide(2.0)
+    scheduler.finish("third", 3.0)
+    assert set(summary(scheduler.decide(3.0))) == {("Start", "main"), ("Start", "spare")}
+    scheduler.check()
+
+
+def test_a_more_important_job_starts_though_its_running_companion_is_evicted():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", slots=1))
+    started(scheduler, Job("spare", "t", 1, guaranteed=False, where=on("n0")))
+    scheduler.submit(Job("main", "t", 1, priority=1, together=["spare"], where=on("n1")), 1.0)
+    scheduler.submit(Job("third", "t", 1, where=on("n0")), 1.0)
+    assert summary(scheduler.decide(1.0)) == [("Start", "main"), ("Preempt", "spare")]
+    scheduler.check()
+
+
+def test_a_job_starts_with_a_running_companion_that_has_lost_its_own():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", "n2", slots=1))
+    scheduler.submit(Job("spare", "t", 1, guaranteed=False, where=on("n0")), 0.0)
+    scheduler.submit(Job("main", "t", 1, together=["spare"], where=on("n1")), 0.0)
+    assert len(scheduler.decide(0.0)) == 2
+    scheduler.submit(Job("third", "t", 1, where=on("n0")), 1.0)
+    assert summary(scheduler.decide(1.0)) == [("Preempt", "spare")]
+    scheduler.submit(Job("lead", "t", 1, together=["main"]), 2.0)
+    assert summary(scheduler.decide(2.0)) == [("Start", "lead")]
+    scheduler.check()
+
+
 def test_a_job_that_is_needed_by_another_start_is_not_undone_for_it():
     scheduler = Scheduler(topology=flat_network("n0", slots=2), immediate=True)
     scheduler.submit(Job("spare", "t", 1, guaranteed=False), 0.0)

@@ -469,16 +469,14 @@ class State(Trials):
 
     def companions(self, live: Live) -> list[Live]:
         """The jobs that must start together with this one and do not run, ordered by name."""
-        if not live.job.together:
-            return []
-        return [*self._linked(live, lambda other: not other.runs)]
+        return [other for other in self._linked(live) if not other.runs]
 
     def stopping_companion(self, live: Live) -> tuple[str, ...]:
         """The jobs that must run for a job to start, up to a victim; empty if none of them is a
         victim.
         """
         names = [live.job.name]
-        for other in self._linked(live, lambda _: True) if live.job.together else ():
+        for other in self._linked(live):
             names.append(other.job.name)
             if other.for_job:
                 return tuple(names)
@@ -486,18 +484,19 @@ class State(Trials):
 
     def stops_of_linked(self, live: Live) -> list[Key]:
         """Keys that are touched when a linked job stops or is submitted."""
-        linked = [live, *self._linked(live, lambda _: True)]
+        linked = [live, *self._linked(live)]
         return [("stopped", name) for live in linked for name in live.job.together]
 
-    def _linked(self, live: Live, counts: Callable[[Live], bool]) -> Iterator[Live]:
-        """The jobs that must start together with a job, directly or through others."""
+    def _linked(self, live: Live) -> Iterator[Live]:
+        """The jobs that must run for a job to start, by its names and those of pending ones."""
         linked = {live.job.name}
         for job in (known := [live.job]):
             for name in job.together:
                 other = self.known(name)
-                if other is not None and name not in linked and counts(other):
+                if other is not None and name not in linked:
                     linked.add(name)
-                    known.append(other.job)
+                    if not other.runs:
+                        known.append(other.job)
                     yield other
 
     def units(self) -> Iterator[Unit]:

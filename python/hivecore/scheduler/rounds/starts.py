@@ -192,14 +192,20 @@ def undo_joined(state: State, victims: Iterable[str]) -> bool:
 
 def _undone(state: State, victims: Victims, live: Live) -> dict[str, None]:
     """The victims of a job whose start in this round is undone, with all jobs that started because
-    of them; extra pods first.
+    of them, and those that started because a victim ran already; extra pods first.
 
     A start is undone unless one of these jobs is needed by the job, evicted others, or is more
     important.
     """
     undone: dict[str, None] = {}
     began = [name for name in victims if state.begun.get(name)]
-    needed = needed_by(live.job, state.jobs) if began else set[str]()
+    ran = victims.keys() - state.begun.keys()
+    began += [
+        name
+        for name, starts in state.begun.items()
+        if starts and name in state.jobs and not ran.isdisjoint(state.jobs[name].job.together)
+    ]
+    needed = needed_by(state, live.job) if began else set[str]()
     for name in began:
         names = _with_dependents(state, name)
         if name not in undone and all(

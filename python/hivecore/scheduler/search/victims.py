@@ -108,16 +108,18 @@ def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
     return job.quota == other.quota if by_quota else job.tenant == other.tenant
 
 
-def needed_by(job: Job, jobs: "Mapping[str, Live]") -> set[str]:
+def needed_by(state: "State", job: Job) -> set[str]:
     """The job, and all jobs that have to run so that it can start."""
-    names = {job.name, *job.after}
+    names, jobs = {job.name, *job.after}, state.jobs
     for linked in (known := [job]):
         for name in linked.together:
             if name not in names and name in jobs and not jobs[name].extra_of:
                 names.add(name)
-                known.append(jobs[name].job)
-                if not jobs[name].runs:
-                    names.update(jobs[name].job.after)
+                other = jobs[name]
+                if not other.runs or name in state.begun:
+                    known.append(other.job)
+                if not other.runs:
+                    names.update(other.job.after)
     return {name for name in names if name not in jobs or not jobs[name].extra_of}
 
 
@@ -139,11 +141,11 @@ class _Search:
         #: quotas that lost a job to the quota of this job, as `of_quota` names them
         self.above_quota = state.precedence.above(of_quota(self.job.quota))
         #: the job, and the jobs that it or a reserved job of no lower priority cannot start without
-        self.needed = needed_by(self.job, self.jobs)
+        self.needed = needed_by(state, self.job)
         for other in state.reserved.values():
             is_above = self.job.guaranteed and self.job.priority > other.job.priority
             if (other.job.together or other.job.after) and not is_above:
-                self.needed |= needed_by(other.job, self.jobs)
+                self.needed |= needed_by(state, other.job)
         #: keys of events that would make the victims proposed by stages sufficient
         self.hindered_by: tuple[Key, ...] = ()
         #: whether nodes lack room even without all candidates
