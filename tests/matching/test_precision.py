@@ -182,6 +182,17 @@ def test_the_proof_of_forbidden_edges_cannot_be_forged():
             wrong.verify()
 
 
+@pytest.mark.parametrize("worst", [-(2**59), 1 - 2**59, -(2**58) - 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_below_the_floor_are_proved_as_floats_are(worst, sign):
+    for n, rest in ((3, [5, 5]), (4, [2**58 - 1, 5, 2**58 - 1, -(2**58) - 1, 7])):
+        weights = sign * np.array([worst, *rest])
+        graph = n, list(zip(*np.triu_indices(n, 1), strict=True)), weights
+        matching = solve(graph, "max_cardinality" if sign > 0 else "min")
+        assert matching.exact
+        assert matching.verify()
+
+
 def test_duals_wider_than_64_bits_are_checked_like_others():
     edges, weights, forbidden = forbidding(12, 1e30, 3, density=0.4, share=0.6)
     matching = solve((12, edges, signed(weights, forbidden, "max")), "max_cardinality")

@@ -167,8 +167,10 @@ def is_below_floor(weights: npt.NDArray[Any], certificate: Certificate) -> npt.N
     floor = _floor_of(certificate)
     if floor is None:
         return np.zeros(weights.shape, dtype=np.bool_)
-    with np.errstate(over="ignore"):
-        least = np.ldexp(float(floor), certificate.exponent)
+    least: float = floor  # exactly, for integers
+    if certificate.exponent:
+        with np.errstate(over="ignore"):
+            least = np.ldexp(float(floor), certificate.exponent)
     below: npt.NDArray[np.bool_]
     below = weights < least if certificate.sense > 0 else weights > -least
     return below

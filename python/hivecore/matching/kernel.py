@@ -54,6 +54,8 @@ def attempt(
     In int64 if that holds what the heaviest then counts.
     """
     exponent, exact, low, high, floor = integers
+    if floor and graph.integral:  # the kernel compares only floats with it
+        weights = np.maximum(weights, floor) if sense > 0 else np.minimum(weights, -floor)
     heaviest = max(sense * low, sense * high) + offset
     if heaviest > LIMIT:
         bits = max(heaviest, abs(low), abs(high)).bit_length()
