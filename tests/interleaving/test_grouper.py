@@ -257,6 +257,7 @@ def test_mistakes_are_named_and_change_nothing():
         (lambda: grouper.add("b", GPU, 5), ValueError, "gpus=5: allowed are 1 to 4"),
         (lambda: grouper.add("b", GPU, 1.5), TypeError, "gpus must be an integer"),
         (lambda: grouper.add("b", (1, 2), 4), ValueError, "durations must have 3 entries"),
+        (lambda: grouper.add("b", (1, 2, 3, 4), 4), ValueError, "durations must have 3 entries"),
         (lambda: grouper.add("b", (1, 2, nan), 4), ValueError, "durations"),
         (lambda: grouper.add("b", GPU, 4, priority=nan), ValueError, "priority is not a number"),
         (lambda: grouper.add("b", GPU, 4, priority="x"), TypeError, "priority must be a float"),

@@ -14,7 +14,7 @@ from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.candidates import MAX_MEMORY, Candidates
-from hivecore.interleaving.durations import Model, flat
+from hivecore.interleaving.durations import Model, as_durations, flat
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.grouping import group_jobs
 from hivecore.interleaving.in_rounds import FULL_SEARCH, NO_SEARCH, group_in_rounds
@@ -166,14 +166,15 @@ class Grouper(Branching):
             raise ValueError("memory is known, but gpu_memory was not given")
         as_int(gpus, "gpus", 1, self._capacity)
         number = _as_priority(priority)
+        row = as_durations([durations], self._terms["model"])
+        if row.shape[1] != self._resources:
+            raise ValueError(f"durations must have {self._resources} entries, one per resource")
         checked = Candidates.of(
-            [durations],
+            row,
             [gpus],
             memory=None if self._terms["gpu_memory"] is None else [memory],
             **self._terms,
         )
-        if checked.durations.shape[1] != self._resources:
-            raise ValueError(f"durations must have {self._resources} entries, one per resource")
         self._jobs[job] = _Job(
             durations=tuple(checked.durations[0].tolist()),
             gpus=int(checked.gpus[0]),
