@@ -155,7 +155,7 @@ def test_jobs_that_no_policy_could_run_are_left_out_and_counted():
 
 
 def test_a_workload_needs_nodes_and_a_job_that_fits():
-    with pytest.raises(ValueError, match=r"nodes\['x'\] must be at least 1"):
+    with pytest.raises(ValueError, match=r"nodes\['x'\]=0: allowed are 1 to"):
         workload(FRAGMENTED, {"x": 0})
     with pytest.raises(ValueError, match="no job of the trace fits"):
         workload([("x", 0, 1, 9)], {"x": 1})

@@ -86,6 +86,32 @@ def test_what_cannot_be_simulated_is_refused():
         simulate(Scheduler(), jobs, [0, 0], [1, 0])
 
 
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"scheduler": "a"}, TypeError, "scheduler must be a Scheduler, not str"),
+        ({"jobs": ["one", "two"]}, TypeError, "jobs must hold Job, not str"),
+        ({"jobs": [Job("one", "a", 1)] * 2}, ValueError, "jobs: 'one' is there twice"),
+        ({"submit": None}, TypeError, "submit must be a sequence, not NoneType"),
+        ({"submit": [0, "1"]}, TypeError, r"submit\[1\] must be a float, not str"),
+        ({"submit": [0, NAN]}, ValueError, r"submit\[1\]=nan: allowed are 0 to 2\*\*40"),
+        ({"submit": [0, INF]}, ValueError, r"submit\[1\]=inf: allowed are 0 to 2\*\*40"),
+        ({"submit": [-1, 0]}, ValueError, r"submit\[0\]=-1.0: allowed are 0 to 2\*\*40"),
+        ({"duration": [1, None]}, TypeError, r"duration\[1\] must be a float, not NoneType"),
+        ({"duration": [1, 10**400]}, ValueError, r"duration\[1\] is too large for a float"),
+    ],
+)
+def test_wrong_arguments_are_named_before_anything_runs(given, error, says):
+    jobs = [Job("one", "a", 1), Job("two", "a", 1)]
+    arguments = {"scheduler": Scheduler(), "jobs": jobs, "submit": [0, 1], "duration": [5, 5]}
+    with pytest.raises(error, match=says):
+        simulate(**(arguments | given))
+    assert len(arguments["scheduler"]) == 0
+
+
 def test_jobs_that_may_be_refused_are_named_with_the_reason():
     jobs = [Job("huge", "a", 16), Job("one", "a", 8), Job("unknown tenant's", "c", 1)]
     outcome = simulate(Scheduler(quotas=quotas(a=8)), jobs, [0, 0, 5], [9, 9, 9], may_refuse=True)

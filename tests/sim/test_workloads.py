@@ -3,11 +3,12 @@
 from math import inf
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim.tenant_clusters import TenantClusters
 
-from hivecore.sim import POLICIES, Workload, replay
+from hivecore.sim import POLICIES, Workload, own_nodes, replay
 from hivecore.traces import Trace
 
 # Small integers, so that completions, arrivals and ties often fall on one instant.
@@ -123,3 +124,33 @@ def test_opportunistic_jobs_of_one_size_start_no_later_than_in_private(jobs, nod
     equal = [(tenant, submit, duration, 1) for tenant, submit, duration, _ in jobs]
     result = replay(workload(equal, nodes), ["cells"], opportunistic=True)
     assert not result.later("cells").any()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ({"x": 0}, r"nodes\['x'\]=0: allowed are 1 to"),
+        ({"x": 1.5}, r"nodes\['x'\] must be an integer, not float"),
+        ({"x": float("nan")}, r"nodes\['x'\] must be an integer, not float"),
+        ({"x": 1, "z": 10**30}, r"nodes\['z'\]=1000000000000000000000000000000: allowed"),
+        ({"x": 1, 2: 1}, "nodes must be a string, not int"),
+        ([("x", 1)], "nodes must be a mapping, not list"),
+    ],
+)
+def test_nodes_that_no_tenant_can_own_are_named(nodes, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        Workload.of(Trace.from_columns(["a"], ["x"], [0], [1], [1]), nodes)
+
+
+def test_what_is_no_trace_factor_or_workload_is_named():
+    trace = Trace.from_columns(["a"], ["x"], [0], [1], [1])
+    for call, says in (
+        (lambda: Workload.of(None, {"x": 1}), "trace must be a Trace, not NoneType"),
+        (lambda: own_nodes(None, 1.0), "trace must be a Trace, not NoneType"),
+        (lambda: own_nodes(trace, "1"), "oversubscribe must be a float, not str"),
+        (lambda: own_nodes(trace, 1e-300), "oversubscribe=1e-300: tenant 'x' would own"),
+        (lambda: own_nodes(trace, 5e-324), "oversubscribe=5e-324: tenant 'x' would own"),
+        (lambda: replay(trace), "work must be a Workload, not Trace"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            call()

@@ -54,12 +54,18 @@ def test_the_trainer_asks_mostly_for_nodes_and_the_experimenter_for_single_gpus(
     ("arguments", "says"),
     [
         ({"tenants": {}}, "at least one node each"),
-        ({"tenants": {"x": 0}}, "at least one node each"),
+        ({"tenants": {"x": 0}}, r"tenants\['x'\]=0: allowed are 1 to"),
         ({"jobs": 2}, r"at least one per tenant \(3\), not 2"),
         ({"load": 0.0}, "load must be finite and positive"),
         ({"load": float("nan")}, "load must be finite and positive"),
+        ({"load": "1"}, "load must be a float, not str"),
+        ({"tenants": ["x"]}, "tenants must be a mapping, not list"),
+        ({"tenants": {"x": 1.5}}, r"tenants\['x'\] must be an integer, not float"),
+        ({"jobs": 100.5}, "jobs must be an integer, not float"),
+        ({"seed": -1}, "seed=-1: allowed are 0 to"),
+        ({"seed": "a"}, "seed must be an integer, not str"),
     ],
 )
 def test_arguments_are_checked(arguments, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         generate(**({"tenants": NODES, "jobs": 100, "seed": 0} | arguments))

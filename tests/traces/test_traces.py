@@ -69,6 +69,28 @@ def test_from_columns_sorts_stably_and_counts_from_the_first_submission():
     assert [trace.tenants[code] for code in trace.tenant] == ["x", "y", "y", "x"]
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tenant": ["x"]}, r"tenant must have shape \(2,\) like submit, not \(1,\)"),
+        ({"gpus": [1]}, r"gpus must have shape \(2,\) like submit, not \(1,\)"),
+        ({"duration": [1, 1, 1]}, r"duration must have shape \(2,\) like submit, not \(3,\)"),
+        ({"job_id": ["a"]}, r"job_id must have shape \(2,\) like submit, not \(1,\)"),
+        ({"job_id": list("abc")}, r"job_id must have shape \(2,\) like submit, not \(3,\)"),
+        ({"tenant": list("xyz")}, r"tenant must have shape \(2,\) like submit, not \(3,\)"),
+        ({"submit": [0.0, np.inf]}, r"submit\[1\] is out of range: inf"),
+        ({"gpus": [1.5, 1]}, r"gpus\[0\] is out of range: 1.5"),
+        ({"gpus": [2**63, 1]}, r"gpus\[0\] is out of range: 9.22"),
+        ({"gpus": [2**64, 1]}, "gpus must hold numbers, not object"),
+        ({"submit": ["0", "1"]}, "submit must hold numbers, not <U1"),
+    ],
+)
+def test_columns_that_are_none_are_named(given, says):
+    good = {"job_id": ["a", "b"], "tenant": ["x", "x"], "submit": [0, 1], "duration": [1, 1]}
+    with pytest.raises((TypeError, ValueError), match=says):
+        Trace.from_columns(**(good | {"gpus": [1, 1]} | given))
+
+
 def test_jobs_that_take_no_room_are_dropped_and_counted():
     trace = Trace.from_columns(
         list("abcd"),
@@ -94,6 +116,11 @@ def test_scale_load_divides_the_times_between_submissions():
 def test_scale_load_refuses_what_is_no_factor(factor):
     with pytest.raises(ValueError, match="factor must be finite and positive"):
         Trace(**columns()).scale_load(factor)
+
+
+def test_scale_load_names_what_is_no_number():
+    with pytest.raises(TypeError, match="factor must be a float, not str"):
+        Trace(**columns()).scale_load("2")
 
 
 def test_select_keeps_the_clock_and_the_tenants():

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_instance
 from hivecore.cells import CellCluster
 from hivecore.scheduler import Scheduler
 from hivecore.sim.configurations import configure, jobs_of
@@ -121,6 +122,7 @@ def replay(
     >>> int(result.later("cells").sum())
     0
     """
+    as_instance(work, "work", Workload)
     wanted = set(policies) | {"private"}
     allowed = (*POLICIES, LENDING, BACKFILL)
     if unknown := sorted(wanted.difference(allowed)):

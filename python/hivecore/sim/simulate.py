@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float, as_instance, as_tuple, by_name
 from hivecore._stateful import counted
 from hivecore.errors import InvariantError
 from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
@@ -27,6 +29,8 @@ Order = Callable[[float], Sequence[str | Sequence[str]]]
 
 #: (time before it moves on, number of submitted jobs) -> when to call again.
 Watch = Callable[[float, int], float]
+
+_LATEST = 2.0**40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +80,9 @@ def simulate(
     :param progress: what jobs have done, keep when they stop, and what fails. By default jobs run
         as the world says, start over when they stop, and nothing fails.
     :param may_refuse: whether jobs may be rejected or wait forever, see `Outcome.refused`.
-    :raises ValueError: the scheduler rejects a job although it must not, or has jobs already, or
-        the lists do not match.
+    :raises ValueError: the scheduler rejects a job although it must not, or has jobs already, the
+        lists do not match, or a time is not allowed.
+    :raises TypeError: an argument has a wrong type.
     :raises InvariantError: a job never starts although it must, or never makes progress.
 
     Ties: jobs submitted at the same time come, and end, in the given order. Cost: O(jobs log jobs)
@@ -90,8 +95,14 @@ def simulate(
     >>> simulate(Scheduler(quotas=quotas, immediate=True), jobs, [0, 1, 2], [10, 5, 5]).end.tolist()
     [10.0, 15.0, 15.0]
     """
+    as_instance(scheduler, "scheduler", Scheduler)
+    jobs = list(by_name(jobs, "jobs", Job).values())
+    submit, duration = _times(submit, "submit"), _times(duration, "duration")
     if not len(jobs) == len(submit) == len(duration):
         raise ValueError(f"jobs={len(jobs)}, submit={len(submit)}, duration={len(duration)} differ")
+    for row, time in enumerate(submit):
+        if not 0 <= time <= _LATEST:
+            raise ValueError(f"submit[{row}]={time}: allowed are 0 to 2**40 seconds")
     if len(scheduler):
         raise ValueError(f"scheduler: it has {counted(len(scheduler), 'job')} already")
     if any(later < sooner for sooner, later in pairwise(submit)):
@@ -103,6 +114,10 @@ def simulate(
     loop = _Loop(scheduler, jobs, duration, progress or Paced(world), order, may_refuse)
     loop.run(submit, watch)
     return loop.outcome()
+
+
+def _times(values: Any, name: str) -> list[float]:
+    return [as_float(time, f"{name}[{row}]") for row, time in enumerate(as_tuple(values, name))]
 
 
 class _Loop:

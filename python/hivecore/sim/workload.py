@@ -7,12 +7,13 @@ same requests. Jobs that could never run are left out for all.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float, as_instance, as_int, as_mapping, as_text
 from hivecore.traces import Trace
 
 __all__ = [
@@ -31,6 +32,7 @@ LEVELS = ("gpu", "pair", "quad", "node")
 FANOUTS = (2, 2, 2)
 NODE = len(LEVELS)
 GPUS_PER_NODE = 8
+_MOST_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Workload:
         :param trace: any trace.
         :param nodes: tenant -> owned nodes of 8 GPUs, at least 1.
         :raises ValueError: a tenant has no nodes, or no job could run.
+        :raises TypeError: an argument has a wrong type.
 
         Cost: O(jobs).
 
@@ -79,9 +82,9 @@ class Workload:
         >>> work.level.tolist(), work.cells.tolist(), work.held.tolist(), work.rounded
         ([3, 4], [1, 3], [4, 24], 2)
         """
-        for name, owned in nodes.items():
-            if owned < 1:
-                raise ValueError(f"nodes[{name!r}] must be at least 1, not {owned}")
+        as_instance(trace, "trace", Trace)
+        for name, owned in as_mapping(nodes, "nodes").items():
+            as_int(owned, f"nodes[{as_text(name, 'nodes')!r}]", 1, _MOST_NODES)
         names = tuple(sorted(nodes))
         code = {name: position for position, name in enumerate(names)}
         owner = np.array([code.get(name, -1) for name in trace.tenants])[trace.tenant]
@@ -133,7 +136,7 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
 
     :param trace: any trace.
     :param oversubscribe: finite and positive.
-    :raises ValueError: another factor.
+    :raises ValueError, TypeError: another factor.
 
     A tenant owns ceil(GPUs in use / (8 oversubscribe)) nodes, and at least what its largest job
     needs. The GPUs in use are the average if each job started at once: work divided by the time
@@ -143,7 +146,8 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
     >>> own_nodes(trace, 1.0), own_nodes(trace, 2.0)
     ({'x': 6}, {'x': 4})
     """
-    if not (np.isfinite(oversubscribe) and oversubscribe > 0):
+    as_instance(trace, "trace", Trace)
+    if not 0 < as_float(oversubscribe, "oversubscribe") < inf:
         raise ValueError(f"oversubscribe must be finite and positive, not {oversubscribe}")
     nodes = {}
     for code, name in enumerate(trace.tenants):
@@ -154,8 +158,11 @@ def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
         # A duration may be lost in the rounding of the sum.
         span = max((submit + duration).max() - submit[0], duration.max())
         in_use = float(gpus @ duration) / float(span)
-        average = ceil(in_use / (GPUS_PER_NODE * oversubscribe))
-        nodes[name] = max(average, -(-int(gpus.max()) // GPUS_PER_NODE))
+        average = in_use / GPUS_PER_NODE / oversubscribe
+        if average > _MOST_NODES:
+            own = f"tenant {name!r} would own {average:.2g} nodes"
+            raise ValueError(f"oversubscribe={oversubscribe}: {own}, at most {_MOST_NODES}")
+        nodes[name] = max(ceil(average), -(-int(gpus.max()) // GPUS_PER_NODE))
     return nodes
 
 

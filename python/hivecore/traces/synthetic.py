@@ -21,6 +21,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float, as_int, as_mapping
 from hivecore.traces.trace import Trace
 
 __all__ = ["generate"]
@@ -67,7 +68,7 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
         jobs are submitted. The trace and each tenant have exactly this load over the time in which
         submissions are drawn; the first to the last submission is a little shorter, by 2 % for
         1,000 jobs and 0.02 % for 50,000.
-    :raises ValueError: an argument is out of range.
+    :raises ValueError: an argument is out of range. :raises TypeError: it has a wrong type.
 
     Every tenant's jobs cover the same time, so a tenant with small jobs has many. Cost: O(jobs).
     Source: see the module.
@@ -77,8 +78,12 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
     >>> trace.jobs, round(trace.gpu_hours * 3600 / (12 * 8 * span), 1)
     (1000, 1.2)
     """
-    if not tenants or min(tenants.values()) < 1:
-        raise ValueError(f"tenants must own at least one node each, not {dict(tenants)}")
+    if not as_mapping(tenants, "tenants"):
+        raise ValueError("tenants must own at least one node each, not {}")
+    for name, nodes in tenants.items():
+        as_int(nodes, f"tenants[{name!r}]", 1, 2**31 - 1)
+    seed = as_int(seed, "seed", 0, 2**64 - 1)
+    jobs, load = as_int(jobs, "jobs", 0, 2**31 - 1), as_float(load, "load")
     if jobs < len(tenants):
         raise ValueError(f"jobs must be at least one per tenant ({len(tenants)}), not {jobs}")
     if not (np.isfinite(load) and load > 0):

@@ -7,11 +7,13 @@ sorted tuple of names. The arrays are read-only, because replays share them.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float
 from hivecore._record import Record, force_setattr
 
 __all__ = ["Trace"]
@@ -72,18 +74,26 @@ class Trace(Record, frozen=True, eq=False):
         :param duration: float64[jobs], seconds. A job of no duration is dropped and counted.
         :param gpus: int64[jobs]. A job of no GPU is dropped and counted.
         :param dropped: jobs that the caller has left out already, by reason.
-        :raises ValueError: see `Trace`.
+        :raises ValueError: see `Trace`. :raises TypeError: a column holds no numbers.
 
         Jobs submitted at the same time keep their order. Cost: O(jobs log jobs).
         """
-        submits = np.asarray(submit, dtype=np.float64)
-        durations = np.asarray(duration, dtype=np.float64)
-        sizes = np.asarray(gpus, dtype=np.int64)
+        submits = _numbers(submit, "submit").astype(np.float64)
+        durations = _numbers(duration, "duration").astype(np.float64)
+        wanted = _numbers(gpus, "gpus")
+        ids = np.asarray(job_id, dtype=np.str_)
+        shapes = {"job_id": ids.shape, "tenant": (len(tenant),), "submit": submits.shape}
+        shapes |= {"duration": durations.shape, "gpus": wanted.shape}
+        for name, shape in shapes.items():
+            _check_shape(name, shape, submits.size)
+        _check_rows("gpus", wanted, (np.abs(wanted) < 2.0**63) & (np.floor(wanted) == wanted))
+        sizes = wanted.astype(np.int64)
 
         no_time, no_gpu = durations == 0, (sizes == 0) & (durations != 0)
         counts = Counter(dropped or {})
         counts.update({"zero duration": int(no_time.sum()), "zero GPUs": int(no_gpu.sum())})
         kept = np.flatnonzero(~(no_time | no_gpu))
+        _check_rows("submit", submits, np.isfinite(submits) | no_time | no_gpu)
         order = kept[np.argsort(submits[kept], kind="stable")]
         owners = [tenant[row] for row in order.tolist()]
         names = tuple(sorted(set(owners)))
@@ -91,7 +101,7 @@ class Trace(Record, frozen=True, eq=False):
         ordered = submits[order]
         return cls(
             tenants=names,
-            job_id=np.asarray(job_id, dtype=np.str_)[order],
+            job_id=ids[order],
             tenant=np.array([code[name] for name in owners], dtype=np.int32),
             submit=ordered - ordered[0] if len(ordered) else ordered,
             duration=durations[order],
@@ -116,7 +126,7 @@ class Trace(Record, frozen=True, eq=False):
         """Return the trace with all times between submissions divided by `factor`.
 
         :param factor: finite and positive; 2.0 offers the same work in half the time.
-        :raises ValueError: any other factor.
+        :raises ValueError, TypeError: any other factor.
 
         Cost: O(jobs).
 
@@ -124,7 +134,8 @@ class Trace(Record, frozen=True, eq=False):
         >>> trace.scale_load(2.0).submit.tolist()
         [0.0, 5.0]
         """
-        if not (np.isfinite(factor) and factor > 0):
+        factor = as_float(factor, "factor")
+        if not 0 < factor < inf:
             raise ValueError(f"factor must be finite and positive, not {factor}")
         return self._with_rows(np.arange(self.jobs), self.submit / factor)
 
@@ -169,9 +180,7 @@ _COLUMNS: dict[str, type[Any]] = {
 def _check_columns(trace: Trace) -> None:
     jobs = trace.jobs
     for name in _COLUMNS:
-        shape = getattr(trace, name).shape
-        if shape != (jobs,):
-            raise ValueError(f"{name} must have shape ({jobs},) like submit, not {shape}")
+        _check_shape(name, getattr(trace, name).shape, jobs)
     if jobs == 0:
         raise ValueError("a trace needs at least one job that ran")
     if list(trace.tenants) != sorted(set(trace.tenants)):
@@ -183,8 +192,24 @@ def _check_columns(trace: Trace) -> None:
         "gpus": trace.gpus > 0,
     }
     for name, holds in rules.items():
-        if not holds.all():
-            row = int(np.flatnonzero(~holds)[0])
-            raise ValueError(f"{name}[{row}] is out of range: {getattr(trace, name)[row]}")
+        _check_rows(name, getattr(trace, name), holds)
     if (np.diff(trace.submit) < 0).any():
         raise ValueError("submit must not fall from one job to the next")
+
+
+def _check_shape(name: str, shape: tuple[int, ...], jobs: int) -> None:
+    if shape != (jobs,):
+        raise ValueError(f"{name} must have shape ({jobs},) like submit, not {shape}")
+
+
+def _check_rows(name: str, values: npt.NDArray[Any], holds: npt.NDArray[np.bool_]) -> None:
+    if not holds.all():
+        row = int(np.flatnonzero(~holds)[0])
+        raise ValueError(f"{name}[{row}] is out of range: {values[row]}")
+
+
+def _numbers(values: Any, name: str) -> npt.NDArray[Any]:
+    column = np.asarray(values)
+    if column.size and column.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold numbers, not {column.dtype}")
+    return column
