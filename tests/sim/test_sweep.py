@@ -44,6 +44,13 @@ def test_there_is_a_point_per_seed_load_and_policy(serial):
     assert any(point.figures.mean_delay > 0 for point in serial)
 
 
+def test_loads_and_seeds_that_are_named_twice_count_once():
+    points = sweep({"x": 2}, loads=[1, 1.0], seeds=[3, 3], jobs=20, policies=["cells"])
+    assert [(point.seed, point.load) for point in points] == [(3, 1)]
+    with pytest.raises(TypeError, match="loads must be a sequence, not float"):
+        sweep({"x": 2}, loads=1.0)
+
+
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_parallel_sweeps_find_what_the_serial_one_finds(backend, serial):
     with joblib.parallel_config(backend=backend, n_jobs=2):

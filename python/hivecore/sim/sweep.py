@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from hivecore._arguments import as_tuple
 from hivecore.sim.console import named
 from hivecore.sim.metrics import Figures, figures_of, summarize
 from hivecore.sim.replay import POLICIES, replay
@@ -56,7 +57,8 @@ def sweep(
 
     :param nodes: tenant -> owned nodes of 8 GPUs.
     :param loads: of generated traces, or factors that scale the load of `trace`.
-    :param seeds: of generated traces; a given trace is replayed once.
+    :param seeds: of generated traces; a given trace is replayed once. Equal ones count once, as
+        do equal loads.
     :param jobs: of each generated trace.
     :param trace: replayed instead of generated ones.
     :param policies: names among `POLICIES`. "private" is always replayed, as the reference.
@@ -82,9 +84,9 @@ def sweep(
         raise ValueError(f"policies must be among {', '.join(POLICIES)}, not {', '.join(names)}")
     if taken := [name for name in more if name in POLICIES]:
         raise ValueError(f"specs: {taken[0]!r} is the name of a policy")
-    sources: list[int | None] = list(seeds) if trace is None else [None]
-    levels = list(loads)
-    tasks = [(seed, load) for seed in sources for load in levels]
+    sources = as_tuple(seeds, "seeds") if trace is None else (None,)
+    levels = dict.fromkeys(as_tuple(loads, "loads"))
+    tasks = [(seed, load) for seed in dict.fromkeys(sources) for load in levels]
     points = partial(
         _points, dict(nodes), jobs, trace, wanted, opportunistic, more, dict(tenants or {})
     )
