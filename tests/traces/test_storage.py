@@ -140,12 +140,24 @@ def test_jobs_of_other_traces_keep_times_and_gpus(trace):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"jobs": 0}, "jobs must be at least 1, not 0"),
-        ({"gpus": 0}, "gpus must be at least 1, not 0"),
+        ({"jobs": 0}, "jobs=0: allowed are 1 to"),
+        ({"jobs": 1.5}, "jobs must be an integer, not float"),
+        ({"seed": None}, "seed must be an integer, not NoneType"),
+        ({"gpus": 0}, "gpus=0: allowed are 1 to"),
+        ({"gpus": 2**70}, "gpus=1180591620717411303424: allowed are 1 to"),
         ({"load": np.nan}, "load must be finite and positive"),
+        ({"load": 10**400}, "load is too large for a float"),
         ({"shared": 1.5}, "shared must be between 0 and 1, not 1.5"),
+        ({"shared": "x"}, "shared must be a float, not str"),
     ],
 )
 def test_wrong_arguments_of_the_generator_are_named(change, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         generate_storage(**{"jobs": 9, "seed": 0, **change})
+
+
+def test_what_gets_no_datasets_is_named():
+    with pytest.raises(TypeError, match="trace must be a Trace or a TrainingTrace, not str"):
+        with_datasets("x", seed=0)
+    with pytest.raises(TypeError, match="seed must be an integer, not str"):
+        with_datasets(generate({"x": 8}, jobs=3, seed=0), seed="x")

@@ -99,9 +99,11 @@ def test_what_is_read_is_there_and_a_burst_reads_one_dataset(generated):
         ({"load": float("nan")}, "load must be finite and positive"),
         ({"days": 0.0}, "days must be finite and positive, not 0.0"),
         ({"days": float("inf")}, "days must be finite and positive, not inf"),
-        ({"seed": -1}, "non-negative integer"),
+        ({"seed": -1}, "seed=-1: allowed are 0 to"),
+        ({"jobs": float("inf")}, "jobs must be an integer, not float"),
+        ({"days": "3"}, "days must be a float, not str"),
     ],
 )
 def test_what_no_trace_can_have_is_refused(change, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         generate_tenants(**{"jobs": 100, "seed": 0} | change)

@@ -131,6 +131,8 @@ def test_select_keeps_the_clock_and_the_tenants():
         trace.select(trace.gpus > 8)
     with pytest.raises(ValueError, match="one entry per job"):
         trace.select(np.array([True]))
+    with pytest.raises(TypeError, match="keep must hold bools, not int64"):
+        trace.select(np.array([1, 0]))  # rows, not marks
 
 
 def test_an_error_survives_the_way_home_from_another_process():

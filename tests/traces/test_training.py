@@ -108,12 +108,14 @@ def test_one_gpu_needs_no_network():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"jobs": 0}, "jobs must be at least 1, not 0"),
-        ({"gpus": 0}, "gpus must be at least 1, not 0"),
+        ({"jobs": 0}, "jobs=0: allowed are 1 to"),
+        ({"jobs": "5"}, "jobs must be an integer, not str"),
+        ({"seed": None}, "seed must be an integer, not NoneType"),
+        ({"gpus": 0}, "gpus=0: allowed are 1 to"),
         ({"load": 0.0}, "load must be finite and positive, not 0.0"),
         ({"load": float("nan")}, "load must be finite and positive, not nan"),
     ],
 )
 def test_a_trace_that_cannot_be_generated_is_named(arguments, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         generate_training(**{"jobs": 5, "seed": 0} | arguments)

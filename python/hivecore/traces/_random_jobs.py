@@ -1,21 +1,44 @@
 """Shared by generators of single jobs: sizes, run times and submission times."""
 
 from collections.abc import Sequence
+from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float, as_int
+
 Floats = npt.NDArray[np.float64]
+MOST_SEED = 2**64 - 1
+
+_MOST = 2**31 - 1
 
 
-def check_sizes(jobs: int, gpus: int, load: float) -> None:
-    """Raise a ValueError that names an impossible size."""
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
-    if gpus < 1:
-        raise ValueError(f"gpus must be at least 1, not {gpus}")
-    if not (np.isfinite(load) and load > 0):
-        raise ValueError(f"load must be finite and positive, not {load}")
+def as_sizes(jobs: Any, gpus: Any, load: Any, seed: Any) -> tuple[int, int, float, int]:
+    """The same, or a ValueError or TypeError that names what is impossible."""
+    return (
+        as_int(jobs, "jobs", 1, _MOST),
+        as_int(gpus, "gpus", 1, _MOST),
+        as_factor(load, "load"),
+        as_int(seed, "seed", 0, MOST_SEED),
+    )
+
+
+def as_factor(value: Any, name: str) -> float:
+    """The number, which has to be finite and positive."""
+    number = as_float(value, name)
+    if not 0 < number < inf:
+        raise ValueError(f"{name} must be finite and positive, not {value}")
+    return number
+
+
+def as_share(value: Any, name: str) -> float:
+    """The number from 0 to 1."""
+    number = as_float(value, name)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, not {value}")
+    return number
 
 
 def draw_gpus(

@@ -21,7 +21,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_float, as_int, as_mapping
+from hivecore._arguments import as_int, as_mapping
+from hivecore.traces._random_jobs import as_sizes
 from hivecore.traces.trace import Trace
 
 __all__ = ["generate"]
@@ -82,12 +83,9 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
         raise ValueError("tenants must own at least one node each, not {}")
     for name, nodes in tenants.items():
         as_int(nodes, f"tenants[{name!r}]", 1, 2**31 - 1)
-    seed = as_int(seed, "seed", 0, 2**64 - 1)
-    jobs, load = as_int(jobs, "jobs", 0, 2**31 - 1), as_float(load, "load")
+    jobs, _, load, seed = as_sizes(jobs, 1, load, seed)
     if jobs < len(tenants):
         raise ValueError(f"jobs must be at least one per tenant ({len(tenants)}), not {jobs}")
-    if not (np.isfinite(load) and load > 0):
-        raise ValueError(f"load must be finite and positive, not {load}")
 
     mixes = [
         _within(_EXPERIMENTER if position % 2 else _TRAINER, nodes * _GPUS_PER_NODE)

@@ -9,6 +9,7 @@ of shapes match the trace, but the order does not.
 import numpy as np
 
 from hivecore._arguments import as_int
+from hivecore.traces._random_jobs import as_share
 from hivecore.traces.shared_gpus import GpuNodes, GpuPods
 
 __all__ = ["generate_openb_nodes", "generate_openb_pods"]
@@ -131,8 +132,7 @@ def generate_openb_pods(pods: int, seed: int, *, constrained: float = 0.0) -> Gp
     0.4
     """
     count = as_int(pods, "pods", 1, _MOST)
-    if not 0 <= constrained <= 1:
-        raise ValueError(f"constrained must be between 0 and 1, not {constrained}")
+    constrained = as_share(constrained, "constrained")
     rng = np.random.default_rng((as_int(seed, "seed", 0, 2**63 - 1), 1))
     weight = np.array([row[-1] for row in _PODS], dtype=np.float64)
     shape = rng.choice(len(_PODS), size=count, p=weight / weight.sum())

@@ -11,8 +11,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_int
 from hivecore.traces._random_jobs import (
-    check_sizes,
+    MOST_SEED,
+    as_share,
+    as_sizes,
     draw_gpus,
     draw_seconds,
     draw_submissions,
@@ -65,7 +68,7 @@ def generate_storage(
     >>> trace.jobs, round(gpu_seconds / (96 * float(trace.submit[-1])), 6)
     (500, 2.0)
     """
-    check_sizes(jobs, gpus, load)
+    jobs, gpus, load, seed = as_sizes(jobs, gpus, load, seed)
     rng = np.random.default_rng(seed)
     size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
     duration = draw_seconds(rng, jobs, _MEDIAN_SECONDS, _LOG_DEVIATION, _LONGEST)
@@ -90,6 +93,9 @@ def with_datasets(trace: Trace | TrainingTrace, seed: int, shared: float = 0.3) 
     ...     "imagenet-1k", "open-images", "imagenet-22k", "youtube-8m", "text"}
     True
     """
+    if not isinstance(trace, (Trace, TrainingTrace)):
+        raise TypeError(f"trace must be a Trace or a TrainingTrace, not {type(trace).__name__}")
+    seed = as_int(seed, "seed", 0, MOST_SEED)
     jobs = _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
     return replace(jobs, dropped=trace.dropped)
 
@@ -102,8 +108,7 @@ def _assign(
     seed: int,
     shared: float,
 ) -> StorageTrace:
-    if not 0 <= shared <= 1:
-        raise ValueError(f"shared must be between 0 and 1, not {shared}")
+    shared = as_share(shared, "shared")
     rng = np.random.default_rng((seed, 1))
     models = list(_MODELS.values())
     model = rng.choice(len(models), size=len(job_id), p=[share for _, share, _ in models])

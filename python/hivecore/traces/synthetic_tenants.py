@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.traces._random_jobs import check_sizes
+from hivecore.traces._random_jobs import as_factor, as_sizes
 from hivecore.traces.trace import Trace
 
 __all__ = ["TenantsTrace", "generate_tenants"]
@@ -149,11 +149,10 @@ def generate_tenants(jobs: int, seed: int, load: float = 0.9, days: float = 3.0)
     >>> round(tenants.trace.gpu_hours / (54 * 8 * 72), 6)
     0.8
     """
-    check_sizes(jobs, _GPUS_PER_NODE, load)
+    jobs, _, load, seed = as_sizes(jobs, _GPUS_PER_NODE, load, seed)
     if jobs < _FEWEST:
         raise ValueError(f"jobs must be at least {_FEWEST}, not {jobs}")
-    if not (np.isfinite(days) and days > 0):
-        raise ValueError(f"days must be finite and positive, not {days}")
+    days = as_factor(days, "days")
     counts = _split(jobs)
     streams = np.random.SeedSequence(seed).spawn(len(_TENANTS))
     parts = [

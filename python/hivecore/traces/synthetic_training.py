@@ -7,7 +7,7 @@ any model takes a third to half of a second.
 import numpy as np
 
 from hivecore.traces._random_jobs import (
-    check_sizes,
+    as_sizes,
     draw_gpus,
     draw_seconds,
     draw_submissions,
@@ -48,7 +48,7 @@ def generate_training(jobs: int, seed: int, gpus: int = 64, load: float = 2.0) -
     >>> trace.jobs, round(work / (64 * float(trace.submit[-1])), 6)
     (500, 1.5)
     """
-    check_sizes(jobs, gpus, load)
+    jobs, gpus, load, seed = as_sizes(jobs, gpus, load, seed)
     rng = np.random.default_rng(seed)
     size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
     model = rng.integers(len(_MODELS), size=jobs)

@@ -7,14 +7,13 @@ sorted tuple of names. The arrays are read-only, because replays share them.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import inf
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_float
 from hivecore._record import Record, force_setattr
+from hivecore.traces._random_jobs import as_factor
 
 __all__ = ["Trace"]
 
@@ -134,16 +133,13 @@ class Trace(Record, frozen=True, eq=False):
         >>> trace.scale_load(2.0).submit.tolist()
         [0.0, 5.0]
         """
-        factor = as_float(factor, "factor")
-        if not 0 < factor < inf:
-            raise ValueError(f"factor must be finite and positive, not {factor}")
-        return self._with_rows(np.arange(self.jobs), self.submit / factor)
+        return self._with_rows(np.arange(self.jobs), self.submit / as_factor(factor, "factor"))
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Self:
         """Return the trace of the jobs marked in `keep`, with all tenants and the same clock.
 
         :param keep: bool[jobs].
-        :raises ValueError: another length, or no job left.
+        :raises ValueError: another length, or no job left. :raises TypeError: no bools.
 
         Cost: O(jobs).
 
@@ -151,9 +147,12 @@ class Trace(Record, frozen=True, eq=False):
         >>> trace.select(trace.gpus > 1).submit.tolist()
         [10.0]
         """
-        if keep.shape != self.submit.shape:
-            raise ValueError(f"keep must have one entry per job ({self.jobs}), not {keep.shape}")
-        rows = np.flatnonzero(keep)
+        marks = np.asarray(keep)
+        if marks.dtype != np.bool_:
+            raise TypeError(f"keep must hold bools, not {marks.dtype}")
+        if marks.shape != self.submit.shape:
+            raise ValueError(f"keep must have one entry per job ({self.jobs}), not {marks.shape}")
+        rows = np.flatnonzero(marks)
         return self._with_rows(rows, self.submit[rows])
 
     def _with_rows(self, rows: npt.NDArray[np.intp], submit: npt.NDArray[np.float64]) -> Self:
