@@ -70,6 +70,7 @@ def test_pods_without_gpus_come_too():
         (0, 1.0, 0, "capacity_milli=0"),
         (1000, 0.0, 0, "load must be finite and positive"),
         (1000, float("nan"), 0, "load must be finite and positive"),
+        (1000, 1e20, 0, r"load=1e\+20: must be at most 1000"),
         (1000, 1.0, -1, "seed=-1"),
     ],
 )

@@ -295,8 +295,23 @@ def test_without_a_mean_time_nothing_fails():
         ({"node_mtbf": -1.0}, "node_mtbf must be positive, not -1.0"),
         ({"node_mtbf": float("nan")}, "node_mtbf must be positive, not nan"),
         ({"repair": inf}, "repair must be finite"),
+        ({"repair": "1"}, "repair must be a float, not str"),
+        ({"jobs": 1.5}, "jobs must be an integer, not float"),
+        ({"nodes": -1}, "nodes=-1: allowed are 0 to"),
+        ({"seed": None}, "seed must be an integer, not NoneType"),
     ],
 )
 def test_times_that_cannot_be_are_named(options, says):
-    with pytest.raises(ValueError, match=says):
-        RandomFailures(1, 1, 0, **options)
+    with pytest.raises((TypeError, ValueError), match=says):
+        RandomFailures(**({"jobs": 1, "nodes": 1, "seed": 0} | options))
+
+
+def test_what_is_no_cluster_and_no_jobs_is_named():
+    jobs = Jobs([0.0], [1], [1.0], [1.0], [(1.0, 0.0, 0.0)], [1.0], [0.0])
+    for call, says in (
+        (lambda: schedule(jobs, "fifo", nodes=1.5), "nodes must be an integer, not float"),
+        (lambda: schedule(jobs, "fifo", nodes=0), "nodes=0: allowed are 1 to"),
+        (lambda: schedule([1], "fifo"), "jobs must be a Jobs, not list"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=says):
+            call()

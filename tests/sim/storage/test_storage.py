@@ -85,14 +85,22 @@ def test_a_job_larger_than_the_cluster_is_refused():
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ((0, 1.0, 1.0), "gpus must be at least 1, not 0"),
+        ((0, 1.0, 1.0), "gpus=0: allowed are 1 to"),
+        ((float("nan"), 1.0, 1.0), "gpus must be an integer, not float"),
+        ((1, "8", 1.0), "cache_gb must be a float, not str"),
+        ((1, 1.0, None), "bandwidth_mbps must be a float, not NoneType"),
         ((1, -1.0, 1.0), "cache_gb must be finite and not negative, not -1.0"),
         ((1, 1.0, 0.0), "bandwidth_mbps must be finite and positive, not 0.0"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(wanted, says):
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises((TypeError, ValueError), match=says):
         StorageCluster(*wanted)
+
+
+def test_what_is_no_workload_is_named():
+    with pytest.raises(TypeError, match="work must be a StorageWorkload, not list"):
+        schedule_storage([], SMALL)
 
 
 def test_pictures_are_drawn_of_what_was_recorded(tmp_path):

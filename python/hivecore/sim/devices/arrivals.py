@@ -13,14 +13,16 @@ from hivecore.traces import GpuPods
 
 __all__ = ["arrivals"]
 
+_MOST_LOAD = 1000
+
 
 def arrivals(pods: GpuPods, capacity_milli: int, load: float, seed: int) -> npt.NDArray[np.int64]:
     """Return the arriving pods, as rows of the list.
 
     :param pods: the list.
     :param capacity_milli: thousandths of a GPU in the cluster, at least 1.
-    :param load: positive; the most that pods may ask for, divided by the capacity. The first drawn
-        pod that would exceed it ends the list.
+    :param load: positive, at most 1000; the most that pods may ask for, divided by the capacity.
+        The first drawn pod that would exceed it ends the list.
     :param seed: equal seeds give equal arrivals.
     :raises ValueError: an argument is out of range, or no pod needs a GPU.
 
@@ -39,6 +41,8 @@ def arrivals(pods: GpuPods, capacity_milli: int, load: float, seed: int) -> npt.
     wanted = as_float(load, "load")
     if not (np.isfinite(wanted) and wanted > 0):
         raise ValueError(f"load must be finite and positive, not {load}")
+    if wanted > _MOST_LOAD:
+        raise ValueError(f"load={wanted}: must be at most {_MOST_LOAD}")
     milli = pods.total_milli
     if not milli.any():
         raise ValueError("pods: none of them needs a GPU")

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from math import inf
 from random import Random
 
+from hivecore._arguments import as_float, as_int
+
 __all__ = ["Failure", "JobFailure", "NodeFailure", "RandomFailures"]
+
+_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class RandomFailures:
     :param job_mtbf: mean seconds of a job's run between failures.
     :param node_mtbf: mean seconds between failures of a node.
     :param repair: seconds until a node is back.
-    :raises ValueError: a time is not positive, or the repair is infinite.
+    :raises ValueError: a time is not positive, the repair is infinite, or a number is negative.
+    :raises TypeError: an argument has a wrong type.
 
     Times between failures are exponential. Failures are drawn for all jobs, but affect only running
     ones. As exponential times have no memory, this is as if a job's clock stood still while it
@@ -67,8 +72,11 @@ class RandomFailures:
     repair: float = 3600.0
 
     def __post_init__(self) -> None:
+        as_int(self.jobs, "jobs", 0, _MOST)
+        as_int(self.nodes, "nodes", 0, _MOST)
+        as_int(self.seed, "seed", 0, 2**64 - 1)
         for name in ("job_mtbf", "node_mtbf", "repair"):
-            if not getattr(self, name) > 0:
+            if not as_float(getattr(self, name), name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
         if self.repair == inf:
             raise ValueError("repair must be finite")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from hivecore._arguments import as_instance, as_int
 from hivecore._stateful import counted
 from hivecore.sim.preemptive.configuration import configure, configure_queue, events_of
 from hivecore.sim.preemptive.failures import Failure
@@ -21,6 +22,7 @@ _MURI = ("muri-s", "muri-l", "muri-exact-s", "muri-exact-l")
 #: these with the best groups.
 JOB_POLICIES = ("fifo", "srtf", "srsf", "tiresias", *_MURI)
 _DEFAULTS = MuriOptions()
+_MOST_NODES = 100_000
 
 
 def schedule(
@@ -68,7 +70,8 @@ def schedule(
     >>> schedule(jobs, "fifo", nodes=1, failures=failures, report_interval=200.0).end
     [380.0, 400.0]
     """
-    largest = max(jobs.gpus, default=0)
+    largest = max(as_instance(jobs, "jobs", Jobs).gpus, default=0)
+    as_int(nodes, "nodes", 1, _MOST_NODES)
     if largest > GPUS_PER_NODE * nodes:
         raise ValueError(
             f"a job of {largest} GPUs does not fit on {counted(nodes, 'node')} of 8 GPUs"

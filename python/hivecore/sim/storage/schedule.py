@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hivecore._arguments import as_choice
+from hivecore._arguments import as_choice, as_instance
 from hivecore._sim import FluidClock
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import Data, Job, Role, Scheduler, StoragePool
@@ -62,6 +62,7 @@ def schedule_storage(
     >>> schedule_storage(StorageWorkload.of(trace), cluster).end.tolist()
     [5000.0]
     """
+    as_instance(work, "work", StorageWorkload)
     as_choice(shrink, "shrink", _SHRINKS)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     contents = _amounts(work, cluster, rules, shrink, lazy)

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_float, as_int
 from hivecore.scheduler import Job
 from hivecore.traces import StorageTrace
 
@@ -27,7 +28,7 @@ class StorageCluster:
     :param gpus: at least 1.
     :param cache_gb: GB of cache on all nodes together, not negative.
     :param bandwidth_mbps: MB/s from remote storage for all jobs together, positive.
-    :raises ValueError: a value is out of range.
+    :raises ValueError: a value is out of range. :raises TypeError: it has a wrong type.
     """
 
     gpus: int
@@ -35,11 +36,10 @@ class StorageCluster:
     bandwidth_mbps: float
 
     def __post_init__(self) -> None:
-        if self.gpus < 1:
-            raise ValueError(f"gpus must be at least 1, not {self.gpus}")
-        if not 0 <= self.cache_gb < inf:
+        as_int(self.gpus, "gpus", 1, 2**31 - 1)
+        if not 0 <= as_float(self.cache_gb, "cache_gb") < inf:
             raise ValueError(f"cache_gb must be finite and not negative, not {self.cache_gb}")
-        if not 0 < self.bandwidth_mbps < inf:
+        if not 0 < as_float(self.bandwidth_mbps, "bandwidth_mbps") < inf:
             raise ValueError(
                 f"bandwidth_mbps must be finite and positive, not {self.bandwidth_mbps}"
             )
