@@ -9,6 +9,7 @@ from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Data, StoragePool
 from hivecore.sim import Workload, replay, simulate
+from hivecore.sim.demo import run_demo
 from hivecore.sim.specs import (
     TraceJobs,
     load_jobs,
@@ -356,3 +357,16 @@ def test_in_formats_without_tenants_a_file_is_one(tmp_path):
     save_storage(generate_storage(jobs=20, seed=0), tmp_path / "more" / "east.csv")
     with pytest.raises(ValueError, match="several files are named 'east'"):
         load_jobs([tmp_path / "east.csv", tmp_path / "more" / "east.csv"], "storage")
+
+
+def test_what_is_no_trace_spec_demo_or_pool_is_named():
+    trace = TraceJobs.of(Trace.from_columns(["a"], ["x"], [0], [1], [1]))
+    for call, says in (
+        (lambda: TraceJobs.of("x"), "trace must be a Trace, not str"),
+        (lambda: replay_specs("x", {}), "trace must be a TraceJobs, not str"),
+        (lambda: replay_specs(trace, ["a"]), "specs must be a mapping, not list"),
+        (lambda: run_demo(trace, 1.0, 1.0), "work must be a TenantsTrace, not TraceJobs"),
+        (lambda: reading_from(None, [], []), "pool must be a StoragePool, not NoneType"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            call()

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_instance
 from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.demo.ledger import Books, Floats, Ledger
@@ -109,7 +110,7 @@ def run_demo(
     require("joblib")
     from joblib import Parallel, delayed
 
-    run = partial(_run, work, cache_gb, bandwidth_mbps)
+    run = partial(_run, as_instance(work, "work", TenantsTrace), cache_gb, bandwidth_mbps)
     parallel = Parallel(return_as="generator" if progress else "list")
     runs = {}
     for name, done in zip(_SLOWEST_FIRST, parallel(map(delayed(run), _SLOWEST_FIRST)), strict=True):

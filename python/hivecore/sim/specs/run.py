@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hivecore._arguments import as_instance, as_mapping
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.sim.console import named
@@ -77,7 +78,8 @@ def replay_specs(
     >>> runs["8"].gpus, bool(runs["8"].outcome.end.mean() > runs["12"].outcome.end.mean())
     (64, True)
     """
-    for name, spec in specs.items():
+    as_instance(trace, "trace", TraceJobs)
+    for name, spec in as_mapping(specs, "specs").items():
         _check_tenants(name, spec, trace.tenant)
     pools = [spec.storage for spec in specs.values() if spec.storage is not None]
     return {

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import as_instance
 from hivecore.scheduler import Data
 from hivecore.traces import (
     GpuPods,
@@ -69,6 +70,7 @@ class TraceJobs:
         >>> TraceJobs.of(trace).gpus.tolist()
         [12.0]
         """
+        as_instance(trace, "trace", Trace)
         return cls(
             tuple(trace.tenants[code] for code in trace.tenant.tolist()),
             trace.submit,

@@ -103,6 +103,7 @@ def reading_from(
     >>> end.round(3).tolist()  # 800 s, then 400 s, and 400 s
     [1600.0]
     """
+    as_instance(pool, "pool", StoragePool)
     if pool.bandwidth_mbps is None:
         raise ValueError("pool: bandwidth_mbps is missing, without which no job can read")
     work = StorageWorkload.of_jobs(jobs, seconds, dict(pool.datasets_gb))
