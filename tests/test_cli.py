@@ -270,7 +270,7 @@ WHAT_IF = "what-if {cluster} --queue a"
         ("sweep --nodes a=0", "at least 1, not '0'"),
         ("sweep --nodes a=900000 b=900000", "--nodes: tenants own 1800000 nodes, a alone 900000"),
         ("sweep --nodes a=1 a=2", "--nodes names a tenant twice"),
-        ("sweep --jobs 99999 --seeds 1 --loads 1e-6", "seed=0, load=1e-06: now="),
+        ("sweep --jobs 99999 --seeds 1 --loads 1e-6", "seed=0, load=1e-06: submit["),
         ("sweep --jobs 2", "--jobs 2: must be at least one per tenant, and there are 5"),
         ("explain {folder}/empty", "error: {folder}/empty: no objects of device claims, such as"),
         ("explain {cluster} {folder}/empty", "{cluster}: a document without a kind is no object"),
