@@ -370,3 +370,31 @@ def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(worlds, parts, 
     world.cluster.set_ready(lost, True)
     world.cluster.delete(*after)
     assert world.states() == {}
+
+
+@pytest.mark.parametrize("log", ["kept", "lost"])
+@pytest.mark.parametrize("relabelled", [1, 2])
+def test_pods_with_a_new_label_since_they_run_are_counted_after_a_restart(worlds, log, relabelled):
+    parts = "quotas and devices"
+    world = worlds(parts)
+    world.cluster.listed()
+    world.cluster.run(*koordinator_gang("g", 2))
+    before = {place for job in places(world).values() for place in job.values()}
+    for number in range(relabelled):
+        labels = world.cluster.pod(f"g-{number}")["metadata"]["labels"]
+        labels["quota.scheduling.koordinator.sh/name"] = "b"
+    after = worlds(parts if log == "lost" else "", after=world)
+    assert after.cluster.listed() == (200, {})
+    assert {place for job in places(after).values() for place in job.values()} == before
+
+
+def test_a_gang_that_another_tenant_pays_for_is_known_after_a_restart(worlds):
+    world = worlds("quotas and devices")
+    pods = koordinator_gang("old", 2, tenant="unknown")
+    world.cluster.appear(*map(running, pods, NODES))
+    after = worlds(after=world)
+    assert after.cluster.listed() == (200, {})
+    assert places(after) == places(world)
+    after.cluster.delete("old-1")
+    after.cluster.run(koordinator_gang("old", 2, tenant="unknown")[1])
+    assert set(after.cluster.bound()) == {"old-0", "old-1"}

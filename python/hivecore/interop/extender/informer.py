@@ -74,8 +74,8 @@ class JobInformer(ClusterInformer):
         if request is None:
             self._jobs.lose(identity)
             return
-        member = self._jobs.add(identity, known.name, request)
         node = node_of(Field(pod))
+        member = self._jobs.add(identity, known.name, request, is_bound=bool(node))
         if not node:
             return
         self._settled(identity)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.events.rounds import Round
-from hivecore.interop.extender.adoption import check_devices, event_of, lone_name
+from hivecore.interop.extender.adoption import OTHERS, check_devices, event_of, lone_name
 from hivecore.interop.extender.claimed_pods import ended
 from hivecore.interop.extender.gang_objects import owner_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
@@ -76,9 +76,10 @@ class PodJobs(RunningPods):
 
     # --- pods
 
-    def add(self, identity: str, name: str, request: Request) -> Member:
+    def add(self, identity: str, name: str, request: Request, is_bound: bool = False) -> Member:
         """Add a pod.
 
+        :param is_bound: whether it runs already; then it counts whatever it says.
         :raises ValueError: it contradicts its gang; then it is not added.
         """
         known = self.members.get(identity)
@@ -88,7 +89,8 @@ class PodJobs(RunningPods):
             return known
         job = request.job_name
         gang = self._gangs.get(job)
-        self._check(request, job, gang, identity)
+        if not is_bound:
+            self._check(request, job, gang, identity)
         if known is not None:
             self._remove(identity)
         same_name = self._names.get(name)
@@ -115,8 +117,10 @@ class PodJobs(RunningPods):
             if (known.gang, known.common) != (request.gang, request.common):
                 what = f"the pod says something else of it than {other.name}"
                 raise ValueError(f"gang {show(request.gang)}: {what}")
-        elif job in self._scheduler and not request.is_of(self._scheduler.job(job)):
-            raise ValueError(f"gang {show(request.gang)}: its job {show(job)} is another one")
+        elif job in self._scheduler:
+            own = self._scheduler.job(job)
+            if own.tenant != OTHERS and not request.is_of(own):
+                raise ValueError(f"gang {show(request.gang)}: its job {show(job)} is another one")
 
     def lose(self, identity: str) -> None:
         """Forget a pod that is gone or has ended."""

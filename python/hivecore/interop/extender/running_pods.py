@@ -407,9 +407,10 @@ class RunningPods(ClaimedPods):
         try:
             requests = [member.request for member in gang.members.values()]
             slots = adopter.adopt(self._job_of(requests, [()] * len(requests), _ALL), pods)
-        except ValueError as error:
+        except ValueError:  # they contradict each other
             for pod in pods:
-                self._give_up(pod, error)
+                if pod.request.holds:
+                    self._adopt_alone(adopter, pod)
             return
         gang.changed()
         gang.taken.clear()
