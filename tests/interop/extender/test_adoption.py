@@ -398,3 +398,44 @@ def test_a_gang_that_another_tenant_pays_for_is_known_after_a_restart(worlds):
     after.cluster.delete("old-1")
     after.cluster.run(koordinator_gang("old", 2, tenant="unknown")[1])
     assert set(after.cluster.bound()) == {"old-0", "old-1"}
+
+
+def others_pod(name, node, gpus=4):
+    pod = running(koordinator_pod(name, "a", gpus), node)
+    pod["spec"]["schedulerName"] = "another"
+    return pod
+
+
+def nodes_of(world):
+    return [node for job in places(world).values() for node, _ in job.values()]
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices", "quotas and devices"])
+@pytest.mark.parametrize("pages", [1, 2])
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_pod_of_others_that_was_made_again_unseen_is_counted_where_it_is_now(
+    worlds, parts, pages, restarts
+):
+    world = worlds(parts)
+    world.cluster.appear(others_pod("p", "n0"))
+    after = worlds(after=world) if restarts else world
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": []}
+    listed = [page, {**page, "items": [others_pod("p", "n1")]}][-pages:][::-1]
+    if pages == 2:
+        listed[0] = {**listed[0], "metadata": {**page["metadata"], "continue": "more"}}
+    for part in listed:
+        assert after.ask("/v1/watch", part) == (200, {})
+    assert nodes_of(after) == ["n1"]
+    after.cluster.watch("DELETED", listed[0]["items"][0])
+    assert after.states() == {}
+
+
+def test_a_pod_of_others_goes_nowhere_else_while_its_node_is_removed(worlds):
+    world = worlds("devices")
+    world.cluster.appear(others_pod("p", "n0"))
+    tell(world, "remove_node", node="n0")
+    assert nodes_of(world) == []
+    add_node(world, "n0")
+    assert nodes_of(world) == ["n0"]
+    world.cluster.delete("p")
+    assert world.states() == {}

@@ -95,8 +95,18 @@ class Adopter:
         """Return a job and its status in the scheduler, by name."""
         return self._branch.job(name), self._branch.status(name)
 
+    def has(self, job: Job, pod: Member) -> bool:
+        """Whether a job of one pod is where the pod is; another one of its name is cancelled."""
+        if job.name not in self._branch:
+            return False
+        known, status = self.job(job.name)
+        if known.roles == job.roles and any(map(pod.is_at, status.pods)):
+            return True
+        self.cancel(job.name)
+        return False
+
     def cancel(self, job: str) -> None:
-        """Cancel a waiting job whose definition has changed."""
+        """Cancel a job whose definition has changed."""
         self._branch.cancel(job, self._branch.now)
         self.events.append(event_of("cancel", job=job))
 

@@ -48,6 +48,13 @@ class Member:
         """Return the shape of the pod's role in a job."""
         return (*self.request.shape_in(job), self.wants.templates)
 
+    def is_at(self, place: PlacedPod) -> bool:
+        """Whether a place is on the node of a bound pod, with the GPUs that it names."""
+        gpus = {device.minor for device in self.held if device.type == "gpu"}
+        if gpus in (set(), set(place.gpus)):
+            return place.node in ("", self.node)
+        return place.node == self.node and not place.gpus
+
     def may_use(self, node: str) -> bool:
         """Whether the pod's claims can be used on a node; for "", on any node."""
         return not node or self.wants.nodes is None or node in self.wants.nodes
@@ -151,14 +158,11 @@ class Gang:
         job = scheduler.job(self.name)
         shape = member.request.shape_in(job)  # after a restart, its claims are unknown
         roles = {role.name for role in job.roles if shape_of(role)[:-1] == shape}
-        gpus = {device.minor for device in member.held if device.type == "gpu"}
         return [
             slot
             for slot, place in places.items()
             if slot not in self.taken and slot[0] in roles
-            if is_anywhere
-            or (place.node in ("", member.node) and gpus in (set(), set(place.gpus)))
-            or (place.node == member.node and not place.gpus)
+            if is_anywhere or member.is_at(place)
         ]
 
     def take(self, member: Member, slot: Slot) -> None:

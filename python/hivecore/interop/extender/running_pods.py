@@ -358,6 +358,13 @@ class RunningPods(ClaimedPods):
                     gang.leave(member)
                     member.is_beside = False
                     self._unsettled[gang.name] = None
+        for name, identity in [*self._lone.items()]:
+            pod = self._others.get(identity) or self.members[identity]
+            at = self._scheduler.status(name).pods if name in self._scheduler else ()
+            if not any(map(pod.is_at, at)):
+                del self._lone[name]  # its node was removed
+                self._events.append(event_of("cancel", job=name))
+                self._unsettled[pod.job] = None
         for identity, other in self._others.items():
             if self._lone.get(other.job) != identity:
                 self._new_others[identity] = other
@@ -443,9 +450,10 @@ class RunningPods(ClaimedPods):
 
     def _adopt_alone(self, adopter: Adopter, pod: Member, is_other: bool = False) -> None:
         name = lone_name(pod.name)
-        if name not in self._scheduler:
+        job = self._counted(lone_job(pod.request, name))
+        if not adopter.has(job, pod):
             try:
-                adopter.adopt(self._counted(lone_job(pod.request, name)), [pod], is_other)
+                adopter.adopt(job, [pod], is_other)
             except ValueError as error:
                 self._give_up(pod, error)
                 return
