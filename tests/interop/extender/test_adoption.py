@@ -439,3 +439,47 @@ def test_a_pod_of_others_goes_nowhere_else_while_its_node_is_removed(worlds):
     assert nodes_of(world) == ["n0"]
     world.cluster.delete("p")
     assert world.states() == {}
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_its_later_pods(worlds, parts, is_new):
+    world = worlds(parts)
+    world.cluster.listed()
+    world.cluster.run(koordinator_pod("busy", "a", 4))
+    full = world.cluster.bound()["busy"]
+    pods = koordinator_gang("g", 3, least=2)
+    world.cluster.create(*pods[:2])
+    tainted = world.scheduler.status("pods:x/g").pods[0].node
+    world.cluster.nodes = [node for node in NODES if node not in (full, tainted)]
+    world.cluster.pump()
+    world.cluster.delete("busy")
+    bound = world.cluster.bound()
+    if not is_new:
+        world.cluster.delete("g-1")
+        world.cluster.set_ready(bound["g-1"], False)
+    world.cluster.nodes = [full]
+    world.cluster.run(pods[2])
+    assert world.cluster.bound()["g-2"] == full
+
+
+def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_it_after_an_eviction(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    world.cluster.run(koordinator_pod("busy", "a", 4, priority=9000))
+    full = world.cluster.bound()["busy"]
+    (pod,) = koordinator_gang("g", 1)
+    world.cluster.create(pod)
+    (tainted,) = places(world)["pods:x/g"].values()
+    world.cluster.nodes = [node for node in NODES if node not in (tainted[0], full)]
+    world.cluster.pump()
+    world.cluster.nodes = list(NODES)
+    big = [koordinator_pod(f"big-{i}", "a", 4, "big", 3, priority=9000) for i in range(3)]
+    world.cluster.run(*big, grace=True)
+    (again,) = koordinator_gang("g", 1)
+    again["metadata"]["name"] = "again"
+    world.cluster.run(again, grace=True)
+    world.cluster.delete("g-0")
+    world.cluster.delete("busy")
+    world.cluster.pump()
+    assert world.cluster.bound()["again"] == full

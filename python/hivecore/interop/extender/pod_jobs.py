@@ -316,6 +316,8 @@ class PodJobs(RunningPods):
             events.append(_of("cancel", name))
         if lacks or status.is_ending:
             self._ending[name] = None
+        else:
+            events += self._amendment(gang)
         return events
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:

@@ -146,6 +146,13 @@ class RunningPods(ClaimedPods):
                 return True
         return False
 
+    def _unconfined(self, gang: Gang) -> Job:
+        """Return a job that has started, without the nodes that were offered to it then."""
+        job = self._scheduler.job(gang.name)
+        if any(member.request.claims for member in gang.members.values()):
+            return job  # its claims limit it to these
+        return job.replace(where=job.where.replace(nodes=()))
+
     def _goes_elsewhere(self, gang: Gang, slot: Slot, offered: frozenset[str]) -> bool:
         """Place a pod again near the running pods of its job; return whether that worked.
 
@@ -154,7 +161,7 @@ class RunningPods(ClaimedPods):
         :param offered: the nodes to use, at once and without victims.
         """
         scheduler, places, name = self._scheduler, gang.places(self._scheduler), gang.name
-        job, since = scheduler.job(name), scheduler.status(name).since
+        job, since = self._unconfined(gang), scheduler.status(name).since
         nodes = sorted(offered.union(place.node for place in places.values()))
         try:
             alone = job.replace(on_failure="pod", where=job.where.replace(nodes=nodes))
@@ -183,19 +190,18 @@ class RunningPods(ClaimedPods):
 
     def _amendment(self, gang: Gang) -> list[SchedulerEvent]:
         """Return the event that gives a waiting job places for all pods of its gang."""
-        job = self._scheduler.job(gang.name)
-        if not self._grown(gang, job):
-            return []
-        try:
-            roles = self._job(gang).roles
-        except ValueError:
-            return []
-        return [event_of("amend", job=gang.name, roles=roles)]
+        job, changes = self._unconfined(gang), dict[str, object]()
+        if job != self._scheduler.job(gang.name):
+            changes["where"] = job.where
+        with suppress(ValueError):
+            if self._grown(gang, job):
+                changes["roles"] = self._job(gang).roles
+        return [event_of("amend", job=gang.name, **changes)] if changes else []
 
     def _growth(self, gang: Gang) -> list[SchedulerEvent]:
         """Return the events that give a running job more places, by adopting it again."""
         scheduler, name = self._scheduler, gang.name
-        job, status = scheduler.job(name), scheduler.status(name)
+        job, status = self._unconfined(gang), scheduler.status(name)
         roles = self._grown(gang, job)
         if not roles or status.since is None:
             return []
