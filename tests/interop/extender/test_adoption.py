@@ -2,7 +2,7 @@
 
 import pytest
 from interop.extender.pods_and_kubelets import GANG, HIVED, hived_gang, koordinator_pod
-from scheduler.lives import NODES
+from scheduler.lives import NODES, SPECS
 
 from hivecore.devices import NodeDevices
 from hivecore.quotas import Quota
@@ -483,3 +483,31 @@ def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_it_after_an_eviction(w
     world.cluster.delete("busy")
     world.cluster.pump()
     assert world.cluster.bound()["again"] == full
+
+
+@pytest.mark.parametrize("why", ["not ready", "pods of others", "not in the cluster"])
+@pytest.mark.parametrize("is_again", [True, False])
+def test_a_node_that_is_added_is_as_healthy_as_the_cluster_says(worlds, why, is_again):
+    world = worlds("cells" if why == "pods of others" else "devices")
+    world.cluster.listed()
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"metadata": {"name": node}, "status": status} for node in (*NODES, "n4", "n5")]
+    node = "n3" if is_again else "n5"
+    if why == "not in the cluster":
+        nodes = [item for item in nodes if item["metadata"]["name"] != node]
+    world.ask("/v1/watch", {"kind": "NodeList", "items": nodes})
+    if why == "not ready":
+        world.cluster.set_ready(node, False)
+    elif why == "pods of others":
+        world.cluster.create(others_pod("other", node, 1))
+    if why == "pods of others":
+        for spec in ["a rack less", "a rack more"]:
+            tell(world, "reconfigure", spec=plain_record(SPECS[spec]))
+    else:
+        if is_again:
+            tell(world, "remove_node", node=node)
+        add_node(world, node)
+    assert node in world.scheduler.summary().unhealthy
+    world.cluster.delete("other")
+    world.cluster.set_ready(node, True)
+    assert world.scheduler.summary().unhealthy == ()

@@ -882,3 +882,13 @@ def test_a_mistake_of_a_pod_is_an_error_of_its_own_and_takes_nothing(worlds, pod
     answer = world.cluster.verb("preempt", {"Pod": pod})
     assert answer["NodeNameToMetaVictims"] == {}
     assert world.states() == held
+
+
+def test_pods_that_come_one_by_one_in_the_place_of_impossible_ones_run(worlds):
+    world = worlds("devices")
+    world.cluster.run(*[koordinator_pod(f"p-{i}", "a", 64, "g", 2) for i in range(2)])
+    assert world.cluster.reasons["p-0"] == "4 nodes: too few devices of a type"
+    for number in range(2):
+        world.cluster.delete(f"p-{number}")
+        world.cluster.run(koordinator_pod(f"p-{number}", "a", 4, "g", 2))
+    assert set(world.cluster.bound()) == {"p-0", "p-1"}

@@ -130,6 +130,13 @@ class JobInformer(ClusterInformer):
             self._healthy[node] = ready
             self._jobs.set_node(node, ready)
 
+    def cluster_changed(self) -> None:
+        """Tell the health of nodes that are new in the scheduler, which are healthy there."""
+        for node in sorted({*self._nodes()}.difference(self._scheduler.summary().unhealthy)):
+            is_there = not self._has_nodes or node in self._ready
+            if not self._healthy.setdefault(node, is_there):
+                self._jobs.set_node(node, False)
+
     def _nodes(self) -> Iterable[str]:
         scheduler = self._scheduler
         parts = scheduler.cells, scheduler.topology, scheduler.devices, scheduler.claims

@@ -141,8 +141,7 @@ class PodJobs(RunningPods):
         gang = self._gangs[member.job]
         gang.leave(member)
         del gang.members[identity]
-        if not gang.members:
-            gang.refused = ""
+        gang.refused, gang.never = "", ((0, 0), "")  # that may have been for this pod
         self._unsettled[member.job] = None
         if self.claims is not None and member.request.claims:
             others = self.claims.beside(identity)

@@ -154,6 +154,7 @@ class PodService(ExtenderService, SchedulerService):
             self.extender.jobs.see(action for _, action in round.actions)
             if any(event.name in _OF_CLUSTER for event in events):
                 self.extender.jobs.cluster_changed()
+                self.extender.informer.cluster_changed()
             self.extender.jobs.settle()
         except Exception as error:
             self._fail(error)
