@@ -892,3 +892,24 @@ def test_pods_that_come_one_by_one_in_the_place_of_impossible_ones_run(worlds):
         world.cluster.delete(f"p-{number}")
         world.cluster.run(koordinator_pod(f"p-{number}", "a", 4, "g", 2))
     assert set(world.cluster.bound()) == {"p-0", "p-1"}
+
+
+@pytest.mark.parametrize("why", ["gates", "deletion"])
+def test_a_pod_that_kube_scheduler_does_not_try_counts_for_nothing(worlds, why):
+    world = worlds("devices")
+    pods = [koordinator_pod(f"p-{i}", "a", 4, "g", 2) for i in range(2)]
+    if why == "gates":
+        pods[0]["spec"]["schedulingGates"] = [{"name": "quota"}]
+    else:
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.create(*pods)
+    assert world.states() == {}
+    assert "1 of the 2 pods" in world.cluster.filter(pods[1])["FailedNodes"]["n0"]
+    if why == "gates":
+        pods[0]["spec"]["schedulingGates"] = []
+        world.cluster.watch("MODIFIED", pods[0])
+        assert world.states() == {"pods:x/g": "running"}
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.cluster.watch("MODIFIED", pods[0])
+        world.cluster.watch("ADDED", koordinator_pod("p-0", "a", 4, "g", 2))
+        assert world.states() == {"pods:x/g": "running"}

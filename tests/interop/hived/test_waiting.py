@@ -57,6 +57,26 @@ def test_after_a_list_a_pod_that_is_not_known_gets_nothing(extender):
     assert filtered(extender, "q", vc="B") == ["n2"]
 
 
+@pytest.mark.parametrize("why", ["", "gates", "deletion"])
+def test_nothing_is_evicted_for_a_pod_that_kube_scheduler_does_not_try(extender, why):
+    def watch(item):
+        assert extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **item}}) == []
+
+    assert filtered(extender, "low") == ["n1"]
+    call = {"PodName": "low", "PodNamespace": "x", "PodUID": "u-low", "Node": "n1"}
+    bound = extender.handle(BIND, call)[1]["Binding"]
+    low = pod("low")
+    low["metadata"]["annotations"] |= bound["metadata"]["annotations"]
+    watch({**low, "spec": {"nodeName": "n1"}})
+    high = {**pod("high", priority=5), "spec": {}}
+    if why == "gates":
+        high["spec"]["schedulingGates"] = [{"name": "quota"}]
+    elif why == "deletion":
+        high["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    watch(high)
+    assert list(extender.victims()) == ([] if why else ["u-low"])
+
+
 def test_a_list_in_pages_counts_when_it_is_complete(extender):
     assert filtered(extender, "a") == ["n1"]
     assert filtered(extender, "b", vc="B") == ["n2"]

@@ -10,7 +10,12 @@ from hivecore.interop.extender.gang_objects import GANG_KINDS, called_by_api, re
 from hivecore.interop.extender.pod_jobs import PodJobs
 from hivecore.interop.extender.requests import Request
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod, mapping_in
+from hivecore.interop.kubernetes.informer import (
+    ClusterInformer,
+    KnownPod,
+    is_held_back,
+    mapping_in,
+)
 from hivecore.interop.kubernetes.pods import node_of, owner_name
 from hivecore.scheduler import Scheduler
 
@@ -71,10 +76,10 @@ class JobInformer(ClusterInformer):
         self._last = None, None
         if last is not pod:
             request = self._jobs.request_of(pod)
-        if request is None:
+        node = node_of(Field(pod))
+        if request is None or (not node and is_held_back(pod)):
             self._jobs.lose(identity)
             return
-        node = node_of(Field(pod))
         member = self._jobs.add(identity, known.name, request, is_bound=bool(node))
         if not node:
             return

@@ -15,7 +15,7 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, identify, owner_name
 
-__all__ = ["ClusterInformer", "KnownPod", "mapping_in", "version_of"]
+__all__ = ["ClusterInformer", "KnownPod", "is_held_back", "mapping_in", "version_of"]
 
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
 _MOST_GONE = 100_000
@@ -272,6 +272,16 @@ def _is_ready(node: Any) -> bool:
         and condition.get("status") == "True"
         for condition in (conditions if isinstance(conditions, (list, tuple)) else ())
     )
+
+
+def is_held_back(pod: Mapping[str, Any]) -> bool:
+    """Whether kube-scheduler does not try a pod: it has scheduling gates, or is being deleted.
+
+    >>> is_held_back({"spec": {"schedulingGates": [{"name": "quota"}]}})
+    True
+    """
+    has_gates = mapping_in(pod, "spec").get("schedulingGates")
+    return bool(has_gates or mapping_in(pod, "metadata").get("deletionTimestamp"))
 
 
 def version_of(version: Any) -> int:

@@ -13,6 +13,7 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import (
     ClusterInformer,
     KnownPod,
+    is_held_back,
     mapping_in,
     version_of,
 )
@@ -55,7 +56,9 @@ class Informer(ClusterInformer):
         node = mapping_in(pod, "spec").get("nodeName")
         spec, info = (_annotations(pod).get(name) for name in (SPEC, BIND_INFO))
         if not isinstance(node, str) or not node:
-            if known is not None and isinstance(spec, str) and not known.is_asked:
+            if is_held_back(pod):
+                self._settle(identity)
+            elif known is not None and isinstance(spec, str) and not known.is_asked:
                 self.unasked[identity] = PodId.read(pod), spec
             return
         self._settle(identity)
