@@ -511,3 +511,55 @@ def test_a_node_that_is_added_is_as_healthy_as_the_cluster_says(worlds, why, is_
     world.cluster.delete("other")
     world.cluster.set_ready(node, True)
     assert world.scheduler.summary().unhealthy == ()
+
+
+def test_no_pod_starts_before_all_pages_of_the_first_list_are_known(worlds):
+    world = worlds("devices")
+    old = [running(koordinator_pod(f"old-{i}", "a", 4), node) for i, node in enumerate(NODES)]
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "9"}}
+    first = {**page, "metadata": {**page["metadata"], "continue": "more"}}
+    assert world.ask("/v1/watch", {**first, "items": [koordinator_pod("new", "a", 4)]}) == (200, {})
+    assert world.ask("/v1/watch", {**page, "items": old}) == (200, {})
+    assert world.states() == {
+        **{f"pods:x/old-{i}": "running" for i in range(4)},
+        "pods:x/new": "pending",
+    }
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices", "quotas and devices"])
+@pytest.mark.parametrize("is_of_others", [True, False])
+def test_places_of_pods_that_are_not_bound_give_way_to_pods_that_run(worlds, parts, is_of_others):
+    world = worlds(parts)
+    world.cluster.listed()
+    world.cluster.create(*koordinator_gang("g", 2, gpus=3))
+    node = nodes_of(world)[0]
+    pod = others_pod("p", node) if is_of_others else koordinator_pod("p", "a", 4)
+    world.cluster.create(pod)
+    world.cluster.watch("MODIFIED", running(pod, node))
+    assert nodes_of(world).count(node) == 1
+    assert world.states()["pods:x/g"] == "running"
+    world.cluster.pump()
+    assert list(world.cluster.bound().values()).count(node) == 1
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices"])
+def test_a_pod_for_which_there_was_no_room_is_counted_once_there_is(worlds, parts):
+    world = worlds(parts)
+    world.cluster.listed()
+    world.cluster.run(koordinator_pod("ours", "a", 4))
+    (node,) = nodes_of(world)
+    world.cluster.create(others_pod("p", node))
+    assert world.states() == {"pods:x/ours": "running"}
+    world.cluster.delete("ours")
+    assert world.states() == {"pods:lone:x/p": "running"}
+
+
+def test_a_waiting_gang_with_a_pod_that_cannot_be_counted_comes_to_rest(worlds):
+    world = worlds("devices")
+    world.cluster.run(*[koordinator_pod(f"full-{i}", "a", 4) for i in range(4)])
+    pods = koordinator_gang("g", 3, least=2)
+    world.cluster.run(*pods)
+    world.cluster.watch("MODIFIED", running(pods[0], "n0"))
+    assert "pods:x/g" in world.states()
+    world.cluster.delete(world.cluster.pod("full-0")["metadata"]["name"])
+    world.cluster.pump()

@@ -7,7 +7,7 @@ tenant `OTHERS` if it does not fit its own quota.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 
 from hivecore.errors import StaleDecisionError
@@ -110,10 +110,17 @@ class Adopter:
         self._branch.cancel(job, self._branch.now)
         self.events.append(event_of("cancel", job=job))
 
-    def adopt(self, job: Job, members: Sequence[Member], is_other: bool = False) -> dict[str, Slot]:
-        """Adopt a job with its running pods; return their slots by identity.
+    def adopt(
+        self,
+        job: Job,
+        members: Sequence[Member],
+        is_other: bool = False,
+        yielding: Callable[[], Sequence[str]] = tuple,
+    ) -> dict[str, Slot]:
+        """Adopt a job with its running pods, in place of one of its name; return their slots.
 
         :param is_other: whether another scheduler manages the job.
+        :param yielding: returns jobs to cancel if there is no room otherwise.
         :raises ValueError: the pods cannot be where they are.
         """
         own = _with_numbers(job, members)
@@ -122,11 +129,14 @@ class Adopter:
         ).replace(preemptible=False)
         jobs = [other] if is_other else [job, job.replace(where=Where(), together=()), other]
         reason: Exception | None = None
-        for has_names in (True, False):
+        for may_cancel, has_names in ((False, True), (False, False), (True, True), (True, False)):
+            gone = yielding() if may_cancel else ()
+            if may_cancel and not gone:
+                break
             pods = [self._placed(member, slot, has_names) for member, slot in own]
             for candidate in jobs:
                 try:
-                    self._try(_startable(candidate, own), pods)
+                    self._try(_startable(candidate, own), pods, gone)
                 except (KeyError, ValueError, StaleDecisionError) as error:
                     reason = reason or error
                     continue
@@ -135,14 +145,16 @@ class Adopter:
                 return {member.identity: slot for member, slot in own}
         raise ValueError(str(reason.args[0] if reason is not None else "it has no pods"))
 
-    def _try(self, job: Job, pods: list[PlacedPod]) -> None:
+    def _try(self, job: Job, pods: list[PlacedPod], gone: Sequence[str]) -> None:
         events = [event_of("adopt", job=job, pods=tuple(pods))]
         if not self._branch.places(job):
             events = [event_of("adopt", job=job, pods=tuple(pod.replace(node="") for pod in pods))]
         quotas = self._branch.quotas
         if job.tenant == OTHERS and quotas is not None and OTHERS not in quotas.quotas:
             events.insert(0, event_of("set_quota", quota=Quota(OTHERS, max={}, outside=True)))
-        self._tell(events, pods)
+        names = [name for name in (job.name, *gone) if name in self._branch]
+        cancels = [event_of("cancel", job=name) for name in names]
+        self._tell([*cancels, *events], pods)
 
     def readopt(self, job: Job, pods: Sequence[PlacedPod], since: float) -> bool:
         """Replace a running job by this definition, if its pods fit; return whether they do."""

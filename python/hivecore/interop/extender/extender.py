@@ -103,7 +103,8 @@ class PodExtender:
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list; return what could not be applied."""
         mistakes = self.informer.apply(events)
-        self.jobs.settle()
+        if not self.informer.is_partly_listed:
+            self.jobs.settle()
         return mistakes
 
     def _member(self, pod: PodId, given: dict[str, Any]) -> Member | None:

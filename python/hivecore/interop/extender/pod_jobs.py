@@ -131,6 +131,7 @@ class PodJobs(RunningPods):
         member = self.members.pop(identity, None)
         known = member or self._others.pop(identity, None)
         self._new_others.pop(identity, None)
+        self._uncounted.pop(identity, None)
         if known is not None and self._lone.get(lone_name(known.name)) == identity:
             del self._lone[lone_name(known.name)]
             self._events.append(_of("finish", lone_name(known.name)))
@@ -237,6 +238,7 @@ class PodJobs(RunningPods):
                     gone.append(gang.name)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
+            self._count_again()
             self._submitted.clear()
             self._pass_on_claims(gone)
             self.see(action for _, action in answer.actions)

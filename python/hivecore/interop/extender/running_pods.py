@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 from hivecore.devices import DeviceAllocation
@@ -57,6 +58,7 @@ class RunningPods(ClaimedPods):
         self._lone: dict[str, str] = {}  # jobs of pods without a gang -> the pod
         self._others: dict[str, Member] = {}
         self._new_others: dict[str, Member] = {}  # not counted yet
+        self._uncounted: dict[str, Member] = {}  # running pods for which there was no room
 
     def see(self, actions: Iterable[Action]) -> None:
         """Follow actions of the scheduler."""
@@ -403,8 +405,7 @@ class RunningPods(ClaimedPods):
 
     def _adopt_pods(self, adopter: Adopter, gang: Gang, pods: list[Member]) -> None:
         name, scheduler = gang.name, self._scheduler
-        is_known = name in scheduler
-        if is_known and scheduler.status(name).since is not None:
+        if name in scheduler and scheduler.status(name).since is not None:
             for pod in pods:
                 if free := gang.free_for(pod, scheduler):
                     gang.take(pod, free[0])
@@ -415,8 +416,6 @@ class RunningPods(ClaimedPods):
         is_whole = not gang.unbound and not self._lacks_members(gang)
         if not is_whole and not any(pod.request.holds for pod in pods):
             return
-        if is_known:
-            adopter.cancel(name)
         try:
             requests = [member.request for member in gang.members.values()]
             slots = adopter.adopt(self._job_of(requests, [()] * len(requests), _ALL), pods)
@@ -459,15 +458,37 @@ class RunningPods(ClaimedPods):
         job = self._counted(lone_job(pod.request, name))
         if not adopter.has(job, pod):
             try:
-                adopter.adopt(job, [pod], is_other)
+                adopter.adopt(job, [pod], is_other, partial(self._yielding, pod.node))
             except ValueError as error:
                 self._give_up(pod, error)
                 return
         self._lone[name] = pod.identity
 
+    def _yielding(self, node: str) -> list[str]:
+        """Return the jobs without bound pods that have a place on a node; they start elsewhere."""
+        names = [
+            gang.name
+            for gang in self._gangs.values()
+            if not gang.is_bound and not gang.has_to_stop(self._scheduler)
+            if any(place.node == node for place in gang.places(self._scheduler).values())
+        ]
+        self._unsettled |= dict.fromkeys(names)
+        return names
+
     def _give_up(self, pod: Member, error: ValueError) -> None:
         pod.is_beside = True
-        LOG.warning("pod %s runs on %s and is not counted: %s", pod.name, pod.node, error)
+        if pod.identity not in self._uncounted:
+            self._uncounted[pod.identity] = pod
+            LOG.warning("pod %s runs on %s and is not counted: %s", pod.name, pod.node, error)
+
+    def _count_again(self) -> None:
+        """Have pods counted for which there was no room, as others may have left."""
+        self._uncounted = {i: pod for i, pod in self._uncounted.items() if pod.slot is None}
+        for identity, pod in self._uncounted.items():
+            pod.is_beside = False
+            self._unsettled[pod.job] = None
+            if identity in self._others:
+                self._new_others[identity] = pod
 
 
 def starts(actions: Iterable[Action], job: str) -> bool:

@@ -71,6 +71,11 @@ class ClusterInformer(ABC):
         self._versions: dict[str, int] = {}
         self._listings: dict[str, _Listing] = {}
 
+    @property
+    def is_partly_listed(self) -> bool:
+        """Whether there are more pages to come of the first list of pods."""
+        return not self.listed and "Pod" in self._listings
+
     # --- what a subclass does
 
     @abstractmethod
