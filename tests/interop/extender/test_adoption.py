@@ -563,3 +563,30 @@ def test_a_waiting_gang_with_a_pod_that_cannot_be_counted_comes_to_rest(worlds):
     assert "pods:x/g" in world.states()
     world.cluster.delete(world.cluster.pod("full-0")["metadata"]["name"])
     world.cluster.pump()
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices"])
+def test_a_pod_goes_to_a_free_place_of_its_gang_that_is_offered(worlds, parts):
+    world = worlds(parts)
+    world.cluster.listed()
+    pods = koordinator_gang("g", 3)
+    world.cluster.create(*pods)
+    world.cluster.delete("g-1", "g-2")
+    (_, other, _) = nodes_of(world)
+    answer = world.cluster.filter(pods[0], [other])
+    assert answer["NodeNames"] == [other]
+
+
+def test_a_pod_does_not_move_to_another_node_that_is_not_offered(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    world.cluster.run(koordinator_pod("half", "a", 2), koordinator_pod("busy", "a", 4))
+    pods = koordinator_gang("g", 2, gpus=2)
+    world.cluster.create(*pods)
+    world.cluster.place(pods[0])
+    before = places(world)["pods:x/g"]
+    assert len({node for node, _ in before.values()}) == 2
+    busy = world.cluster.bound()["busy"]
+    world.cluster.delete("half")
+    world.cluster.filter(pods[1], [busy])
+    assert places(world)["pods:x/g"] == before

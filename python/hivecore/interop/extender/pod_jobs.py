@@ -457,23 +457,25 @@ class PodJobs(RunningPods):
     def confine(self, member: Member, offered: Iterable[str]) -> bool:
         """Move a pod's job off a node that is not offered to the pod; return whether it moved.
 
-        The job must start at once, without victims, on nodes that are offered to all of its pods.
-        If other pods are bound, only this pod moves. Otherwise nothing changes.
+        The pod takes a free place of its job, or the job starts at once, without victims, on nodes
+        that are offered to all of its pods. If other pods are bound, or have gone, only this pod
+        moves. Otherwise nothing changes.
         """
         gang = self._gangs[member.job]
         own = frozenset(offered)
-        if gang.is_bound:
-            if member.slot is None or not self._goes_elsewhere(gang, member.slot, own):
-                return False
-            self.settle()
+        if self._takes_free(gang, member, own):
             return True
-        gang.offered = {pod: of for pod, of in gang.offered.items() if pod in gang.members}
-        gang.offered[member.identity] = own
-        # Offers to other pods may be old: if they do not work, use the pod's own.
-        for allowed in dict.fromkeys((frozenset.intersection(*gang.offered.values()), own)):
-            if self._starts_within(gang, allowed):
-                return True
-        return False
+        if not gang.is_bound:
+            gang.offered = {pod: of for pod, of in gang.offered.items() if pod in gang.members}
+            gang.offered[member.identity] = own
+            # Offers to other pods may be old: if they do not work, use the pod's own.
+            for allowed in dict.fromkeys((frozenset.intersection(*gang.offered.values()), own)):
+                if self._starts_within(gang, allowed):
+                    return True
+        if member.slot is None or not self._goes_elsewhere(gang, member.slot, own):
+            return False
+        self.settle()
+        return True
 
     def _starts_within(self, gang: Gang, allowed: frozenset[str]) -> bool:
         """Let a job start on these nodes instead; return whether it does."""

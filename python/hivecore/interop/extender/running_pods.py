@@ -148,6 +148,17 @@ class RunningPods(ClaimedPods):
                 return True
         return False
 
+    def _takes_free(self, gang: Gang, member: Member, offered: frozenset[str]) -> bool:
+        """Give a pod a free place of its role on an offered node; return whether there is one."""
+        if member.slot is None or member.request.claims:
+            return False
+        for slot, place in gang.places(self._scheduler).items():
+            is_free = slot[0] == member.slot[0] and slot not in gang.taken
+            if is_free and place.node in offered:
+                gang.take(member, slot)
+                return True
+        return False
+
     def _unconfined(self, gang: Gang) -> Job:
         """Return a job that has started, without the nodes that were offered to it then."""
         job = self._scheduler.job(gang.name)
@@ -173,7 +184,8 @@ class RunningPods(ClaimedPods):
             now = branch.now
             if since is None or not Adopter(branch).readopt(alone, tuple(places.values()), now):
                 return False
-            branch.set_node(places[slot].node, False, now)
+            for node in sorted({place.node for place in places.values()} - offered):
+                branch.set_node(node, False, now)
             branch.fail(name, now, f"{slot[0]}/{slot[1]}")
             actions = branch.decide(now)
         if not starts(actions, name):
