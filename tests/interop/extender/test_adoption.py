@@ -1,7 +1,13 @@
 """Pods that run already: after the log was lost, at first, or bound by another scheduler."""
 
 import pytest
-from interop.extender.pods_and_kubelets import GANG, HIVED, hived_gang, koordinator_pod
+from interop.extender.pods_and_kubelets import (
+    GANG,
+    HIVED,
+    hived_gang,
+    hived_pod,
+    koordinator_pod,
+)
 from scheduler.lives import NODES, SPECS
 
 from hivecore.devices import NodeDevices
@@ -590,3 +596,26 @@ def test_a_pod_does_not_move_to_another_node_that_is_not_offered(worlds):
     world.cluster.delete("half")
     world.cluster.filter(pods[1], [busy])
     assert places(world)["pods:x/g"] == before
+
+
+@pytest.mark.parametrize("parts", ["cells", "cells and devices", "devices"])
+@pytest.mark.parametrize("named", [0, 1])
+def test_a_pod_that_names_its_gpus_keeps_them_beside_one_that_does_not(worlds, parts, named):
+    world = worlds(parts)
+    pods = [running(pod, "n0") for pod in hived_gang("g", 2, gpus=2)]
+    pods[named]["metadata"]["annotations"][f"{HIVED}/pod-leaf-cell-isolation"] = "0,1"
+    world.cluster.appear(*pods)
+    at, members = places(world)["pods:g"], world.service.extender.jobs.members
+    gpus = [at[members[pod["metadata"]["uid"]].slot][1] for pod in pods]
+    assert gpus[named] == (0, 1) and gpus[1 - named] == (2, 3)
+
+
+def test_a_pod_for_which_there_is_no_room_takes_no_gpus_from_the_next(worlds):
+    world = worlds("cells")
+    sizes = {"three": 3, "two": 2, "one": 1}
+    pods = [hived_pod(name, "a", gpus, priority=-1) for name, gpus in sizes.items()]
+    world.cluster.appear(*[running(pod, "n0") for pod in pods])
+    assert places(world) == {
+        "pods:x/three": {("3-gpu", 0): ("n0", (0, 1, 2))},
+        "pods:x/one": {("1-gpu", 0): ("n0", (3,))},
+    }

@@ -74,17 +74,20 @@ class Adopter:
     """Collects the events with which a scheduler adopts running jobs.
 
     :param branch: a scratch copy of the scheduler, see `Scheduler.what_if`.
+    :param members: running pods; GPUs that they name are not chosen for others.
     """
 
-    def __init__(self, branch: Scheduler) -> None:
+    def __init__(self, branch: Scheduler, members: Iterable[Member] = ()) -> None:
         self._branch = branch
         self.events: list[SchedulerEvent] = []
         self._sick = set(branch.summary().unhealthy)
         self._healed: dict[str, None] = {}
         self._used: dict[str, set[int]] = defaultdict(set)
         for name in branch if branch.cells is not None else ():
-            for pod in branch.status(name).pods:
-                self._used[pod.node].update(pod.gpus)
+            self._use(branch.status(name).pods)
+        self._named: dict[str, set[int]] = defaultdict(set)
+        for member in members:
+            self._named[member.node].update(_named(member).get("gpu", ()))
 
     def all_events(self) -> list[SchedulerEvent]:
         """Return all events, ending with those that restore the health of nodes."""
@@ -133,15 +136,14 @@ class Adopter:
             gone = yielding() if may_cancel else ()
             if may_cancel and not gone:
                 break
-            pods = [self._placed(member, slot, has_names) for member, slot in own]
+            pods = self._placed(own, has_names)
             for candidate in jobs:
                 try:
                     self._try(_startable(candidate, own), pods, gone)
                 except (KeyError, ValueError, StaleDecisionError) as error:
                     reason = reason or error
                     continue
-                for pod in pods:
-                    self._used[pod.node].update(pod.gpus)
+                self._use(pods)
                 return {member.identity: slot for member, slot in own}
         raise ValueError(str(reason.args[0] if reason is not None else "it has no pods"))
 
@@ -172,12 +174,13 @@ class Adopter:
         """Move a running job's pod to the node where it really is; return whether it fits there."""
         slot = member.slot
         assert slot is not None
-        moved = [
-            self._placed(member, slot, has_names=True) if (pod.role, pod.index) == slot else pod
-            for pod in pods
-        ]
+        (own,) = self._placed([(member, slot)], has_names=True)
+        moved = [own if (pod.role, pod.index) == slot else pod for pod in pods]
         bare = job.replace(where=Where(), together=())
-        return any(self.readopt(variant, moved, since) for variant in (job, bare))
+        if not any(self.readopt(variant, moved, since) for variant in (job, bare)):
+            return False
+        self._use(moved)
+        return True
 
     def _tell(self, events: list[SchedulerEvent], pods: Iterable[PlacedPod]) -> None:
         """Apply events to the branch with all nodes healthy; an error leaves it unchanged."""
@@ -192,22 +195,32 @@ class Adopter:
         self._healed.update(dict.fromkeys(sick))
         self.events += events
 
-    def _placed(self, member: Member, slot: Slot, has_names: bool) -> PlacedPod:
-        """Return where a pod is, with the devices that it names."""
-        minors: dict[str, tuple[int, ...]] = {}
-        for device in member.held if has_names else ():
-            minors[device.type] = (*minors.get(device.type, ()), device.minor)
-        number = member.request.gpus
-        if self._branch.cells is not None and len(minors.get("gpu", ())) != number:
-            minors["gpu"] = tuple(self._free(member.node, number))
-        return PlacedPod(*slot, member.node, tuple(minors.items()))
+    def _use(self, pods: Iterable[PlacedPod]) -> None:
+        for pod in pods:
+            self._used[pod.node].update(pod.gpus)
 
-    def _free(self, node: str, number: int) -> list[int]:
-        used = self._used[node]
-        free = (gpu for gpu in count() if gpu not in used)
-        numbers = [next(free) for _ in range(number)]
-        used.update(numbers)
-        return numbers
+    def _placed(self, own: Sequence[tuple[Member, Slot]], has_names: bool) -> list[PlacedPod]:
+        """Return where pods are, with the devices that they name."""
+        pods: list[PlacedPod] = []
+        chosen: dict[str, set[int]] = defaultdict(set)
+        for member, slot in own:
+            minors, node = _named(member) if has_names else {}, member.node
+            number = member.request.gpus
+            if self._branch.cells is not None and len(minors.get("gpu", ())) != number:
+                taken = self._used[node] | self._named[node] | chosen[node]
+                free = (gpu for gpu in count() if gpu not in taken)
+                minors["gpu"] = tuple(next(free) for _ in range(number))
+                chosen[node].update(minors["gpu"])
+            pods.append(PlacedPod(*slot, node, tuple(minors.items())))
+        return pods
+
+
+def _named(member: Member) -> dict[str, tuple[int, ...]]:
+    """Return the devices that a running pod names, by type."""
+    minors: dict[str, tuple[int, ...]] = {}
+    for device in member.held:
+        minors[device.type] = (*minors.get(device.type, ()), device.minor)
+    return minors
 
 
 def _with_numbers(job: Job, members: Sequence[Member]) -> list[tuple[Member, Slot]]:

@@ -349,7 +349,7 @@ class RunningPods(ClaimedPods):
             for event in self._events:
                 with suppress(KeyError, ValueError, StaleDecisionError):
                     event.tell(branch, branch.now)
-            adopter = Adopter(branch)
+            adopter = Adopter(branch, [pod for _, pods in homeless for pod in pods])
             # Pods that name their devices come first, so that these are not chosen for others.
             for gang, pods in sorted(
                 homeless, key=lambda pair: not all(pod.held for pod in pair[1])
@@ -362,6 +362,7 @@ class RunningPods(ClaimedPods):
         self._events = []
         if events:
             self.see(action for _, action in self._tell(events).actions)
+            self._adopt()
 
     def cluster_changed(self) -> None:
         """Note that the scheduler has other nodes, tenants or quotas: look again at all pods."""
@@ -428,6 +429,8 @@ class RunningPods(ClaimedPods):
         is_whole = not gang.unbound and not self._lacks_members(gang)
         if not is_whole and not any(pod.request.holds for pod in pods):
             return
+        if named := [pod for pod in pods if pod.held]:
+            pods = named  # the others come next, and get no device of these
         try:
             requests = [member.request for member in gang.members.values()]
             slots = adopter.adopt(self._job_of(requests, [()] * len(requests), _ALL), pods)
