@@ -619,3 +619,13 @@ def test_a_pod_for_which_there_is_no_room_takes_no_gpus_from_the_next(worlds):
         "pods:x/three": {("3-gpu", 0): ("n0", (0, 1, 2))},
         "pods:x/one": {("1-gpu", 0): ("n0", (3,))},
     }
+
+
+def test_a_node_stays_drained_after_a_restart(worlds):
+    world = worlds("topology")
+    tell(world, "drain", node="n0")
+    after = worlds(after=world)
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"metadata": {"name": node}, "status": status} for node in NODES]
+    assert after.ask("/v1/watch", {"kind": "NodeList", "items": nodes}) == (200, {})
+    assert after.scheduler.summary().draining == ("n0",)

@@ -913,3 +913,22 @@ def test_a_pod_that_kube_scheduler_does_not_try_counts_for_nothing(worlds, why):
         world.cluster.watch("MODIFIED", pods[0])
         world.cluster.watch("ADDED", koordinator_pod("p-0", "a", 4, "g", 2))
         assert world.states() == {"pods:x/g": "running"}
+
+
+def test_an_object_that_only_has_the_name_of_a_workload_does_not_define_its_gang(worlds):
+    world = worlds("topology")
+    meta = {"name": "train", "namespace": "x"}
+    policy = {"name": "all", "policy": {"gang": {"minCount": 3}}}
+    for api, kind, spec in (
+        ("scheduling.x-k8s.io/v1alpha1", "PodGroup", {"minMember": 2}),
+        ("scheduling.k8s.io/v1alpha1", "Workload", {"podGroups": [policy]}),
+    ):
+        world.cluster.watch(
+            "ADDED", {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
+        )
+    pod = koordinator_pod("p", "a", 4)
+    pod["spec"]["workloadRef"] = {"name": "train", "podGroup": "all", "podGroupReplicaKey": "0"}
+    world.cluster.run(pod)
+    jobs = world.service.extender.jobs
+    defined = jobs.definitions_of(jobs.gang("pods:x/train/all/0"))
+    assert defined == [("Workload.k8s.io", "x/train")]

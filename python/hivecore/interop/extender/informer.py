@@ -47,7 +47,8 @@ class JobInformer(ClusterInformer):
         """The kube-scheduler profiles whose pods are ours."""
         self._crowds: dict[str, str] = {}  # pod of another scheduler -> node
         self._crowded = Counter[str]()
-        self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
+        state = scheduler.summary()  # a drain does not end because a node is ready
+        self._healthy = dict.fromkeys({*state.unhealthy}.difference(state.draining), False)
         self._last: tuple[object, Request | None] = None, None  # a pod and what it asks for
 
     def apply(self, events: Any) -> list[str]:

@@ -88,9 +88,7 @@ class RunningPods(ClaimedPods):
 
         :raises ValueError: several APIs define it, with different values.
         """
-        owner, names = owner_of(gang), [gang]
-        if gang.count("/") == _REPLICA:
-            names.append(gang.rpartition("/")[0])
+        owner, names = owner_of(gang), _names_of(gang)
         defined = [by_owner[owner] for by_owner in self._groups.values() if owner in by_owner]
         groups = [renamed(each[name], gang) for each in defined for name in names if name in each]
         if len(groups) > 1 and groups[0] != groups[1]:
@@ -331,8 +329,13 @@ class RunningPods(ClaimedPods):
 
     def definitions_of(self, gang: Gang) -> list[tuple[str, str]]:
         """Return the objects that define a gang, as kind and "namespace/name"."""
-        name = owner_of(gang.first.request.gang)
-        return [(kind, name) for kind, by_name in self._groups.items() if name in by_name]
+        called = gang.first.request.gang
+        name, names = owner_of(called), _names_of(called)
+        return [
+            (kind, name)
+            for kind, by_name in self._groups.items()
+            if any(own in by_name.get(name, ()) for own in names)
+        ]
 
     # --- pods that run without a place
 
@@ -504,6 +507,11 @@ class RunningPods(ClaimedPods):
             self._unsettled[pod.job] = None
             if identity in self._others:
                 self._new_others[identity] = pod
+
+
+def _names_of(gang: str) -> list[str]:
+    """Return the names under which an object may define a gang, which may be a replica."""
+    return [gang, gang.rpartition("/")[0]] if gang.count("/") == _REPLICA else [gang]
 
 
 def starts(actions: Iterable[Action], job: str) -> bool:
