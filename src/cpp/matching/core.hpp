@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "matching/deadline.hpp"
@@ -53,8 +54,7 @@ class Core {
         }
         for (bool first = true;; first = false) {
             remove_duplicates();
-            const Adjacency<T> graph(n_, core_);
-            scan_.look_at(graph);
+            scan_.look_at(graph_.emplace(n_, core_));
             scan_.match_greedily(fractional_);
             fractional_.run(deadline);
             if (deadline.has_passed()) {
@@ -183,6 +183,7 @@ class Core {
     const Matrix<T>& matrix_;
     std::vector<T> y_;
     std::vector<Pair> core_;
+    std::optional<Adjacency<T>> graph_;  // of the core edges; the scan looks at it
     SparseScan<T> scan_;
     Fractional<SparseScan<T>> fractional_;
     RowKernels<T> kernels_;
