@@ -381,6 +381,24 @@ def classes_with_bases(root: Path) -> Iterator[tuple[str, ast.ClassDef, list[str
                 )
 
 
+def annotations_with_own_names(root: Path) -> list[str]:
+    """A field's annotation reads no name of its class: Python 3.14 evaluates it only then, and
+    takes the name for the field.
+    """
+    violations = []
+    for name, node, _ in classes_with_bases(root):
+        fields = [part for part in node.body if is_field(part)]
+        own = {part.target.id for part in fields}
+        own |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        violations += [
+            f"{name}.{field.target.id} reads {read.id}"
+            for field in fields
+            for read in ast.walk(field.annotation)
+            if isinstance(read, ast.Name) and read.id in own
+        ]
+    return violations
+
+
 def has_lock(node: ast.ClassDef) -> bool:
     """Whether the class sets ``self._lock``."""
     return any(
@@ -596,6 +614,7 @@ TREE_RULES = [
     imports_against_the_arrows,
     looks_out_of_turn,
     large_classes,
+    annotations_with_own_names,
     reaches,
     import_circles,
     changed_classes,
@@ -917,6 +936,12 @@ BROKEN = [
         "python/hivecore/cells.py",
         "class Cluster:\n" + "    x = 1\n" * 500,
         "hivecore.cells.Cluster has 501 lines",
+    ),
+    (
+        annotations_with_own_names,
+        "python/hivecore/cells.py",
+        "class Cell:\n    level: Annotated[int, within(1)] = 0\n    within: str = ''\n",
+        "hivecore.cells.Cell.level reads within",
     ),
     (
         reaches,

@@ -70,6 +70,9 @@ def _no_member(i: int, member: object) -> TypeError:
     return TypeError(f"members[{i}] must be (pods, leaves[, within]), not {member!r}")
 
 
+_priority = within(-1, 1000)
+
+
 class _OfTenant(Record, frozen=True):
     name: Name
     virtual_cluster: Name
@@ -112,7 +115,7 @@ class AffinityGroup(_OfTenant, frozen=True, kw_only=True, repr_omit_defaults=Tru
     (3, 17)
     """
 
-    priority: Annotated[int, within(-1, 1000)] = 0
+    priority: Annotated[int, _priority] = 0
     leaf_type: Name | None = None
     pinned_cell: Name | None = None
     lazy_preemption: bool = False

@@ -31,6 +31,9 @@ def _by_node(value: Any, name: str) -> Pairs:
     return checked
 
 
+_by_level = amounts(1, MOST)
+
+
 class _Pods(Named, frozen=True):
     pods: Annotated[int, within(1, MOST)]
 
@@ -91,8 +94,8 @@ class TopologyRequest(_Pods, frozen=True, kw_only=True):
 
     must: str = ""
     prefer: str = ""
-    multiple: Annotated[Pairs, amounts(1, MOST)] = ()
-    per_domain: Annotated[Pairs, amounts(1, MOST)] = ()
+    multiple: Annotated[Pairs, _by_level] = ()
+    per_domain: Annotated[Pairs, _by_level] = ()
     balance: str = ""
     amounts: Annotated[Amounts, _amounts_of_pod] = (("slots", 1),)
     existing: Annotated[Pairs, _by_node] = ()
