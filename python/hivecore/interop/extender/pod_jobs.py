@@ -238,7 +238,8 @@ class PodJobs(RunningPods):
                     gone.append(gang.name)
                 elif self.claims is not None and events[error.event].name == "update_claims":
                     self._events += self.claims.refused(events[error.event])
-            self._count_again()
+            if ended(events):
+                self._count_again()
             self._submitted.clear()
             self._pass_on_claims(gone)
             self.see(action for _, action in answer.actions)
