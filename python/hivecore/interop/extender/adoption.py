@@ -99,19 +99,17 @@ class Adopter:
         return self._branch.job(name), self._branch.status(name)
 
     def has(self, job: Job, pod: Member) -> bool:
-        """Whether a job of one pod is where the pod is; another one of its name is cancelled."""
+        """Whether this job of one pod is in the scheduler, where the pod is."""
         if job.name not in self._branch:
             return False
         known, status = self.job(job.name)
-        if known.roles == job.roles and any(map(pod.is_at, status.pods)):
-            return True
-        self.cancel(job.name)
-        return False
+        return known.roles == job.roles and any(map(pod.is_at, status.pods))
 
     def cancel(self, job: str) -> None:
-        """Cancel a job whose definition has changed."""
-        self._branch.cancel(job, self._branch.now)
-        self.events.append(event_of("cancel", job=job))
+        """Cancel a job, if the scheduler has it."""
+        if job in self._branch:
+            self._branch.cancel(job, self._branch.now)
+            self.events.append(event_of("cancel", job=job))
 
     def adopt(
         self,

@@ -475,6 +475,7 @@ class RunningPods(ClaimedPods):
         name = lone_name(pod.name)
         job = self._counted(lone_job(pod.request, name))
         if not adopter.has(job, pod):
+            adopter.cancel(name)  # its pod was elsewhere, or another one
             try:
                 adopter.adopt(job, [pod], is_other, partial(self._yielding, pod.node))
             except ValueError as error:
