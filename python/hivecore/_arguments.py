@@ -10,6 +10,10 @@ import numpy as np
 
 _Kind = TypeVar("_Kind")
 
+#: The longest time, and the latest moment, in seconds.
+LONGEST = 2.0**40
+MOST_SEED = 2**64 - 1
+
 
 class _Named(Protocol):
     @property

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import (
+    MOST_SEED,
     as_choice,
     as_instance,
     as_int,
@@ -91,7 +92,7 @@ class DeviceCluster(DevicePlacer):
         wanted: object = mix
         if wanted is not None and not isinstance(wanted, TaskMix):
             raise TypeError(f"mix must be a TaskMix, not {type(wanted).__name__}")
-        number = as_int(seed, "seed", 0, 2**64 - 1)
+        number = as_int(seed, "seed", 0, MOST_SEED)
         named = as_choice("bin-pack" if policy is None else policy, "policy", POLICIES)
         self._start(named, LearnedMix(mix), number, Nodes())
         for name, inventory in given.items():

@@ -4,7 +4,16 @@ from collections.abc import Iterable
 from threading import RLock
 from typing import Literal, Self, get_args
 
-from hivecore._arguments import as_bool, as_choice, as_instance, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import (
+    MOST_SEED,
+    as_bool,
+    as_choice,
+    as_instance,
+    as_int,
+    as_name,
+    as_text,
+    as_tuple,
+)
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore._trial import Trials
@@ -323,7 +332,7 @@ class DeviceLedger(Trials, Stateful):
             cluster._start(
                 as_choice(policy, "policy", POLICIES),
                 mix,
-                as_int(seed, "seed", 0, 2**64 - 1),
+                as_int(seed, "seed", 0, MOST_SEED),
                 Nodes(),
             )
             for name, inventory in zip(names, inventories, strict=True):

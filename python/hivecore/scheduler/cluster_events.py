@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_bool, as_dict, as_name, as_text
+from hivecore._arguments import LONGEST, as_bool, as_dict, as_name, as_text
 from hivecore._record import between
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
@@ -14,7 +14,6 @@ from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.ledger.budgets import by_quota
 from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.ledger.lost import take_over_on
-from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
 from hivecore.scheduler.stages.constraints import check_counted, check_names, offered_by
@@ -81,7 +80,7 @@ class ClusterEvents(SchedulerLedger):
         node = as_text(node, "node")
         with self._lock:
             moment = self._state.moment(now)
-            until = moment if by is None else between(moment, LATEST)(by, "by")
+            until = moment if by is None else between(moment, LONGEST)(by, "by")
             with self._changing(moment):
                 self._state.stages.set_health(node, False)
                 hold_on_good_nodes(self._state, (node,))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import (
+    LONGEST,
     as_bool,
     as_choice,
     as_dict,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
 __all__ = ["SchedulerEvent", "event_of_plain"]
-
-_LATEST = 2.0**40
 
 
 def _records(kind: type[Any], value: Any, name: str) -> tuple[Any, ...]:
@@ -107,10 +106,10 @@ _FIELDS: dict[str, dict[str, Check]] = {
     "set_eviction_limits": {"limits": partial(_records, EvictionLimit)},
     "reconfigure": {"spec": _spec},
     "update_claims": {"objects": _documents, "remove": _pairs, "release": _names},
-    "regroup": {"seconds": positive(_LATEST)},
+    "regroup": {"seconds": positive(LONGEST)},
     "defragment": {
         "goal": partial(record_of_plain, Fragments),
-        "seconds": positive(_LATEST),
+        "seconds": positive(LONGEST),
         "restart_cost": as_float,
         "saves": as_bool,
         "most_moves": check_of(int),
@@ -170,7 +169,7 @@ def event_of_plain(data: Mapping[str, Any]) -> SchedulerEvent:
     name = as_choice(given.pop("event"), "event", _EVENTS)
     now = given.pop("now", None)
     if now is not None:
-        now = between(0.0, _LATEST)(now, "now")
+        now = between(0.0, LONGEST)(now, "now")
     arguments: list[tuple[str, Any]] = []
     for field, check in _FIELDS[name].items():
         if field in given:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
+from hivecore._arguments import LONGEST
 from hivecore._record import Record, between, within
 
 __all__ = ["EvictionLimit"]
@@ -30,7 +31,7 @@ class EvictionLimit(Record, frozen=True):
     """
 
     quota: str = ""
-    min_run_time: Annotated[float, between(0.0, 2.0**40)] = 0.0
+    min_run_time: Annotated[float, between(0.0, LONGEST)] = 0.0
     per_hour: Annotated[int | None, within(0, 2**20)] = None
 
     if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 
+from hivecore._arguments import LONGEST
 from hivecore._record import Record
 from hivecore._stateful import counted
 from hivecore.decisions import Refusal
@@ -16,7 +17,7 @@ from hivecore.scheduler.ledger.kinds import least_of
 from hivecore.scheduler.ledger.lines import queue_of
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.losses import Losses
-from hivecore.scheduler.ledger.state import LATEST, State
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import start_beside, start_in_place
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.round import decide
@@ -449,7 +450,7 @@ def first_start(state: State, live: Live) -> float | None:
                 if other.job.run_time is not None
             ]
             now = min([state.wake_at, *(time for time, _ in ends)])
-            if now > LATEST:
+            if now > LONGEST:
                 return None
             for time, name in sorted(ends):
                 if time == now:

@@ -6,7 +6,7 @@ from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from hivecore._arguments import as_int, as_name, as_positive, as_tuple
+from hivecore._arguments import LONGEST, as_int, as_name, as_positive, as_tuple
 from hivecore._record import (
     FOLLOWS,
     Name,
@@ -30,7 +30,6 @@ _MOST_GPUS = 2**20
 _MOST_AMOUNT = 2**62  # what quotas and networks count to
 #: Fields that may change without a check of the others.
 _LONE = frozenset(("name", "run_time"))
-_LONGEST = 2.0**40  # seconds
 _ON_FAILURE = "job", "pod", "pod-then-job"
 
 
@@ -345,7 +344,7 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     preemptible: bool = True
     guaranteed: bool = True
     on_failure: Annotated[str, one_of(_ON_FAILURE)] = "job"
-    run_time: Annotated[float | None, positive(_LONGEST)] = None
+    run_time: Annotated[float | None, positive(LONGEST)] = None
     stages: tuple[Annotated[float, between(0.0, 1e15)], ...] = ()
     after: Names = ()
     together: Names = ()
@@ -445,6 +444,6 @@ class Job(_OfTenant, frozen=True, kw_only=True):
             job._check_others()
         if (run_time := changes.get("run_time", self.run_time)) is not self.run_time:
             known = run_time is not None
-            run_time = as_positive(run_time, "run_time", _LONGEST) if known else None
+            run_time = as_positive(run_time, "run_time", LONGEST) if known else None
             force_setattr(job, "run_time", run_time)
         return job

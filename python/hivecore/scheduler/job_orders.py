@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from hivecore._arguments import as_positive
+from hivecore._arguments import LONGEST, as_positive
 from hivecore.scheduler.job_events import JobEvents
-from hivecore.scheduler.ledger.state import LATEST
 from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.orders.running import end_order
@@ -25,7 +24,7 @@ class JobOrders(JobEvents):
             of `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         """
-        lasting = as_positive(seconds, "seconds", LATEST)
+        lasting = as_positive(seconds, "seconds", LONGEST)
         with self._lock:
             moment = self._state.moment(now)
             if not self._state.stages.by_stages:
@@ -220,7 +219,7 @@ class JobOrders(JobEvents):
         [0.667, 0.667, 0.667]
         >>> scheduler.reorder(sorted(credit, key=credit.get, reverse=True), now=0.0)
         """
-        number = as_positive(gpus, "gpus", LATEST)
+        number = as_positive(gpus, "gpus", LONGEST)
         with self._lock:
             jobs = self._state.jobs
             shares = self._state.stages.reading_shares(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import IO, Self
 
-from hivecore._arguments import as_bool, as_instance, as_int, as_positive
+from hivecore._arguments import LONGEST, as_bool, as_instance, as_int, as_positive
 from hivecore._stateful import counted
 from hivecore.cells import CellCluster
 from hivecore.devices import DeviceCluster
@@ -18,7 +18,7 @@ from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.explanation import JobExplanation, explain, first_start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.job_orders import JobOrders
-from hivecore.scheduler.ledger.state import LATEST, State
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves.fragments import Fragments
 from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
@@ -158,7 +158,7 @@ class Scheduler(JobOrders):
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
-            patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
+            patience = as_positive(reservation_seconds, "reservation_seconds", LONGEST)
         parts = quotas, cells, topology, devices, storage
         mode = as_mode(claims_mode, claims)
         stages = Stages.of(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_float, as_instance, as_tuple, by_name
+from hivecore._arguments import LONGEST, as_float, as_instance, as_tuple, by_name
 from hivecore._stateful import counted
 from hivecore.errors import InvariantError
 from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
@@ -29,8 +29,6 @@ Order = Callable[[float], Sequence[str | Sequence[str]]]
 
 #: (time before it moves on, number of submitted jobs) -> when to call again.
 Watch = Callable[[float, int], float]
-
-_LATEST = 2.0**40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +99,7 @@ def simulate(
     if not len(jobs) == len(submit) == len(duration):
         raise ValueError(f"jobs={len(jobs)}, submit={len(submit)}, duration={len(duration)} differ")
     for row, time in enumerate(submit):
-        if not 0 <= time <= _LATEST:
+        if not 0 <= time <= LONGEST:
             raise ValueError(f"submit[{row}]={time}: allowed are 0 to 2**40 seconds")
     if len(scheduler):
         raise ValueError(f"scheduler: it has {counted(len(scheduler), 'job')} already")

@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_float, as_int
+from hivecore._arguments import MOST_SEED, as_float, as_int
 
 Floats = npt.NDArray[np.float64]
-MOST_SEED = 2**64 - 1
 
-_MOST = 2**31 - 1
+MOST_GPUS = 2**31 - 1
 
 
-def as_sizes(jobs: Any, gpus: Any, load: Any, seed: Any) -> tuple[int, int, float, int]:
+def as_sizes(jobs: Any, load: Any, seed: Any) -> tuple[int, float, int]:
     """The same, or a ValueError or TypeError that names what is impossible."""
     return (
-        as_int(jobs, "jobs", 1, _MOST),
-        as_int(gpus, "gpus", 1, _MOST),
+        as_int(jobs, "jobs", 1, MOST_GPUS),
         as_factor(load, "load"),
         as_int(seed, "seed", 0, MOST_SEED),
     )

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._arguments import LONGEST
 from hivecore.traces.errors import TraceFormatError
 
 __all__ = [
     "COUNT",
     "DURATION",
     "GPUS",
-    "LONGEST",
     "MOMENT",
     "NAME",
     "SECONDS",
@@ -41,9 +41,6 @@ __all__ = [
 
 #: How logs write that a job has no duration or number of GPUs.
 _NOTHING = frozenset(("", "-", "none", "null", "nil", "na", "n/a", "nat", "\\n", "unknown"))
-
-#: The longest time in seconds of a job, and between submissions, that simulators support.
-LONGEST = 2.0**40
 
 Column = npt.NDArray[Any]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hivecore._arguments import as_choice
+from hivecore._arguments import LONGEST, as_choice
 from hivecore.traces import alibaba, philly_json, swf
 from hivecore.traces._part import Part, dropped_jobs, stem
-from hivecore.traces._table import LONGEST, line_of, read_text
+from hivecore.traces._table import line_of, read_text
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.layouts import LAYOUTS
 from hivecore.traces.trace import Trace

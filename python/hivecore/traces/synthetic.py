@@ -83,7 +83,7 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
         raise ValueError("tenants must own at least one node each, not {}")
     for name, nodes in tenants.items():
         as_int(nodes, f"tenants[{name!r}]", 1, 2**31 - 1)
-    jobs, _, load, seed = as_sizes(jobs, 1, load, seed)
+    jobs, load, seed = as_sizes(jobs, load, seed)
     if jobs < len(tenants):
         raise ValueError(f"jobs must be at least one per tenant ({len(tenants)}), not {jobs}")
 

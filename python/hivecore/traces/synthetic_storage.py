@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_int
+from hivecore._arguments import MOST_SEED, as_int
 from hivecore.traces._random_jobs import (
-    MOST_SEED,
+    MOST_GPUS,
     as_share,
     as_sizes,
     draw_gpus,
@@ -68,7 +68,8 @@ def generate_storage(
     >>> trace.jobs, round(gpu_seconds / (96 * float(trace.submit[-1])), 6)
     (500, 2.0)
     """
-    jobs, gpus, load, seed = as_sizes(jobs, gpus, load, seed)
+    jobs, load, seed = as_sizes(jobs, load, seed)
+    gpus = as_int(gpus, "gpus", 1, MOST_GPUS)
     rng = np.random.default_rng(seed)
     size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
     duration = draw_seconds(rng, jobs, _MEDIAN_SECONDS, _LOG_DEVIATION, _LONGEST)

@@ -149,7 +149,7 @@ def generate_tenants(jobs: int, seed: int, load: float = 0.9, days: float = 3.0)
     >>> round(tenants.trace.gpu_hours / (54 * 8 * 72), 6)
     0.8
     """
-    jobs, _, load, seed = as_sizes(jobs, _GPUS_PER_NODE, load, seed)
+    jobs, load, seed = as_sizes(jobs, load, seed)
     if jobs < _FEWEST:
         raise ValueError(f"jobs must be at least {_FEWEST}, not {jobs}")
     days = as_factor(days, "days")

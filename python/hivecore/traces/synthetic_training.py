@@ -6,7 +6,9 @@ any model takes a third to half of a second.
 
 import numpy as np
 
+from hivecore._arguments import as_int
 from hivecore.traces._random_jobs import (
+    MOST_GPUS,
     as_sizes,
     draw_gpus,
     draw_seconds,
@@ -48,7 +50,8 @@ def generate_training(jobs: int, seed: int, gpus: int = 64, load: float = 2.0) -
     >>> trace.jobs, round(work / (64 * float(trace.submit[-1])), 6)
     (500, 1.5)
     """
-    jobs, gpus, load, seed = as_sizes(jobs, gpus, load, seed)
+    jobs, load, seed = as_sizes(jobs, load, seed)
+    gpus = as_int(gpus, "gpus", 1, MOST_GPUS)
     rng = np.random.default_rng(seed)
     size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
     model = rng.integers(len(_MODELS), size=jobs)

@@ -47,8 +47,7 @@ cdef extern from "topology/network_topology.hpp" namespace "hivecore::topology" 
         string audit() except +
         uint64_t bytes() noexcept
 
-    enum:
-        MOST_SLOTS "hivecore::topology::kMostSlots"
+    int64_t MOST_SLOTS "hivecore::topology::kMostSlots"
 
 
 ctypedef span[const Option] Options

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from hivecore._arguments import as_bool, as_float, as_int, as_name
+from hivecore._arguments import LONGEST, as_bool, as_float, as_int, as_name
 from hivecore._record import between
 from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
@@ -22,7 +22,7 @@ from hivecore.scheduler.ledger.extras import job_of
 from hivecore.scheduler.ledger.lines import queued_job
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.precedence import Precedence
-from hivecore.scheduler.ledger.state import LATEST, State
+from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.fragments import Defragmentation, Fragments
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import (
@@ -170,13 +170,13 @@ def _read_jobs(state: State, saved: Mapping[str, Any]) -> None:
             state.stages.read(live.job.name, True)
     state.stages.restore(saved, placed)
     state.regroup_for = as_float(saved.get("regroup_for", 0.0), "regroup_for")
-    if not 0.0 <= state.regroup_for <= LATEST:
+    if not 0.0 <= state.regroup_for <= LONGEST:
         raise ValueError("regroup_for")
     for node, until in saved.get("draining", {}).items():
-        state.draining[as_name(node, "draining")] = between(0.0, LATEST)(until, "draining")
+        state.draining[as_name(node, "draining")] = between(0.0, LONGEST)(until, "draining")
     state.budgets = Budgets.of_plain(saved.get("eviction_limits", []), state.log)
     if "wake_at" in saved:
-        state.wake_at = between(0.0, 2 * LATEST)(saved["wake_at"], "wake_at")
+        state.wake_at = between(0.0, 2 * LONGEST)(saved["wake_at"], "wake_at")
     if "defragmentation" in saved:
         state.defragmentation = record_of_plain(Defragmentation, saved["defragmentation"])
     order = as_order(saved.get("order", []))

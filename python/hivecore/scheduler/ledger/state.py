@@ -6,7 +6,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from hivecore._arguments import as_float
+from hivecore._arguments import LONGEST, as_float
 from hivecore._common import check_interrupt
 from hivecore._trial import Transaction, Trials
 from hivecore.decisions import Refusal
@@ -35,11 +35,9 @@ from hivecore.scheduler.search.bound import Relief
 from hivecore.scheduler.stages.transaction import Stages
 from hivecore.scheduler.stages.units import Key, Unit, has_unit, owners_of
 
-__all__ = ["LATEST", "MICRO", "State"]
+__all__ = ["MICRO", "State"]
 
 _Result = TypeVar("_Result")
-#: The latest possible time in seconds.
-LATEST = 2.0**40
 #: Queues count microseconds.
 MICRO = 1_000_000
 #: The list of jobs for each state that has one.
@@ -153,7 +151,7 @@ class State(Trials):
     def moment(self, now: object) -> float:
         """Check a time: it must not go back."""
         moment = now if type(now) is float else as_float(now, "now")
-        if not self.now <= moment <= LATEST:
+        if not self.now <= moment <= LONGEST:
             raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
         return moment
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from hivecore._arguments import as_int, as_tuple
+from hivecore._arguments import LONGEST, as_int, as_tuple
 from hivecore._record import Record, between, positive, within
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Defragmentation", "Fragments", "idle_and_usable", "used_nodes"]
 
-_LATEST = 2.0**40
 _MOST_GPUS = 2**20
 
 
@@ -64,11 +63,11 @@ class Defragmentation(Record, frozen=True, kw_only=True):
     """The arguments of `Scheduler.defragment`."""
 
     goal: Fragments
-    seconds: Annotated[float, positive(_LATEST)]
-    restart_cost: Annotated[float, between(0.0, _LATEST)] = 60.0
+    seconds: Annotated[float, positive(LONGEST)]
+    restart_cost: Annotated[float, between(0.0, LONGEST)] = 60.0
     saves: bool = True
     most_moves: Annotated[int, within(1, 2**31)] = 8
-    most_gpu_seconds: Annotated[float | None, between(0.0, _LATEST)] = None
+    most_gpu_seconds: Annotated[float | None, between(0.0, LONGEST)] = None
 
     def __post_init__(self) -> None:
         self._check()

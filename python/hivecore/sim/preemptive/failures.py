@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from random import Random
 
-from hivecore._arguments import as_float, as_int
+from hivecore._arguments import MOST_SEED, as_float, as_int
 
 __all__ = ["Failure", "JobFailure", "NodeFailure", "RandomFailures"]
 
@@ -74,7 +74,7 @@ class RandomFailures:
     def __post_init__(self) -> None:
         as_int(self.jobs, "jobs", 0, _MOST)
         as_int(self.nodes, "nodes", 0, _MOST)
-        as_int(self.seed, "seed", 0, 2**64 - 1)
+        as_int(self.seed, "seed", 0, MOST_SEED)
         for name in ("job_mtbf", "node_mtbf", "repair"):
             if not as_float(getattr(self, name), name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
