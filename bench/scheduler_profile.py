@@ -16,9 +16,9 @@ from hivecore.quotas import QuotaTree
 
 PARTS = {
     "queues": (TenantQueues, ("push", "next", "requeue", "remove", "park", "wake")),
-    "quotas": (QuotaTree, ("submit", "schedule", "commit", "release", "evict")),
+    "quotas": (QuotaTree, ("submit", "admit", "take_back", "release")),
     "cells": (CellCluster, ("schedule", "commit", "release")),
-    "devices": (DeviceCluster, ("fits", "schedule", "commit", "release")),
+    "devices": (DeviceCluster, ("allocate_many", "release_many")),
 }
 
 

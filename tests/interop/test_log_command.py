@@ -95,7 +95,7 @@ def test_all_segments_of_a_log_are_asked(log, tmp_path, capsys):
         "2 events and 2 decisions with 1 actions until 100 s: the scheduler says the same again, "
         "to the byte.\nThe log is there from line 4 on: older segments are not.\n"
     )
-    ended = "0 jobs run or wait, 2 have ended, 0 were rejected as they could never run"
+    ended = "Jobs: 0 running or waiting, 2 ended, 0 rejected as they could never run"
     assert ended in said(capsys, "state", str(cut))
 
 
@@ -103,8 +103,8 @@ def test_state_lists_running_and_waiting_jobs(log, capsys):
     text = said(capsys, "state", log, "--until", "59")
     assert re.search(r"^a +lab +4 running +0", text, re.MULTILINE)
     assert re.search(r"^b +lab +4 pending +0 runtime of 'lab' is exceeded", text, re.MULTILINE)
-    assert "At 0 s 4 of 4 GPUs are in use, 2 jobs run or wait, 0 have ended, 0 were" in text
-    assert "0 jobs run or wait, 2 have ended" in said(capsys, "state", log)
+    assert "At 0 s 4 of 4 GPUs are in use. Jobs: 2 running or waiting, 0 ended, 0 rejected" in text
+    assert "0 running or waiting, 2 ended" in said(capsys, "state", log)
 
 
 def test_explain_tells_why_a_job_did_not_start_then(log, capsys):

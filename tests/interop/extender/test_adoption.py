@@ -629,3 +629,17 @@ def test_a_node_stays_drained_after_a_restart(worlds):
     nodes = [{"metadata": {"name": node}, "status": status} for node in NODES]
     assert after.ask("/v1/watch", {"kind": "NodeList", "items": nodes}) == (200, {})
     assert after.scheduler.summary().draining == ("n0",)
+
+
+def test_a_drained_node_that_fails_and_recovers_stays_drained(worlds):
+    world = worlds("topology")
+    tell(world, "drain", node="n0")
+    for ready in ("False", "Unknown", "True"):
+        status = {"conditions": [{"type": "Ready", "status": ready}]}
+        node = {"type": "MODIFIED", "object": {"metadata": {"name": "n0"}, "status": status}}
+        node["object"]["kind"] = "Node"
+        assert world.ask("/v1/watch", node) == (200, {})
+        assert world.scheduler.summary().draining == ("n0",)
+        assert world.scheduler.summary().unhealthy == ("n0",)
+    tell(world, "set_node", node="n0", healthy=True)
+    assert world.scheduler.summary().unhealthy == ()

@@ -134,7 +134,8 @@ class JobInformer(ClusterInformer):
         ready = ready and not self._crowded[node]
         if self._healthy.get(node, True) != ready:
             self._healthy[node] = ready
-            self._jobs.set_node(node, ready)
+            if not (ready and node in self._scheduler.summary().draining):
+                self._jobs.set_node(node, ready)
 
     def cluster_changed(self) -> None:
         """Tell the health of nodes that are new in the scheduler, which are healthy there."""

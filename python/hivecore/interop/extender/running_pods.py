@@ -361,11 +361,12 @@ class RunningPods(ClaimedPods):
             for other in others:
                 if not nodes or other.node in nodes:
                     self._adopt_alone(adopter, other, is_other=True)
-            events = [*self._events, *adopter.all_events()]
-        self._events = []
-        if events:
-            self.see(action for _, action in self._tell(events).actions)
-            self._adopt()
+        before, self._events = self._events, []
+        if events := [*before, *adopter.all_events()]:
+            answer = self._tell(events)
+            self.see(action for _, action in answer.actions)
+            if all(error.event < len(before) for error in answer.errors):
+                self._adopt()
 
     def cluster_changed(self) -> None:
         """Note that the scheduler has other nodes, tenants or quotas: look again at all pods."""

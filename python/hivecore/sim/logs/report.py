@@ -36,9 +36,9 @@ def standing_report(standing: LogStanding) -> Report:
         ],
         ["since: when a job that runs started, or another one was submitted, in seconds"],
         [
-            f"At {standing.now:g} s {standing.in_use}{of} GPUs are in use, "
-            f"{counted(len(standing.jobs), 'job')} run or wait, {standing.finished} have ended, "
-            f"{standing.rejected} were rejected as they could never run."
+            f"At {standing.now:g} s {standing.in_use}{of} GPUs are in use. Jobs: "
+            f"{len(standing.jobs)} running or waiting, {standing.finished} ended, "
+            f"{standing.rejected} rejected as they could never run."
         ],
     )
 

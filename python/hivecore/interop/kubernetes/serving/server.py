@@ -135,10 +135,9 @@ class HttpServer:
         from aiohttp import web
 
         self._service, self._listening = service, listening
-        app = web.Application(client_max_size=listening.max_body)
-        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)
         self._token = listening.token.encode()
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LAST_ANSWERS)
+        self._server = web.Server(self._handle, request_factory=self._request)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_ANSWERS)
         self._connections: Connections | None = None
 
     async def listen(self) -> str:
@@ -160,9 +159,7 @@ class HttpServer:
             Phase.BODY: given.body_seconds + _LAST_ANSWERS,  # it is answered before
             Phase.WRITING: given.body_seconds,
         }
-        server = self._runner.server
-        assert server is not None
-        self._connections = Connections(server, given.tls, most, seconds)
+        self._connections = Connections(self._server, given.tls, most, seconds)
         port = await self._connections.listen(given.host, given.port)
         shown = f"[{given.host}]" if ":" in given.host else given.host
         url = f"{'https' if given.tls else 'http'}://{shown}:{port}"
@@ -178,7 +175,16 @@ class HttpServer:
             await self._connections.close()
         await self._runner.cleanup()
 
-    async def _handle(self, request: "web.Request") -> "web.StreamResponse":
+    def _request(
+        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+    ) -> "web.BaseRequest":
+        from aiohttp import web
+
+        loop, most = asyncio.get_running_loop(), self._listening.max_body
+        parts = message, payload, protocol, writer, task, loop
+        return web.BaseRequest(*parts, client_max_size=most)
+
+    async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
         started = time.perf_counter()
         path = request.path
         connection: Any = request.protocol
@@ -191,7 +197,7 @@ class HttpServer:
         return _response(status, content, headers)
 
     async def _answer(
-        self, request: "web.Request", path: str
+        self, request: "web.BaseRequest", path: str
     ) -> tuple[int, bytes, Mapping[str, str]]:
         service = self._service
         page = service.pages.get(path)
@@ -229,7 +235,7 @@ class HttpServer:
             LOG.exception("a request could not be answered", extra={"fields": {"path": path}})
             return _refusal(500, "the service has failed; its log says more")
 
-    async def _body(self, request: "web.Request") -> bytes:
+    async def _body(self, request: "web.BaseRequest") -> bytes:
         """The body of a request; raises `BadCall`."""
         from aiohttp import web
 
@@ -237,6 +243,11 @@ class HttpServer:
         too_large = BadCall(413, f"the request has more than {given.max_body} bytes")
         if (request.content_length or 0) > given.max_body:
             raise too_large
+        if expected := request.headers.get("Expect"):
+            if expected.lower() != "100-continue":
+                raise BadCall(417, f"what is expected is not known: {expected[:100]!r}")
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
         connection: Any = request.protocol
         connection.takes_body()
         try:
@@ -256,13 +267,13 @@ class HttpServer:
         finally:
             connection.answers()
 
-    def _knows_token(self, request: "web.Request") -> bool:
+    def _knows_token(self, request: "web.BaseRequest") -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         given = token.strip().encode(errors="surrogateescape")
         return hmac.compare_digest(given, self._token) and scheme.lower() == "bearer"
 
 
-def _wants_page(request: "web.Request") -> bool:
+def _wants_page(request: "web.BaseRequest") -> bool:
     """Whether it asks for a part of the page, or for HTML at "/", as browsers do."""
     return request.path != "/" or "text/html" in request.headers.get("Accept", "")
 
@@ -273,7 +284,7 @@ def _refusal(
     return status, write_json({"Error": message}), headers or {}
 
 
-async def _in_parts(request: "web.Request", content: bytes) -> "web.StreamResponse":
+async def _in_parts(request: "web.BaseRequest", content: bytes) -> "web.StreamResponse":
     """Send part by part: what a connection cannot take at once would be copied as a whole."""
     from aiohttp import web
 
