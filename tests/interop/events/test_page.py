@@ -48,15 +48,27 @@ def test_an_overview_has_all_nodes_and_all_gpus_in_use(composition):
         for pod in scheduler.status(name).pods:
             used[pod.node] += scheduler.job(name).roles[0].gpus
     assert [node[2] for node in nodes] == [used[name] for name, *_ in nodes]
-    # A network says nothing of what an unhealthy node has.
-    unknown = known == {"topology"}
-    assert [node[1] for node in nodes[unknown:]] == [GPUS] * len(nodes[unknown:])
+    assert [node[1] for node in nodes] == [GPUS] * len(nodes)
     assert {job["job"] for job in shown["waiting"]} == {
         name for name in scheduler if scheduler.state(name) in ("pending", "reserved")
     }
     quotas = [(quota["name"], quota["depth"]) for quota in shown["quotas"]]
     assert quotas == ([("all", 0), ("a", 1), ("b", 1)] if scheduler.quotas is not None else [])
     assert set(shown["owned"]) == (set() if scheduler.cells is None else {"a", "b"})
+
+
+@pytest.mark.parametrize("part", ["quotas", "sharing"])
+def test_gpus_of_a_network_that_several_jobs_share_or_wait_for_count_once(part):
+    scheduler = make_scheduler(("topology", part))
+    for i in range(len(NODES)):
+        scheduler.submit(Job(f"{i}", "a", [Role("w", gpus=GPUS)], stages=(1.0, 0.0, 0.0)), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("late", "b", [Role("w", gpus=GPUS)], stages=(0.0, 1.0, 0.0)), 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("late") == ("reserved" if part == "quotas" else "running")
+    nodes = [node for group in plain_overview(scheduler)["groups"] for node in group["nodes"]]
+    assert [node[:3] for node in nodes] == [[name, GPUS, GPUS] for name in NODES]
+    assert sum(node[3][1:] == ["late"] for node in nodes) == 1
 
 
 def test_a_browser_is_given_the_page_without_the_token_and_data_only_with_it():

@@ -39,7 +39,9 @@ def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
     [{'name': 'nodes', 'nodes': [['n1', 8, 2, ['train']]]}]
     """
     used, jobs = _used(scheduler)
-    totals = _totals(scheduler, used)
+    totals = _totals(scheduler)
+    if scheduler.topology is not None and scheduler.devices is None:
+        totals, used = _counted(scheduler.topology)
     groups = [
         {"name": name, "nodes": [[node, totals[node], used[node], jobs[node]] for node in nodes]}
         for name, nodes in _groups(scheduler, totals)
@@ -56,23 +58,18 @@ def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
 def _used(scheduler: Scheduler) -> tuple[Counter[str], dict[str, list[str]]]:
     """Return the GPUs in use on each node, counting a shared GPU once, and its jobs."""
     minors: defaultdict[str, set[int]] = defaultdict(set)
-    others: Counter[str] = Counter()
     jobs: defaultdict[str, list[str]] = defaultdict(list)
     for name in scheduler:
-        gpus = {role.name: role.gpus for role in scheduler.job(name).roles}
         for pod in scheduler.status(name).pods:
-            if pod.gpus:
-                minors[pod.node].update(pod.gpus)
-            else:
-                others[pod.node] += gpus[pod.role]
+            minors[pod.node].update(pod.gpus)
             if name not in jobs[pod.node][-1:]:
                 jobs[pod.node].append(name)
-    return Counter({node: len(minors[node]) + others[node] for node in [*jobs]}), jobs
+    return Counter({node: len(gpus) for node, gpus in minors.items()}), jobs
 
 
-def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
-    """Return the number of GPUs of each node."""
-    devices, cells, network = scheduler.devices, scheduler.cells, scheduler.topology
+def _totals(scheduler: Scheduler) -> dict[str, int]:
+    """Return the number of GPUs of each node; empty if neither devices nor cells say it."""
+    devices, cells = scheduler.devices, scheduler.cells
     if devices is not None:
         inventories = {node: devices.inventory(node) for node in devices.nodes}
         counts = {
@@ -84,12 +81,22 @@ def _totals(scheduler: Scheduler, used: Counter[str]) -> dict[str, int]:
         for name, of in cells.spec.chains.items():
             nodes = chain_nodes(cells, name)
             totals.update(dict.fromkeys(nodes, of.leaves // len(nodes)))
-    elif network is not None:
-        counted = [resource for resource in ("slots", "gpu") if resource in network.resources]
-        for node in network.nodes:
-            free = network.free(node)
-            totals[node] = used[node] + sum(int(free.get(resource, 0)) for resource in counted[:1])
     return totals
+
+
+def _counted(network: NetworkTopology) -> tuple[dict[str, int], Counter[str]]:
+    """Return the GPUs, or slots, of each node and how many of them are in use, by the network's
+    own books: jobs that share GPUs, or wait for the GPUs of a victim, take none beside these.
+    """
+    emptied = network.copy()
+    for node in network.unhealthy:
+        emptied.set_health(node, True)
+    resource = "slots" if "slots" in network.resources else "gpu"
+    free = emptied.free_by_node(resource)
+    for owner in network.owners:
+        emptied.release(owner)
+    totals = {node: int(amount) for node, amount in emptied.free_by_node(resource).items()}
+    return totals, Counter({node: total - int(free[node]) for node, total in totals.items()})
 
 
 def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
