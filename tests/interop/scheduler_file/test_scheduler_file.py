@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from hivecore.cells import CellCluster
+from hivecore.interop.events.overview import plain_overview
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.queues import QueuedJob
@@ -194,6 +195,26 @@ def test_pinned_cells_are_owned():
     text = CELLS + f"tenants: {{a: {{cells: {{c: {{node: 1}}}}, pinned_cells: {{p: {pin}}}}}}}\n"
     job = Job("j", "a", 4, where=Where(pinned_cell="p"))
     assert started(SchedulerSpec.of_yaml(text).scheduler(), job) == ["n2"]
+
+
+@pytest.mark.parametrize("devices", ["", "devices:\n"])
+def test_chains_of_the_same_nodes_have_different_gpus_of_them(devices):
+    halves = {"c": "n[0-3]", "d": "n[2-3]", "e": "n[0-1]"}
+    chains = [
+        f"{c}: {{levels: [gpu, node], fanouts: [2], nodes: '{n}'}}" for c, n in halves.items()
+    ]
+    text = NODES + f"  cells: {{{', '.join(chains)}}}\n" + devices
+    spec = SchedulerSpec.of_yaml(
+        text + "tenants: {a: {cells: {c: {node: 4}, d: {node: 2}, e: {node: 2}}}}"
+    )
+    scheduler = spec.scheduler()
+    for i in range(8):
+        scheduler.submit(Job(f"{i}", "a", 2), now=0.0)
+    pods = [pod for action in scheduler.decide(now=0.0) for pod in action.pods]
+    given = sorted((pod.node, gpu) for pod in pods for gpu in pod.gpus)
+    assert given == [(f"n{i}", gpu) for i in range(4) for gpu in range(4)]
+    shown = [node for group in plain_overview(scheduler)["groups"] for node in group["nodes"]]
+    assert [node[:3] for node in shown] == [[f"n{i}", 4, 4] for i in range(4)]
 
 
 @pytest.mark.parametrize("evictions", ["packing", "least", "private"])
@@ -420,6 +441,8 @@ def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
         (NODES + "  cells: {c: {levels: [gpu]}}", 4, "must have nodes or roots"),
         (NODES + "  cells: {c: {levels: [gpu, node, rack], fanouts: [4, 3], nodes: 'n[0-3]'}}",
          4, "cluster.cells.c.nodes: has 4 nodes, and a rack has 3 of them"),
+        (NODES + "  cells: {c: {levels: [gpu, node], fanouts: [2], nodes: 'n0,n[0-3],n0'}}",
+         4, "cluster.cells.c.nodes: the node 'n0' is there twice"),
         (NODES + "  cells: {c: {levels: [gpu, node], fanouts: [4], roots: 4}}", 4, "nodes is mis"),
         (NODES + "  cells: {c: {levels: [gpu, node], fanouts: [8], nodes: 'n[0-3]'}}",
          4, "'n0' has 8 GPUs here, its model has 4"),

@@ -105,10 +105,11 @@ def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
     if cells is not None:
         named = _of_cells(cells)
     left = dict.fromkeys(totals)
-    for name, nodes in named:
-        yield name, [node for node in nodes if node in totals]
-        for node in nodes:
-            left.pop(node, None)
+    for name, nodes in named:  # a node of several chains is shown once
+        if new := [node for node in nodes if node in left]:
+            yield name, new
+        for node in new:
+            del left[node]
     if left:
         yield _NODES, list(left)
 

@@ -1,5 +1,6 @@
 """`cluster.cells`: chains of cells or HiveD's file, and the tenants' cells."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,8 +111,22 @@ def _of_chains(
             pinned[name] = pins
     if reader.mistakes > before:
         return None
-    known = {name: chain for name, chain in chains.items() if chain is not None}
+    known = _numbered({name: chain for name, chain in chains.items() if chain is not None})
     return reader.build(place, lambda: ClusterSpec(known, owned, pinned))
+
+
+def _numbered(chains: Mapping[str, Chain]) -> dict[str, Chain]:
+    """Return the chains; each takes the GPUs of a node that those before it do not have."""
+    taken, numbered = Counter[str](), {}
+    for name, chain in chains.items():
+        nodes = chain.nodes or ()
+        per_node = chain.leaves // max(len(nodes), 1)
+        if any(node in taken for node in nodes):
+            rows = [range(taken[node], taken[node] + per_node) for node in nodes]
+            chain = chain.replace(leaf_indices=rows)
+        numbered[name] = chain
+        taken.update(dict.fromkeys(nodes, per_node))
+    return numbered
 
 
 def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
@@ -130,6 +145,8 @@ def _chain(value: Any, place: Place, reader: Reader) -> Chain | None:
     node_level = reader.text(fields.get("node_level"), (place, "node_level")) or None
     hosts = fields.get("nodes")
     nodes = None if hosts is None else reader.hosts(hosts, (place, "nodes"))
+    for node in [node for node, count in Counter(nodes).items() if count > 1]:
+        reader.add((place, "nodes"), f"the node {show(node)} is there twice")
     roots = fields.get("roots")
     number = None if roots is None else reader.count(roots, (place, "roots"))
     if roots is None and nodes is None:
