@@ -69,7 +69,8 @@ def _what_if(arguments: argparse.Namespace) -> int:
             raise ValueError(f"--flavor: {name} is no dump of a cluster, and has no flavors")
         spec = SchedulerSpec.of_yaml(text, name)
         scheduler = spec.scheduler(immediate=True)
-        queues = {name: name for name in spec.tenants or (arguments.queue,)}
+        quotas = () if spec.quotas is None else spec.quotas.quotas
+        queues = {name: name for name in (*spec.tenants, *quotas) or (arguments.queue,)}
         considered = _considered(spec)
     job = _job(arguments, queues, classes)
     try:

@@ -274,6 +274,20 @@ def test_what_a_file_does_not_have_is_said_not_to_be_considered(tmp_path, capsys
     assert considered == f"The file has no other jobs{says}"
 
 
+@pytest.mark.parametrize("tenants", ["", "tenants: {a: {weight: 2}}\nqueues:\n"])
+def test_a_quota_of_another_file_may_be_asked_for(tmp_path, capsys, tenants):
+    quota = thing("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "lab", {"max": {GPU: 8}})
+    (tmp_path / "quotas.yaml").write_text(yaml.safe_dump(quota))
+    file = tmp_path / "cluster.yaml"
+    cluster = "cluster: {models: {h: {gpus: 8}}, nodes: {n0: h}}\ndevices:\n"
+    file.write_text(f"{cluster}quotas: {{koordinator: quotas.yaml}}\n{tenants}")
+    assert cli.main(["what-if", str(file), "--queue", "lab"]) == 0
+    assert capsys.readouterr().out.startswith("It would start now on n0\n")
+    with pytest.raises(SystemExit):
+        cli.main(["what-if", str(file), "--queue", "lob"])
+    assert "--queue: there is no queue 'lob', there are" in capsys.readouterr().err
+
+
 def test_reasons_and_changes_are_written_as_users_write_amounts():
     job = Job("it", "q0", [Role("w", resources={"cpu": 1500, "gpu-core": 50})])
     text = "max of 'q0' is exceeded (cpu: 8000 used + 1500 asked > 8500, gpu: 1 used + 1 asked > 1)"
