@@ -107,6 +107,11 @@ def test_options_of_a_scheduler_count_more_than_the_file(tmp_path):
 def test_layers_by_number_of_nodes_and_by_names_place_the_pods():
     by_number = SchedulerSpec.of_yaml(NODES + "  network: {layers: {block: 4, rack: 2}}\n")
     assert by_number.topology.domain("n3") == ("block0", "rack1", "n3")
+    halves = "{first: 'n[0,2]', second: 'n[1,3]'}"
+    both = (
+        f"  network: {{layers: {{block: {{x: 'n[0-1]', y: 'n[2-3]'}}, half: {halves}, host: 1}}}}\n"
+    )
+    assert SchedulerSpec.of_yaml(NODES + both).topology.domain("n3")[:3] == ("y", "second", "host3")
     racks = "{east: 'n[0,3]', west: 'n[1-2]'}"
     by_name = SchedulerSpec.of_yaml(NODES + f"  network: {{layers: {{rack: {racks}}}}}\n")
     gang = [Role("w", 2, gpus=4)]
@@ -435,6 +440,8 @@ def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
         (NODES + "  network: {layers: {rack: 0}}", 4, "rack: must be an integer from 1"),
         (NODES + "  network:\n    layers:\n      a: 3\n      b: 2", 7, "divisor of the layer"),
         (NODES + "  network: {layers: {rack: {r: 'n[0-2]'}}}", 4, "'n3' is in no rack"),
+        (NODES + "  network:\n    layers:\n      a: {x: 'n[0-2]', y: n3}\n      b: 2",
+         7, "layers.b: the nodes 'n2' and 'n3', which 'b1' has, are in different domains of a"),
         (NODES + "  network: {layers: {rack: {r: 'n[0-4]'}}}", 4, "no node 'n4'"),
         (NODES + "  network: {layers: {r: {x: 'n[0-3]', y: n1}}}", 4, "is in 'x' already"),
         (NODES + "  cells: {c: {fanouts: [4], roots: 4}}", 4, "levels: is missing"),

@@ -1,7 +1,7 @@
 """`cluster.network`: the domains of nodes, listed here or in another file."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,25 @@ def _of_layers(
         wider = size
         for number, node in enumerate(nodes):
             labels[node][layer] = f"{layer}{number // size}"
+        if len(reader.found) == before and reader.knows_nodes:
+            _check_counted(layers, labels, at, reader)
     if len(reader.found) > before or not reader.knows_nodes:
         return None
     return reader.build(place, lambda: NetworkTopology(layers, labels))
+
+
+def _check_counted(
+    layers: Sequence[str], labels: Mapping[str, dict[str, str]], place: Place, reader: Reader
+) -> None:
+    """Check that so many nodes in turn are within a domain of the layer above, which has names."""
+    *above, layer = layers
+    first: dict[str, tuple[str, list[str]]] = {}
+    for node, of in labels.items():
+        other, around = first.setdefault(of[layer], (node, [of[wide] for wide in above]))
+        if around != [of[wide] for wide in above]:
+            what = f"{show(other)} and {show(node)}, which {show(of[layer])} has, are in different"
+            reader.add(place, f"the nodes {what} domains of {above[-1]}")
+            return
 
 
 def _of_domains(
