@@ -574,6 +574,7 @@ scheduler: {tries: 0}
             "tenants: {t: {cells: {c: {rack: 1}, d: {node: 1}}}}\n",
             2,
         ),
+        (NODES + "tenants: {a: {quota: {max: {gpu: 1x}}}}\nquotas: {limit: max}", 1),
     ],
 )
 def test_what_follows_from_a_mistake_is_no_mistake_of_its_own(text, count):

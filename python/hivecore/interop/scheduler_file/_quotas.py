@@ -65,7 +65,8 @@ def read_quotas(
         },
     }
     total = _total(fields, declared, cluster, reader)
-    if not declared.quotas and section is not None and "koordinator" not in fields:
+    is_needless = "koordinator" not in fields and not any("quota" in of for of in tenants.values())
+    if section is not None and is_needless:
         reader.add(_AT, "no tenant has a quota")
     if not declared.quotas or reader.mistakes > before or not reader.knows_nodes:
         return None
