@@ -133,7 +133,7 @@ def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
         opened = reader.file(fields["objects"], at)
         if opened is not None:
             _put_objects(cluster, opened[0], at, reader)
-    mode: Any = fields.get("mode", "first")
+    mode: Any = "first" if fields.get("mode") is None else fields["mode"]
     if cluster is None or reader.build((place, "mode"), lambda: cluster.fits([], mode)) is None:
         return cluster, "first"
     return cluster, mode
