@@ -12,10 +12,12 @@ import pytest
 from interop.servers import served
 from scheduler.lives import COMPOSITIONS, GPUS, NODES, make_scheduler
 
+from hivecore.devices import DeviceNeed, DeviceRequest
 from hivecore.interop.events import page
 from hivecore.interop.events.overview import plain_overview
 from hivecore.interop.events.plain import plain_status
 from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.scheduler import Job, Role
 
 TOKEN = "a token that is hard to guess".replace(" ", "-")
@@ -69,6 +71,17 @@ def test_gpus_of_a_network_that_several_jobs_share_or_wait_for_count_once(part):
     nodes = [node for group in plain_overview(scheduler)["groups"] for node in group["nodes"]]
     assert [node[:3] for node in nodes] == [[name, GPUS, GPUS] for name in NODES]
     assert sum(node[3][1:] == ["late"] for node in nodes) == 1
+
+
+def test_parts_of_gpus_are_numbers_in_quotas():
+    scheduler = make_scheduler(("quotas", "devices"))
+    need = DeviceNeed("gpu", 1, {"core": 25, "memory_ratio": 25})
+    role = Role("w", 3, devices=DeviceRequest("w", needs=[need]))
+    scheduler.submit(Job("shares", "a", [role]), 0.0)
+    scheduler.decide(0.0)
+    quotas = json.loads(write_json(plain_overview(scheduler)))["quotas"]
+    amounts = {"max": 16, "min": 8, "used": 0.75, "request": 0.75, "runtime": 0.75}
+    assert quotas[1]["amounts"]["gpu"] == amounts
 
 
 def test_a_browser_is_given_the_page_without_the_token_and_data_only_with_it():

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from hivecore._thousandths import as_number
 from hivecore.cells import CellCluster
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Scheduler
@@ -170,8 +171,8 @@ def _quotas(tree: QuotaTree) -> Iterator[dict[str, Any]]:
         depths[name] = depths[declared.parent] + 1
         amounts = {
             dimension: {
-                "max": most,
-                **{of: getattr(status, of).get(dimension, 0) for of in _OF_QUOTA},
+                "max": as_number(most),
+                **{of: as_number(getattr(status, of).get(dimension, 0)) for of in _OF_QUOTA},
             }
             for dimension, most in declared.max
         }
