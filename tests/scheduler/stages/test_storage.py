@@ -135,6 +135,20 @@ def test_a_log_with_progress_is_run_again(tmp_path):
     assert again.decide(301.0) == scheduler.decide(301.0)
 
 
+def test_an_amended_job_keeps_its_place_among_those_that_read():
+    scheduler = Scheduler(storage=pool("fifo"), immediate=True)
+    scheduler.submit(Job("old", "a", 1), 0.0)
+    for name in ("first", "second", "third"):
+        scheduler.submit(reader(name, inf), 0.0)
+    scheduler.amend("first", 0.0, data=Data("text", 60.0))
+    scheduler.amend("third", 0.0, data=None)
+    scheduler.amend("old", 0.0, data=Data("text", 30.0))
+    restored = Scheduler.from_bytes(scheduler.to_bytes())
+    actions = scheduler.decide(0.0)
+    assert remote_io(actions) == {"old": 30.0, "first": 60.0, "second": 10.0}
+    assert restored.decide(0.0) == actions
+
+
 # --- observations
 
 

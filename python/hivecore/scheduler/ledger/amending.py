@@ -41,8 +41,7 @@ def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
     before = live.units[0]
     withdraw(state, before)
     if job.data != live.job.data:
-        state.stages.go(job.name)
-        state.stages.come(job)
+        state.stages.read_otherwise(job, state.jobs)
     live.note(state.log)
     state.log.set(live, "job", job)
     unit = Live.submitted(job, kind).units[0]

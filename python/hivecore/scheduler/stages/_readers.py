@@ -1,5 +1,6 @@
 """The jobs that read data, as columns in order of arrival."""
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -80,6 +81,11 @@ class Readers:
     def waiting(self) -> Indices:
         """The rows of waiting jobs."""
         return (self.is_here & ~self.runs).nonzero()[0]
+
+    def sort(self, names: Iterable[str]) -> None:
+        """Order the rows as these names, which may be those of other jobs, too."""
+        self.row = {name: self.row[name] for name in names if name in self.row}
+        self._make_room()
 
     def _make_room(self) -> None:
         alive = list(self.row.values())

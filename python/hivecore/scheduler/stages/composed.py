@@ -95,6 +95,7 @@ class Composed(Trials):
     is_open = asks(SharingStage, SharingStage.is_open, False)
     come = asks(StorageStage, StorageStage.come, None)
     go = asks(StorageStage, StorageStage.go, None)
+    read_otherwise = asks(StorageStage, StorageStage.amend, None)
     read = asks(StorageStage, StorageStage.read, None)
     allot = asks(StorageStage, StorageStage.allot, ())
 

@@ -1,6 +1,6 @@
 """Storage: allocates cache and remote IO whenever the running jobs change (SiloD)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -210,6 +210,15 @@ class StorageStage(Stage):
                 self.log.set(self, "_readers", self._readers.copy())
             self._readers.go(job)
             self.log.set(self, "is_stale", self.is_stale or self.pool.ahead)
+
+    def amend(self, job: Job, names: Iterable[str]) -> None:
+        """Change what a waiting job reads; it keeps its place.
+
+        :param names: all jobs in order of arrival.
+        """
+        self.go(job.name)
+        self.come(job)
+        self._readers.sort(names)
 
     def read(self, job: str, runs: bool) -> None:
         """Let a job read, or wait and start from nothing."""
