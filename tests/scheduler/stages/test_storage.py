@@ -218,6 +218,23 @@ def test_unused_cache_is_for_waiting_jobs():
     assert caches(scheduler.decide(2.0)) == {"text": 0.0}
 
 
+@pytest.mark.parametrize("objective", ["greedy", "throughput", "max_min", "finish_time", "sjf"])
+@pytest.mark.parametrize("bandwidth_mbps", [100.0, None])
+def test_data_stay_cached_while_no_job_runs(objective, bandwidth_mbps):
+    if bandwidth_mbps is None:
+        objective = "greedy"
+    storage = StoragePool({"images": 40.0, "text": 90.0}, 100.0, bandwidth_mbps, objective)
+    scheduler = Scheduler(storage=storage, immediate=True)
+    assert caches(decided(scheduler, reader("first", inf))) == {"images": 40.0}
+    scheduler.finish("first", 1.0)
+    assert scheduler.decide(1.0) == []
+    assert caches(decided(scheduler, reader("again", inf), now=2.0)) == {}
+    scheduler.finish("again", 3.0)
+    scheduler.decide(3.0)
+    other = reader("other", inf, "text")
+    assert caches(decided(scheduler, other, now=4.0)) == {"images": 10.0, "text": 90.0}
+
+
 def test_whole_bytes_are_never_more_than_there_are():
     storage = StoragePool(dict.fromkeys("abc", 1.0), 2e-9, None, eps=0.0)
     scheduler = Scheduler(storage=storage, immediate=True)

@@ -285,18 +285,18 @@ class StorageStage(Stage):
         readers, pool = self._readers, self.pool
         rows = readers.running()
         code = readers.dataset[rows]
-        cache, io = np.zeros(len(self._size)), None
+        io = None
         if pool.objective in _BY_PROGRESS:
             self._read_on(rows, now)
-        if len(rows) and pool.bandwidth_mbps is None:
-            saved = np.bincount(code, readers.rate[rows], len(cache)) / self._size
+        if pool.bandwidth_mbps is None:
+            saved = np.bincount(code, readers.rate[rows], len(self._size)) / self._size
             cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
-        elif len(rows):
+        else:
             allocation = self._allocation(rows, now)
-            cache[:], io = allocation.cache_gb, allocation.remote_io_mbps
+            cache, io = allocation.cache_gb.copy(), allocation.remote_io_mbps
         if pool.ahead:
             self._fill_ahead(cache, code)
-        elif len(rows) and pool.bandwidth_mbps is None:
+        elif pool.bandwidth_mbps is None:
             self._keep(cache, np.setdiff1d(np.arange(len(cache)), code)[::-1])
         less, more = self._changed_cache(cache)
         if io is None:
