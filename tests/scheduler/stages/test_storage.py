@@ -235,6 +235,23 @@ def test_data_stay_cached_while_no_job_runs(objective, bandwidth_mbps):
     assert caches(decided(scheduler, other, now=4.0)) == {"images": 10.0, "text": 90.0}
 
 
+@pytest.mark.parametrize("bandwidth_mbps", [100.0, None])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_job_that_reads_nothing_now_keeps_its_data_while_there_is_room(bandwidth_mbps, ahead):
+    sizes = {"images": 40.0, "text": 90.0, "video": 70.0}
+    storage = StoragePool(sizes, 100.0, bandwidth_mbps, ahead=ahead)
+    scheduler = Scheduler(storage=storage, immediate=True)
+    assert caches(decided(scheduler, reader("pauses", inf))) == {"images": 40.0}
+    scheduler.observe(1.0, rate_mbps={"pauses": 0.0})
+    assert caches(scheduler.decide(1.0)) == {}
+    if not ahead:
+        decided(scheduler, reader("ends", inf, "video"), now=2.0)
+        scheduler.finish("ends", 2.0)
+    other = reader("other", inf, "text")
+    emptied = {} if ahead else {"video": 0.0}
+    assert caches(decided(scheduler, other, now=3.0)) == {"images": 10.0, "text": 90.0} | emptied
+
+
 def test_whole_bytes_are_never_more_than_there_are():
     storage = StoragePool(dict.fromkeys("abc", 1.0), 2e-9, None, eps=0.0)
     scheduler = Scheduler(storage=storage, immediate=True)

@@ -291,13 +291,14 @@ class StorageStage(Stage):
         if pool.bandwidth_mbps is None:
             saved = np.bincount(code, readers.rate[rows], len(self._size)) / self._size
             cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
+            idle = np.flatnonzero(saved == 0.0)[::-1]  # those of running jobs are kept first
+            has_job = np.bincount(code, minlength=len(saved))[idle] > 0
+            self._keep(cache, np.concatenate((idle[has_job], idle[~has_job])))
         else:
             allocation = self._allocation(rows, now)
             cache, io = allocation.cache_gb.copy(), allocation.remote_io_mbps
         if pool.ahead:
             self._fill_ahead(cache, code)
-        elif pool.bandwidth_mbps is None:
-            self._keep(cache, np.setdiff1d(np.arange(len(cache)), code)[::-1])
         less, more = self._changed_cache(cache)
         if io is None:
             return [*less, *more]
