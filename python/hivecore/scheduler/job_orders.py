@@ -254,7 +254,8 @@ class JobOrders(JobEvents):
         :raises TypeError: an argument is of a wrong type.
 
         Values that are not named stay; a dataset without a report counts as cached as allocated. A
-        job that stops or ends loses its reports. Cost: O(names).
+        job that stops or ends loses its reports. Cost: O(names), or O(jobs that read) with an
+        objective that depends on progress.
 
         >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
         >>> pool = StoragePool({"images": 100.0, "text": 90.0}, cache_gb=100.0, bandwidth_mbps=90.0)

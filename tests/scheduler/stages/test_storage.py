@@ -207,6 +207,21 @@ def test_observed_progress_replaces_the_estimate():
     assert remote_io(scheduler.decide(500.0)) == {"first": 0.0, "second": 100.0}
 
 
+@pytest.mark.parametrize(
+    "observed",
+    [{"rate_mbps": {"first": 10.0}}, {"hit_gb": {"first": 0.0}}, {"cached_gb": {"images": 0.0}}],
+)
+def test_an_observation_does_not_change_what_was_read_before(observed):
+    scheduler, actions = with_jobs("sjf", reader("first", 60.0), cache_gb=500.0)
+    assert remote_io(actions) == {"first": 50.0}
+    scheduler.observe(300.0, **observed)  # it has read 30 GB at 100 MB/s
+    scheduler.decide(300.0)
+    as_before = {"rate_mbps": {"first": 100.0}, "hit_gb": {"first": 500.0}}
+    scheduler.observe(300.0, cached_gb={"images": 500.0}, **as_before)
+    scheduler.submit(reader("second", 31.0, "text"), 300.0)
+    assert scheduler.reading_order() == ["first", "second"]
+
+
 def test_unused_cache_is_for_waiting_jobs():
     storage = StoragePool({"images": 40.0, "text": 100.0}, 100.0, None, ahead=True)
     scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), storage=storage, immediate=True)

@@ -258,8 +258,10 @@ class StorageStage(Stage):
         return observed
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Store observations."""
+        """Store observations. Until now jobs have read as those before imply."""
         readers, row = self._readers, self._readers.row
+        if self.pool.objective in _BY_PROGRESS:
+            self._read_on(readers.running(), now)
         for name, gb in observed.cached_gb.items():
             self._held[self._code[name]] = gb
         for name, gb in observed.hit_gb.items():
@@ -288,6 +290,7 @@ class StorageStage(Stage):
         io = None
         if pool.objective in _BY_PROGRESS:
             self._read_on(rows, now)
+            readers.began[rows] = np.fmin(readers.began[rows], now)
         if pool.bandwidth_mbps is None:
             saved = np.bincount(code, readers.rate[rows], len(self._size)) / self._size
             cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
@@ -348,8 +351,6 @@ class StorageStage(Stage):
     def _read_on(self, rows: Indices, now: float) -> None:
         """Update what jobs have read, as their allocation implies."""
         readers = self._readers
-        begin = rows[np.isnan(readers.began[rows])]
-        readers.began[begin] = readers.at[begin] = now
         readers.read[rows], readers.at[rows] = self._read_by(rows, now), now
 
     def _read_by(self, rows: Indices, now: float) -> Floats:
