@@ -94,7 +94,7 @@ def utf8_text(path: Path) -> str:
 
 
 def as_bool(value: Any, name: str) -> bool:
-    """The truth value, or a TypeError that names the argument; of numpy's kind as well."""
+    """Return a bool or a NumPy bool as a bool; anything else raises TypeError with the name."""
     if isinstance(value, bool):
         return value
     if isinstance(value, np.bool_):

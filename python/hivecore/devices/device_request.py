@@ -267,7 +267,7 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
 
     @property
     def content(self) -> tuple[object, ...]:
-        """All but the owner and its priority: requests of equal content are served alike."""
+        """All fields but the name and the priority: equal contents fit on the same devices."""
         return (
             self.needs,
             self.joint,

@@ -131,9 +131,14 @@ class ClaimKind:
         return self._answer(node_class, mode, limit, within)
 
     def _least_waste(self, node_class: NodeClass, name: str, limit: int, within: Within) -> Answer:
-        """Return the answer that, with the best alternatives, wastes the least of a capacity.
+        """Return the answer that wastes the least of a capacity, among those that take the most
+        preferred alternatives of all requests.
 
-        The allowed waste is halved as long as there is an answer.
+        A binary search for the least waste, in at most `limit` steps; then the best so far.
+
+        :param name: the capacity.
+        :param limit: of steps.
+        :param within: what the devices may take at most.
         """
         best = self.answer(node_class, "best", limit, within)
         if best.outcome != "allocated":

@@ -112,7 +112,11 @@ def _part(document: Mapping[str, Any], path: str) -> Mapping[str, Any]:
 
 
 def _mistake(value: Any, kind: Any, path: str) -> str:
-    """Return the path of the first mistake in a value, and what is allowed there; "" if none."""
+    """Return where a value first differs from its type, and what is allowed there, as a text; "" if
+    it does not.
+
+    :param path: where the value is, as the text names it.
+    """
     of, inner = get_origin(kind), get_args(kind)
     if of in (Union, UnionType):  # with None
         return _mistake(value, inner[0], path)

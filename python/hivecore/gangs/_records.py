@@ -45,7 +45,7 @@ class GangBook:
 
 @dataclass(eq=False, slots=True)
 class GroupBook:
-    """Gangs that start together; ``time`` is when the group is retried, or -1."""
+    """A group of gangs that start together; ``time``: when it is tried again, -1: never."""
 
     names: tuple[str, ...]
     number: int

@@ -98,7 +98,7 @@ def convert_to_nx(result: Any, **_: Any) -> Any:
 
 
 def can_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool | str:
-    """Return whether the backend supports the call, or a reason why not.
+    """Return True if the backend supports a call, otherwise the reason as a string.
 
     >>> can_run("max_weight_matching", ("a graph",), {"weight": len})
     'weight must name an edge attribute'
@@ -112,7 +112,7 @@ def can_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool |
 
 
 def should_run(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool | str:
-    """Return whether the call is large enough for a conversion, or a reason why not.
+    """Return True if a call is large enough to be worth a conversion, otherwise the reason.
 
     >>> import networkx as nx
     >>> should_run("max_weight_matching", (nx.path_graph(100),), {})

@@ -25,8 +25,8 @@ __all__ = ["NetworkLedger"]
 
 
 class NetworkLedger(LoggedTrials, PlainState):
-    """The part of a `NetworkTopology` that decides nothing: nodes, free amounts, owners, trials and
-    saved states.
+    """The state of a `NetworkTopology`, without its decisions: nodes, free amounts, owners, changes
+    that can be undone, and saved states.
     """
 
     _SAVED_AS = b"HCNT", 2

@@ -30,7 +30,9 @@ Gains = dict[int, dict[str, int]]
 
 
 class Leavers(NamedTuple):
-    """The owners of a network, and the slots that a gang gets if they end."""
+    """The owners that have resources of a network, and how many slots more a gang has if some of
+    them end.
+    """
 
     request: TopologyRequest
     pods: dict[str, int]

@@ -149,8 +149,10 @@ def _runs_again(action: Start | Promote, job: Job, state: State) -> bool:
 def _check(
     action: Start | Promote, job: Job, state: State, *, is_charged: bool, moves: bool = False
 ) -> None:
-    """:param is_charged: its quota counts what starts already.
-    :param moves: the job has run before.
+    """Raise `InvariantError` if an action may not start a job in a state, and apply it.
+
+    :param is_charged: whether the job's quota already counts what the action starts.
+    :param moves: whether the job ran before.
     """
     before = state.before
     if isinstance(action, Promote):

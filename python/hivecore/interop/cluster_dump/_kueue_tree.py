@@ -142,7 +142,11 @@ def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quo
 def _usable(
     dump: Dump, name: str, member: Member, tree: Mapping[tuple[str, str], int]
 ) -> dict[str, int]:
-    """Return what the tree has in the flavors that a ClusterQueue lists."""
+    """Return the quota by resource that a cohort has in the flavors that a ClusterQueue lists.
+
+    :param name: of the ClusterQueue `member`.
+    :param tree: the quota of the cohort by resource and flavor.
+    """
     usable: dict[str, int] = {}
     for resource in member.nominal:
         flavors = {flavor for which, flavor in tree if which == resource}

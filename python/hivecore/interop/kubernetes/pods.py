@@ -50,7 +50,7 @@ class RequestError(HivecoreError, ValueError):
 
 
 class PodId(Struct, frozen=True):
-    """The names of a pod; a uid that is not known is "".
+    """A pod's name, namespace and uid; "": its uid is not known.
 
     >>> from hivecore.interop.kubernetes.pods import PodId
     >>> PodId("train", "default").identity, PodId("train", "default", "1").identity

@@ -116,13 +116,14 @@ def _wrong(given: str, rule: str) -> ValueError:
 
 
 def compress_hostlist(names: Iterable[str]) -> str:
-    """The expression that stands for these names in this order.
+    """Return Slurm's expression for these names, which lists them in the same order.
 
     :raises ValueError: a name is empty, or has a space, a comma or a bracket in it.
     :raises TypeError: an argument is of a wrong type.
 
-    Names that follow each other and differ in one number share a bracket, first those that differ
-    in their last number. Cost: O(length of all names x numbers in a name).
+    Names that follow each other and differ in one number share a bracket; those that differ in
+    their last number are joined first. No names: "". Cost: O(length of all names x numbers in a
+    name).
 
     >>> from hivecore.interop.slurm import compress_hostlist
     >>> compress_hostlist(["n09", "n10", "n11", "n1", "login"])

@@ -483,7 +483,11 @@ class _Search:
             return self.unit.has_quota or not stages.borrows(self.unit)
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
-        """Victims among the candidates, where those that the stages propose are not enough."""
+        """Choose victims among the candidates when those that stages have named free too little.
+
+        :param named: the victims that stages have named, which may be chosen, too.
+        :returns: the victims; empty if no tried set of candidates frees enough.
+        """
         names = [name for name in candidates if name not in named]
         victims: Victims = {}
         if len(names) > _MANY:

@@ -504,7 +504,11 @@ class Stages(PlainStarts):
         return self._reading(shares_io=True).shortest_first(now)
 
     def reading_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
-        """The fraction of time for which each job that reads data should have its GPUs."""
+        """By job that reads data, the fraction of time for which it should have its GPUs.
+
+        :param gpus: the GPUs of a job, by its name.
+        :param gpu_capacity: the GPUs of the cluster.
+        """
         return self._reading(shares_io=True).fair_shares(gpus, gpu_capacity)
 
     def observe(

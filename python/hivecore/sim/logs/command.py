@@ -26,7 +26,7 @@ _ROWS = 10
 
 
 def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
-    """Add the command to a parser; `read` builds a scheduler from a file."""
+    """Add `hivecore log` to a parser's commands; `read` makes a scheduler of a file's path."""
     parser = commands.add_parser(
         "log",
         help="run a scheduler's decision log again, and ask it questions",

@@ -26,7 +26,7 @@ _Group = list[int]
 
 
 class Rounds(Protocol):
-    """Forms groups by rounds of matchings, as in the Muri authors' simulator."""
+    """Groups jobs that shall share GPUs by matching pairs, then groups, again and again."""
 
     def __call__(
         self,

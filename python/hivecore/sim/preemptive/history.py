@@ -14,8 +14,8 @@ class Span:
 
     :param begin: seconds.
     :param end: seconds, later than `begin`.
-    :param jobs: ascending.
-    :param nodes: of the GPUs: whole nodes, except for the last.
+    :param jobs: their numbers, ascending.
+    :param nodes: the numbers of their nodes; they have all GPUs of each but the last.
     """
 
     begin: float

@@ -136,11 +136,12 @@ class Training:
     """The progress of jobs that are named by number, for `hivecore.sim.simulate`.
 
     :param jobs: in order of submission.
-    :param policy: made for `jobs`.
+    :param policy: decides which jobs run; it was made for `jobs`.
     :param failures: in order of time.
-    :param report_interval: seconds between reports of progress.
+    :param report_interval: seconds between reports of progress to the policy.
     :param record: whether to keep the history.
-    :raises ValueError: here or later, for impossible failures, or if no job makes progress.
+    :raises ValueError: now or while it runs: a failure names no job or node, or no job makes
+        progress.
 
     Cost: O(running jobs) for each event.
     """
