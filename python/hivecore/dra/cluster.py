@@ -68,12 +68,13 @@ class DraCluster(DraLedger):
     ) -> ClaimDecision:
         """Choose devices of a node for all claims together, without changing anything.
 
-        :param mode: "first": the devices that Kubernetes' scheduler would choose. "best": the same
-            with the best alternatives, comparing claims and requests in order. "any": any devices.
-            "fewest blocks": as "best", then the fewest new blocks (counter sets without a device in
-            use), so that whole GPUs stay whole. "fewest DOMAIN/ATTRIBUTE": as "best", then the
-            fewest values of the attribute. "least waste of CAPACITY": as "best", then the least of
-            the capacity beyond the requests.
+        :param mode: "first": the devices that Kubernetes' scheduler would choose. "best": for the
+            first claim's first request its earliest alternative that is possible, then for the next
+            request, and so on. "any": any devices. "fewest blocks": as "best", then the fewest new
+            blocks (counter sets without a device in use), so that whole GPUs stay whole.
+            "fewest DOMAIN/ATTRIBUTE": as "best", then the fewest values of the attribute.
+            "least waste of CAPACITY": as "best", then the least of the capacity beyond the
+            requests.
         :param within: the most that the devices may take together, in terms of
             `ClaimDecision.taken_of`.
         :raises KeyError: there is no such node.

@@ -43,7 +43,7 @@ class TenantQueues(QueueLedger):
         the jobs behind it wait. "best-effort": they pass it. "backfill": they pass it if that does
         not delay the first job that lacks capacity (EASY: it gets a reservation for when running
         jobs have released enough; if they never do, the next one that lacks capacity gets it).
-        Jobs of tenants that are tried later keep the reservation as well. Without a `Capacity`
+        Jobs of tenants that are tried later must not delay that job either. Without a `Capacity`
         "backfill" is "fifo".
     :raises ValueError: a value is not allowed.
     :raises KeyError: a method is given an unknown name.

@@ -263,7 +263,9 @@ def plain_fields(record: Any, names: Iterable[str]) -> _Plain:
 
 
 def fields_of_plain(kind: type, data: Mapping[str, Any], what: str) -> _Plain:
-    """Arguments for the constructor of a class, read from fields of plain data.
+    """Keyword arguments for the constructor of a class, read from fields of plain data.
+
+    :param what: names the data in errors.
 
     :raises ValueError: a field is unknown or invalid, see `record_of_plain`.
     :raises TypeError: a field is of a wrong type.

@@ -42,9 +42,9 @@ class Report:
     :param rows: with a value for each column.
     :param notes: lines that explain the headings.
     :param findings: sentences.
-    :param schema: of the JSON.
+    :param schema: the name of the JSON's schema.
     :param data: of the JSON, beside its schema, configuration and times.
-    :param pictures: file name without suffix -> a function that draws it.
+    :param pictures: file name without suffix -> a function that returns the picture.
     :param sections: whether a line separates rows with different first values.
 
     >>> columns = [Column("policy", is_name=True), Column("late", "{:,}")]

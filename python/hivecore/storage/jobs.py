@@ -133,8 +133,10 @@ def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | Non
 def per_dataset(
     value: Any, name: str, sizes: Float64, names: tuple[Hashable, ...] | None
 ) -> Float64:
-    """Return float64[datasets] from an array, or from a mapping by name (0 where
-    one is missing).
+    """Return float64[datasets] from an array, or from a mapping by dataset, where 0 is left out.
+
+    :param name: of the argument, for errors.
+    :param names: of the datasets; ``None``: a mapping is refused.
     """
     if isinstance(value, Mapping):
         if names is None:

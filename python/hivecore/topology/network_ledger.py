@@ -273,7 +273,7 @@ class NetworkLedger(LoggedTrials, PlainState):
             }
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Mark a node as unhealthy, where no pod is placed, or as healthy; owners stay."""
+        """Mark a node as healthy, or as unhealthy: it gets no new pods, those there stay."""
         usable = as_bool(healthy, "healthy")
         with self._lock:
             number = self._domains.number(node)

@@ -87,6 +87,6 @@ class OpenWrites:
         yield from self._in_doubt.get(uid, (0, ()))[1]
 
     def claims(self) -> dict[str, str]:
-        """Return the names of the claims with such writes, by their uids."""
+        """Return the names of the claims with a write that is open or in doubt, by uid."""
         uids = dict.fromkeys([*self._open, *self._in_doubt])
         return {uid: next(self.of(uid)).claim for uid in uids}

@@ -232,7 +232,7 @@ def _job_pods(pods: Sequence[Request]) -> list[JobPod]:
 
 
 def shape_of(role: Role) -> Shape:
-    """Return the shape of a role's pods.
+    """Return what each pod of a role requests: GPUs, devices, other resources, and claims.
 
     >>> from hivecore.interop.extender.requests import shape_of
     >>> from hivecore.scheduler import Role

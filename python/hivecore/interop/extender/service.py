@@ -41,10 +41,10 @@ class DevicesNotReadyError(Exception):
 
 
 class PodService(ExtenderService, SchedulerService):
-    """Answers as `SchedulerService`, and kube-scheduler as `PodExtender`.
+    """A `SchedulerService` that also answers kube-scheduler, as `PodExtender` does.
 
-    :param scheduler: as in `SchedulerService`, like ``actions``.
-    :param binder: as in `ExtenderService`, like ``find_pod``; ``None`` binds no pods.
+    :param scheduler, actions: as in `SchedulerService`.
+    :param binder, find_pod: as in `ExtenderService`; no binder: no pods are bound.
     :param others_bind: whether the client that calls the bind verb binds the pod itself.
     :param writer: writes the device claims of pods; ``None`` refuses pods with claims.
     :param scheduler_names: values of ``spec.schedulerName`` that are ours; by default

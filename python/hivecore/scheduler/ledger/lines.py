@@ -129,7 +129,7 @@ def rejoin(state: State) -> None:
 
 
 def update_rank(state: State, unit: Unit) -> None:
-    """Update the rank of a waiting unit after its job ran on idle cells."""
+    """Move a waiting unit in its queue by the time that its job ran on idle cells."""
     line = line_of(state, unit.kind)
     line.requeue(line.take(unit.name)._replace(job=queued_job(state, unit)))
 

@@ -169,8 +169,10 @@ class Waiting:
     ) -> list[Kind]:
         """Wake the kinds that are worth a try, and return them in the order of their numbers.
 
-        :param still_refused: called with a kind, its refusal, and the name of one of its units.
-        :param able_to_share: called with all kinds that may share GPUs.
+        :param still_refused: of a kind, its refusal, and the name of one of its units, says why it
+            is refused still; ``None``: it may start now.
+        :param able_to_share: of kinds that may share GPUs, gives the numbers of those that may
+            start now.
         """
         if not self.touched:
             return []

@@ -261,7 +261,7 @@ def leaving_action(
 ) -> Preempt | Shrink:
     """The action that evicts a job or an extra pod.
 
-    :param pods: those of an extra pod that has left; ``None``: they are placed.
+    :param pods: where an extra pod was, if it has left already; ``None``: where it is.
     """
     if not victim.extra_of:
         return Preempt(victim.job.name, winner, why)

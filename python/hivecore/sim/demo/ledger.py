@@ -44,7 +44,7 @@ class _Group(NamedTuple):
 
 
 class Ledger:
-    """Records what happens in another world.
+    """A world that passes calls on to another one, and records starts, ends and GPUs in use.
 
     :param world: the other one.
     :param jobs: all that may run; pods of a job are alike, start together and do not move.

@@ -30,7 +30,8 @@ class GpuOrder:
         return None
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return what the jobs that the scheduler has chosen get from now on.
+        """Return the time on GPUs of the jobs that the scheduler has chosen, from now on, in the
+        order in which they get remote IO.
 
         :param situation: as in `ranked`.
         :param jobs: int64[running], in the order of `ranked`.

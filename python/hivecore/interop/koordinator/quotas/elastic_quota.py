@@ -115,7 +115,7 @@ def _check_keys(field: Field) -> None:
 
 
 def parent_of(field: Field) -> str:
-    """Return the parent's name, or "" for an object at the top."""
+    """Return the name of the parent that an object's label names; "": it is at the top."""
     parent = field["metadata"]["labels"][PARENT].text()
     return "" if parent == ROOT_QUOTA else parent
 
