@@ -163,8 +163,9 @@ def test_ageing_is_priority_per_second_of_waiting():
     queues.push(QueuedJob("early", "a", 1, priority=0), now=0)
     queues.push(QueuedJob("late", "a", 1, priority=1), now=3_000_000)
     assert queues.next(now=3_000_000).job.name == "early"
-    with pytest.raises(ConfigError, match=r"queues\.ageing: ageing: allowed are 0 to"):
-        SchedulerSpec.of_yaml(NODES + "queues: {ageing: 1e-9}\n")
+    for ageing in ("1e-09", "0.0001", "0.0123"):
+        with pytest.raises(ConfigError, match=rf"queues\.ageing: {ageing} is too fine"):
+            SchedulerSpec.of_yaml(NODES + f"queues: {{ageing: {ageing}}}\n")
 
 
 def test_a_quota_tree_shares_out_what_the_nodes_have_or_what_is_said():

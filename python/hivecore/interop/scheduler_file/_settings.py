@@ -49,6 +49,7 @@ _OF_SCHEDULER = (
     "backfill",
     "fragments",
 )
+_FINEST = 2**31  # parts of a priority per microsecond
 _MICRO = 1_000_000
 
 
@@ -76,6 +77,9 @@ def read_queues(
     if fields.get("ageing") is not None:
         number = reader.number(fields["ageing"], (place, "ageing"))
         ageing = Fraction(repr(number)) / _MICRO
+        if ageing.denominator > _FINEST:
+            reader.add((place, "ageing"), f"{number:g} is too fine: use at most three decimals")
+            return None
     blocking: Any = reader.choice(fields.get("blocking"), (place, "blocking"), _BLOCKING)
     chosen: Any = order
     queues = reader.build(
