@@ -1,6 +1,7 @@
 """Edges of a networkx graph: read from its dicts in native code as from its own view of them."""
 
 import itertools
+import sysconfig
 from contextlib import nullcontext
 
 import numpy as np
@@ -15,6 +16,11 @@ from hivecore.matching import max_weight_matching
 from hivecore.matching.read import _as_numbers, _from_dicts, _from_edge_view, _from_mixed
 
 nx = pytest.importorskip("networkx")
+
+of_dicts = pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="without the GIL dicts are not read in native code: threads may change them",
+)
 
 NODES = st.one_of(
     st.integers(-3, 3),
@@ -54,6 +60,7 @@ def outcome(call, *arguments):
     return result.dtype, result.shape, result.tolist()
 
 
+@of_dicts
 @given(graphs(), st.sampled_from(["weight", "price", None]))
 @examples(400)
 def test_edges_and_weights_come_in_the_order_of_the_view(graph, weight):
@@ -115,6 +122,7 @@ def test_unusual_graphs_are_read_by_their_view(name):
     assert _from_dicts(nx.path_graph(2), {0: 0, 1: 1}, 7) is None  # what True means is networkx'
 
 
+@of_dicts
 def test_dicts_that_are_something_else_are_declined():
     number = {"a": 0, "b": 1}
     for adjacency in ({"a": [1]}, {"a": {"b": None}}, {"z": {}}, {"a": {"z": {}}}):
@@ -150,12 +158,14 @@ def equal_nodes(monkeypatch):
     monkeypatch.undo()
 
 
+@of_dicts
 def test_nodes_that_are_equal_are_the_same(equal_nodes):
     ends, weights = _matching.edges_in(*equal_nodes, "weight")
     assert ends.tolist() == [[i, j] for i in range(40) for j in range(i + 1, 40)]
     assert weights == [1] * 780
 
 
+@of_dicts
 @pytest.mark.parametrize("at", ["rows", "numbers", "one row"])
 def test_dicts_that_change_while_they_are_read_are_an_error(equal_nodes, monkeypatch, at):
     adjacency, number = equal_nodes
@@ -167,6 +177,7 @@ def test_dicts_that_change_while_they_are_read_are_an_error(equal_nodes, monkeyp
         assert _matching.edges_in(adjacency, number, "weight") is None
 
 
+@of_dicts
 def test_an_error_of_a_node_goes_through(equal_nodes, monkeypatch):
     def fail():
         raise ZeroDivisionError
