@@ -14,6 +14,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -136,7 +137,9 @@ class HttpServer:
 
         self._service, self._listening = service, listening
         self._token = listening.token.encode()
-        self._server = web.Server(self._handle, request_factory=self._request)
+        loop, most = asyncio.get_running_loop(), listening.max_body
+        request = partial(web.BaseRequest, loop=loop, client_max_size=most)
+        self._server = web.Server(self._handle, request_factory=request)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=_LAST_ANSWERS)
         self._connections: Connections | None = None
 
@@ -174,15 +177,6 @@ class HttpServer:
         if self._connections is not None:
             await self._connections.close()
         await self._runner.cleanup()
-
-    def _request(
-        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
-    ) -> "web.BaseRequest":
-        from aiohttp import web
-
-        loop, most = asyncio.get_running_loop(), self._listening.max_body
-        parts = message, payload, protocol, writer, task, loop
-        return web.BaseRequest(*parts, client_max_size=most)
 
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
         started = time.perf_counter()
