@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hivecore._arguments import LONGEST, as_bool, as_dict, as_name, as_text
+from hivecore._arguments import LONGEST, as_bool, as_dict, as_instance, as_name, as_text
 from hivecore._record import between
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
@@ -16,6 +16,7 @@ from hivecore.scheduler.ledger.changes import hold_nothing, hold_on_good_nodes, 
 from hivecore.scheduler.ledger.lost import take_over_on
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
+from hivecore.scheduler.stages.cells import check_chains
 from hivecore.scheduler.stages.constraints import check_counted, check_names, offered_by
 
 __all__ = ["ClusterEvents"]
@@ -263,8 +264,8 @@ class ClusterEvents(SchedulerLedger):
 
         :returns: what has changed for running jobs, by their names in the cells.
         :raises InfeasibleAssignmentError: the tenants' cells do not fit.
-        :raises ValueError: the specification is invalid, see `CellCluster.reconfigure`; there are
-            no cells; or the time goes back.
+        :raises ValueError: the specification is invalid, see `CellCluster.reconfigure`; two chains
+            have the same GPU of a node; there are no cells; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Running jobs stay where they are. A job without its guarantee becomes opportunistic, as in
@@ -277,6 +278,7 @@ class ClusterEvents(SchedulerLedger):
             cells = self.cells
             if cells is None:
                 raise ValueError("spec: there are no cells")
+            check_chains(as_instance(spec, "spec", ClusterSpec), "spec")
             with self._changing(moment):
                 hold_nothing(self._state)
                 changes = cells.reconfigure(spec)

@@ -25,6 +25,7 @@ from hivecore.scheduler.moves.plan import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.rounds.backfill import renew
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages.cells import check_chains
 from hivecore.scheduler.stages.claims import as_mode
 from hivecore.scheduler.stages.constraints import check_counted, check_quotas, offered_by
 from hivecore.scheduler.stages.devices import host_resources
@@ -73,9 +74,9 @@ class Scheduler(JobOrders):
     :param log: where to write all events and decisions: the path of a new file, or a binary file
         open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
-        ``queues`` contain jobs or backfill; a network counts nothing, or quotas limit a resource
-        that no job can request, such as "gpus"; ``claims_mode`` is unknown, or given without
-        ``claims``; or a number is out of range.
+        two chains of ``cells`` have the same GPU of a node; ``queues`` contain jobs or backfill; a
+        network counts nothing, or quotas limit a resource that no job can request, such as "gpus";
+        ``claims_mode`` is unknown, or given without ``claims``; or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: the log exists already.
     :raises OSError: the log cannot be written.
@@ -145,6 +146,8 @@ class Scheduler(JobOrders):
             raise ValueError("topology: cells place the pods already")
         if as_bool(lending, "lending") and cells is None:
             raise ValueError("lending: there are no cells")
+        if cells is not None:
+            check_chains(cells.spec, "cells")
         if queues is not None:
             _check_queues(queues)
         if quotas is not None:

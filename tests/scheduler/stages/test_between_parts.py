@@ -39,6 +39,29 @@ def on(node):
     return Where(nodes=[node])
 
 
+# --- chains of cells
+
+
+def two_chains(leaf_indices=None):
+    """A node of eight GPUs, and two chains with four each."""
+    shape = Chain(["gpu", "node"], [4], 1, nodes=["n0"])
+    chains = {"a": shape, "b": shape.replace(leaf_indices=leaf_indices)}
+    return ClusterSpec(chains, {"t": {"a": {"node": 1}, "b": {"node": 1}}})
+
+
+def test_no_two_jobs_get_the_gpu_of_a_node_that_two_chains_have():
+    with pytest.raises(ValueError, match="cells: chains 'a' and 'b' both have GPU 3 of node 'n0'"):
+        Scheduler(cells=CellCluster(two_chains([[6, 5, 4, 3]])))
+    scheduler = Scheduler(cells=CellCluster(two_chains([[7, 6, 5, 4]])))
+    with pytest.raises(ValueError, match="spec: chains 'a' and 'b' both have GPU 0"):
+        scheduler.reconfigure(two_chains(), now=0.0)
+    scheduler.submit(Job("j", "t", 4), now=0.0)
+    starts = decided(scheduler, Job("k", "t", 4), now=0.0)
+    assert sorted(gpu for start in starts for pod in start.pods for gpu in pod.minors[0][1]) == [
+        *range(8)
+    ]
+
+
 # --- evictions
 
 

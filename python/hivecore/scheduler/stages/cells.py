@@ -8,7 +8,15 @@ from math import inf
 from typing import Any
 
 from hivecore._record import renamed
-from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
+from hivecore.cells import (
+    AffinityGroup,
+    CellCluster,
+    Chain,
+    ClusterSpec,
+    GroupDecision,
+    NodeSet,
+    PodPlacement,
+)
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
@@ -16,7 +24,7 @@ from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, Rebooking
 from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
 
-__all__ = ["CellStage", "chain_nodes"]
+__all__ = ["CellStage", "chain_nodes", "check_chains"]
 
 _ANY = ("cells", "any")
 
@@ -373,11 +381,34 @@ def _cells_of_level(cells: CellCluster, level: str) -> Iterator[tuple[str, tuple
             yield f"{name}/{i}", tuple(dict.fromkeys(nodes[i * width : (i + 1) * width]))
 
 
+def check_chains(spec: ClusterSpec, argument: str) -> None:
+    """Raise `ValueError` if two chains have the same GPU of a node, which two jobs would get."""
+    nodes = {name: _nodes_of(name, chain) for name, chain in spec.chains.items()}
+    counts = Counter(node for names in nodes.values() for node in {*names})
+    chain_by_gpu: dict[tuple[str, int], str] = {}
+    for name, chain in spec.chains.items():
+        rows = chain.leaf_indices
+        per_node = range(chain.leaves // len(nodes[name]))
+        for i, node in enumerate(nodes[name]):
+            if counts[node] == 1:
+                continue
+            for gpu in per_node if rows is None else rows[i]:
+                other = chain_by_gpu.setdefault((node, gpu), name)
+                if other != name:
+                    raise ValueError(
+                        f"{argument}: chains {other!r} and {name!r} both have GPU {gpu} of node "
+                        f"{node!r}; leaf_indices must tell their GPUs apart"
+                    )
+
+
 def chain_nodes(cells: CellCluster, chain: str) -> tuple[str, ...]:
     """The nodes of a chain, from left to right."""
-    spec = cells.spec.chains[chain]
+    return _nodes_of(chain, cells.spec.chains[chain])
+
+
+def _nodes_of(name: str, spec: Chain) -> tuple[str, ...]:
     if spec.nodes is not None:
         return tuple(spec.nodes)
     assert spec.node_level is not None
     per_node = spec.leaves_per_cell()[spec.levels.index(spec.node_level)]
-    return tuple(f"{chain}/{i}" for i in range(spec.leaves // per_node))
+    return tuple(f"{name}/{i}" for i in range(spec.leaves // per_node))
