@@ -15,6 +15,7 @@ import hivecore.scheduler
 from hivecore._record import Record
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest, LabelExpression
+from hivecore.dra import ResourceClaim
 from hivecore.gangs import GangSpec
 from hivecore.queues import QueuedJob
 from hivecore.quotas import Quota, QuotaRequest
@@ -38,6 +39,8 @@ MIXED = {
     hivecore.scheduler.MovePlan,
     hivecore.scheduler.SchedulerEvent,
 }
+CLAIM = ResourceClaim("gpus", "team")
+FOUR = DeviceRequest("any pod", gpus=4)
 SLOW = LabelExpression("net", "NotIn", ["slow", "old"])
 WRONG = st.sampled_from([b"bytes", 1j, object()])
 
@@ -158,6 +161,11 @@ def test_gpus_of_a_job_are_refused_by_name(arguments, fields, error, says):
         (Role("w", 4), {"pods": 8}, Role("w", 8)),
         (Role("w", 4, min_pods=2), {"pods": 8}, Role("w", 8, min_pods=2)),
         (Role("w", 4), {"pods": 8, "min_pods": 4}, Role("w", 8, min_pods=4)),
+        (Role("w"), {"claims": [CLAIM]}, Role("w", claims=[CLAIM])),
+        (Role("w", devices=FOUR), {"claims": [CLAIM]}, Role("w", devices=FOUR, claims=[CLAIM])),
+        (Role("w"), {"devices": FOUR}, Role("w", devices=FOUR)),
+        (Role("w", devices=FOUR), {"devices": None}, Role("w")),
+        (Role("w", gpus=2), {"claims": [CLAIM]}, Role("w", gpus=2, claims=[CLAIM])),
         (Job("j", "a", 1), {"tenant": "b"}, Job("j", "b", 1)),
         (Job("j", "a", 1, quota="q"), {"tenant": "b"}, Job("j", "b", 1, quota="q")),
         (QueuedJob("j", "a", 1), {"tenant": "b"}, QueuedJob("j", "b", 1)),

@@ -139,10 +139,8 @@ class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
 
     def __post_init__(self) -> None:
         self._check()
-        devices, requested = self.devices, 0 if self.claims else 1
+        devices, requested = self.devices, self._requested
         if devices is not None:
-            need = devices.need("gpu")
-            requested = 0 if need is None else need.count
             if self.gpus not in (FOLLOWS, requested):
                 raise ValueError(f"gpus={self.gpus}: devices requests {requested}")
             # owner and priority are given elsewhere; equal requests must be equal records
@@ -160,6 +158,22 @@ class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
             raise ValueError(f"spares={self.spares}: with min_pods=0 a role starts without pods")
         if self.resources and any(resource == "gpu" for resource, _ in self.resources):
             raise ValueError("resources: GPUs are given by gpus, not as 'gpu'")
+
+    @property
+    def _requested(self) -> int:
+        """The GPUs of a pod if ``gpus`` is not given."""
+        if self.devices is None:
+            return 0 if self.claims else 1
+        need = self.devices.need("gpu")
+        return 0 if need is None else need.count
+
+    def replace(self, **changes: Any) -> Self:
+        """The same role with other values of some fields. ``min_pods`` and ``gpus`` that had their
+        defaults have those of the new values.
+        """
+        if not changes.keys().isdisjoint(("devices", "claims")) and self.gpus == self._requested:
+            changes.setdefault("gpus", FOLLOWS)
+        return Record.replace(self, **changes)
 
     @property
     def numbers(self) -> range:
