@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
@@ -85,41 +86,58 @@ def cells() -> Picture:
     return picture
 
 
-def decisions() -> Picture:
-    """How long a decision takes in clusters of any size, from the result file."""
-    file = FOLDER.parents[1] / "bench" / "results" / "cell_cluster.json"
-    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    least, most = curve[0], curve[-1]
-    slower = most["group"]["p50"] / least["group"]["p50"]
-    title = f"{most['gpus'] / least['gpus']:,.0f} times the GPUs, {slower:.1f} times the time"
-    picture = Picture(720, 320, f"{title} of a decision")
-    left, top, width, height = 70, 40, 410, 220
+def _result(benchmark: str) -> Any:
+    """The figures that a benchmark has written."""
+    file = FOLDER.parents[1] / "bench" / "results" / f"{benchmark}.json"
+    return json.loads(file.read_text("utf-8"))["figures"]
+
+
+def _times(title: str, sizes: list[int], below: str, curves: dict[str, list[float]]) -> Picture:
+    """Seconds against sizes, both in powers of ten.
+
+    :param below: what the sizes count.
+    """
+    picture = Picture(720, 300, title)
+    left, top, width, height = 80, 30, 380, 210
     picture.box(left, top, width, height, "white")
-    picture.text(left, 24, "microseconds of release + schedule + commit, from Python", at="start")
-    for step in range(6):
-        y = top + height * (1 - step / 5)
-        picture.text(left - 8, y + 4, f"{10 * step}", size=11, at="end")
-        picture.line([(left, y), (left + width, y)], "#eceff1")
-    shown = (
-        ("gang of 8 pods of 8 GPUs, median", "gang", "p50"),
-        ("group of 1 to 8 GPUs, 99th percentile", "group", "p99"),
-        ("group of 1 to 8 GPUs, median", "group", "p50"),
-        ("a node gets bad or well, median", "node_event", "p50"),
-    )
-    for colour, (_, what, quantile) in zip(COLOURS, shown, strict=False):
-        points = []
-        for point in curve:
-            x = left + width * (math.log2(point["gpus"]) - 10) / 10
-            points.append((x, top + height * (1 - point[what][quantile] / 50_000)))
-        picture.line(points, colour, 3)
-    for point in curve:
-        x = left + width * (math.log2(point["gpus"]) - 10) / 10
-        picture.text(x, top + height + 18, f"{point['gpus']:,}", size=11)
-    picture.text(left + width / 2, 300, "GPUs in the cluster", size=12)
-    for i, (name, *_) in enumerate(shown):
-        picture.box(500, 60 + 26 * i, 12, 12, COLOURS[i], COLOURS[i])
-        picture.text(518, 71 + 26 * i, name, size=11, at="start")
+    spent = [seconds for line in curves.values() for seconds in line]
+    low, high = math.floor(math.log10(min(spent))), math.ceil(math.log10(max(spent)))
+    first, last = math.log10(sizes[0]), math.log10(sizes[-1])
+
+    def place(size: float, seconds: float) -> tuple[float, float]:
+        return (
+            left + width * (math.log10(size) - first) / (last - first),
+            top + height * (high - math.log10(seconds)) / (high - low),
+        )
+
+    for power in range(low, high + 1):
+        _, y = place(sizes[0], 10.0**power)
+        words = f"{10 ** (power % 3)} {('us', 'ms', 's')[power // 3 + 2]}"
+        picture.text(left - 8, y + 4, words, size=11, at="end")
+        picture.line([(left, y), (left + width, y)], PALE)
+    for colour, line in zip(COLOURS, curves.values(), strict=False):
+        picture.line([place(*point) for point in zip(sizes, line, strict=True)], colour, 3)
+    for size in sizes:
+        picture.text(place(size, 1.0)[0], top + height + 18, f"{size:,}", size=11)
+    picture.text(left + width / 2, 285, below, size=12)
+    picture.legend(480, 60, list(curves))
     return picture
+
+
+def decisions() -> Picture:
+    """How long a decision takes in clusters of any size."""
+    curve = _result("cell_cluster")["curve"]
+    gpus = [point["gpus"] for point in curve]
+    group = [point["group"]["p50"] / 1e9 for point in curve]
+    title = f"{gpus[-1] / gpus[0]:,.0f} times the GPUs, {group[-1] / group[0]:.1f} times the time"
+    lines = {
+        "gang of 8 pods of 8 GPUs, median": [point["gang"]["p50"] / 1e9 for point in curve],
+        "1 to 8 GPUs, 99th percentile": [point["group"]["p99"] / 1e9 for point in curve],
+        "1 to 8 GPUs, median": group,
+        "a node gets bad or well, median": [point["node_event"]["p50"] / 1e9 for point in curve],
+    }
+    below = "GPUs; release + schedule + commit, from Python"
+    return _times(f"{title} of a decision", gpus, below, lines)
 
 
 _MACHINE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
@@ -189,34 +207,17 @@ def devices() -> Picture:
 
 
 def devices_curve() -> Picture:
-    """How long a decision and a filter take in clusters of any size, from the result file."""
-    file = FOLDER.parents[1] / "bench" / "results" / "devices.json"
-    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    nodes = curve[-1]["nodes"] / curve[0]["nodes"]
+    """How long a decision and a filter take in clusters of any size."""
+    curve = _result("devices")["curve"]
+    nodes = [point["nodes"] for point in curve]
+    lines = {
+        "all nodes filtered, first time": [point["filter"] for point in curve],
+        "schedule + commit, seen before": [point["schedule and commit"] for point in curve],
+    }
     slower = curve[-1]["schedule and commit"] / curve[0]["schedule and commit"]
-    title = f"{nodes:,.0f} times the nodes, {slower:.1f} times the time of a decision"
-    picture = Picture(720, 300, title)
-    left, top, width, height = 80, 30, 380, 210
-    picture.box(left, top, width, height, "white")
-
-    def place(nodes: float, seconds: float) -> tuple[float, float]:
-        return (
-            left + width * (math.log10(nodes) - 2) / 3,
-            top + height * (1 - (math.log10(seconds) + 6) / 5),
-        )
-
-    for power, words in enumerate(("1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms")):
-        _, y = place(100, 10.0 ** (power - 6))
-        picture.text(left - 8, y + 4, words, size=11, at="end")
-        picture.line([(left, y), (left + width, y)], "#eceff1")
-    for colour, what in zip(COLOURS, ("filter", "schedule and commit"), strict=False):
-        picture.line([place(point["nodes"], point[what]) for point in curve], colour, 3)
-    for point in curve:
-        x, _ = place(point["nodes"], 1.0)
-        picture.text(x, top + height + 18, f"{point['nodes']:,}", size=11)
-    picture.text(left + width / 2, 285, "nodes of 8 GPUs and 4 NICs in random states", size=12)
-    picture.legend(480, 60, ["all nodes filtered, first time", "schedule + commit, seen before"])
-    return picture
+    title = f"{nodes[-1] / nodes[0]:,.0f} times the nodes, {slower:.1f} times the time"
+    below = "nodes of 8 GPUs and 4 NICs in random states"
+    return _times(f"{title} of a decision", nodes, below, lines)
 
 
 def queues() -> Picture:
@@ -311,44 +312,22 @@ def quotas() -> Picture:
 
 
 def quotas_curve() -> Picture:
-    """How long runtimes take in trees of any size, from the result file."""
-    file = FOLDER.parents[1] / "bench" / "results" / "quotas.json"
-    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
-    leaves = curve[-1]["leaves"] / curve[0]["leaves"]
+    """How long runtimes take in trees of any size."""
+    curve = _result("quotas")["curve"]
+    leaves = [point["leaves"] for point in curve]
+    lines = {
+        "all runtimes, from scratch": [point["runtimes"] for point in curve],
+        "one request comes, one is read": [point["change"]["p50"] for point in curve],
+    }
     slower = curve[-1]["change"]["p50"] / curve[0]["change"]["p50"]
-    title = f"{leaves:,.0f} times the quotas, {slower:.0f} times the time of a change"
-    picture = Picture(720, 300, title)
-    left, top, width, height = 80, 30, 380, 210
-    picture.box(left, top, width, height, "white")
-
-    def place(leaves: float, seconds: float) -> tuple[float, float]:
-        return (
-            left + width * (math.log10(leaves) - 0.9) / 4.2,
-            top + height * (1 - (math.log10(seconds) + 6) / 5),
-        )
-
-    for power, words in enumerate(("1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms")):
-        _, y = place(10, 10.0 ** (power - 6))
-        picture.text(left - 8, y + 4, words, size=11, at="end")
-        picture.line([(left, y), (left + width, y)], "#eceff1")
-    lines = (
-        [place(point["leaves"], point["runtimes"]) for point in curve],
-        [place(point["leaves"], point["change"]["p50"]) for point in curve],
-    )
-    for colour, line in zip(COLOURS, lines, strict=False):
-        picture.line(line, colour, 3)
-    for point in curve:
-        x, _ = place(point["leaves"], 1.0)
-        picture.text(x, top + height + 18, f"{point['leaves']:,}", size=11)
-    picture.text(left + width / 2, 285, "leaves, in as many groups as leaves of a group", size=12)
-    picture.legend(480, 60, ["all runtimes, from scratch", "one request comes, one is read"])
-    return picture
+    title = f"{leaves[-1] / leaves[0]:,.0f} times the quotas, {slower:.0f} times the time"
+    below = "leaves, in as many groups as leaves of a group"
+    return _times(f"{title} of a change", leaves, below, lines)
 
 
 def _curves(axis: str, below: str) -> Picture:
     """Times of decisions against sizes, both in powers of ten, named at their ends."""
-    file = FOLDER.parents[1] / "bench" / "results" / "curves.json"
-    curves = json.loads(file.read_text("utf-8"))["figures"][axis]
+    curves = _result("curves")[axis]
     few, many = (next(iter(curves.values()))[i]["size"] for i in (0, -1))
     most = max(points[-1]["p50"] / points[0]["p50"] for points in curves.values())
     title = f"{many / few:,.0f} times the {axis}, at most {most:.1f} times the time of a decision"
@@ -763,8 +742,7 @@ def simulator() -> Picture:
 
 def demo() -> Picture:
     """What each part of a scheduler brings in the demo, from the result file."""
-    file = FOLDER.parents[1] / "bench" / "results" / "demo.json"
-    runs = json.loads(file.read_text("utf-8"))["figures"]["configurations"]
+    runs = _result("demo")["configurations"]
     runs = [run for run in runs if run["setting"] == "as in the demo"]
     labels = list(dict.fromkeys(run["configuration"] for run in runs))
     means, texts = [], []
@@ -864,8 +842,7 @@ def kubernetes() -> Picture:
 
 def openb() -> Picture:
     """What stays unallocated on openb, and what FGD's authors recorded."""
-    file = FOLDER.parents[1] / "bench" / "results" / "devices_openb.json"
-    figures = json.loads(file.read_text("utf-8"))["figures"]
+    figures = _result("devices_openb")
     loads = figures["curves"]["loads"]
     name = figures["replays"][0]["list"]
     runs = [run for run in figures["replays"] if run["list"] == name and run["reported"]]
