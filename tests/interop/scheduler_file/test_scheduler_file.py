@@ -1,6 +1,7 @@
 """One YAML file for a cluster: what becomes of it, and what every mistake is called."""
 
 import json
+import pickle
 from itertools import pairwise
 from pathlib import Path
 
@@ -385,6 +386,25 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
     assert spec.quotas.total() == {"gpu": 16}
     (problem,) = problems(text + "tenants: {a: {quota: {max: {gpu: 1}}}}\n", name)
     assert "is what the file of quotas.koordinator says" in problem
+
+
+def test_a_key_without_a_value_means_the_default_of_quotas_and_claims(tmp_path):
+    quota, settings = "lends: , scales: , outside: ", "check_ancestors: , scale_min: , limit: "
+    text = QUOTA.replace("gpu: 4}}", f"gpu: 4}}, {quota}}}")
+    tree = SchedulerSpec.of_yaml(text + f"quotas: {{total: , guarantee: , {settings}}}\n").quotas
+    usual = SchedulerSpec.of_yaml(QUOTA).quotas
+    assert tree.quota("a") == usual.quota("a")
+    assert tree.total() == usual.total() == {"gpu": 16}
+    assert pickle.dumps(tree) == pickle.dumps(usual)
+    objects = [{"kind": "ElasticQuota", "metadata": {"name": "a"}}]
+    objects[0]["spec"] = {"max": {"nvidia.com/gpu": 6}}
+    name = written(tmp_path, quotas_yaml=json.dumps(objects))
+    spec = SchedulerSpec.of_yaml(NODES + "quotas: {koordinator: quotas.yaml, gpu: }\n", name)
+    assert (dict(spec.quotas.quota("a").max), spec.remarks) == ({"gpu": 6}, ())
+    (problem,) = problems(NODES + "quotas: {koordinator: quotas.yaml, gpu: [x]}\n", name)
+    assert "quotas.gpu: must be a string, not a list" in problem
+    claims = SchedulerSpec.of_yaml("claims: {kubernetes: , gates: {DRAAdminAccess: }}").claims
+    assert pickle.dumps(claims) == pickle.dumps(SchedulerSpec.of_yaml("claims:").claims)
 
 
 def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named(tmp_path):

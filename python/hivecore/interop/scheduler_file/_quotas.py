@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, get_args
 
 from hivecore._quantities import resource_meant
 from hivecore._thousandths import Amount
@@ -17,6 +17,7 @@ from hivecore.scheduler import Scheduler
 
 __all__ = ["read_quotas"]
 
+_Amount = TypeVar("_Amount", bound=Amount)
 _AT: Place = (None, "quotas")
 _SETTINGS = {"check_ancestors": True, "scale_min": True, "guarantee": False}
 _KEYS = ("total", "limit", *_SETTINGS, "koordinator", "gpu")
@@ -60,7 +61,7 @@ def read_quotas(
     settings: dict[str, Any] = {
         "limit": reader.choice(fields.get("limit"), (_AT, "limit"), get_args(Limit)),
         **{
-            key: default if key not in fields else reader.flag(fields[key], (_AT, key))
+            key: reader.flag(fields.get(key), (_AT, key), default)
             for key, default in _SETTINGS.items()
         },
     }
@@ -74,7 +75,7 @@ def read_quotas(
     tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
         for root in declared.trees:
-            tree.set_total(_renamed(root.amounts, fields), tree=root.tree, carved=root.carved)
+            tree.set_total(root.amounts, tree=root.tree, carved=root.carved)
     return tree
 
 
@@ -112,14 +113,15 @@ def _total(
     fields: Mapping[str, Any], declared: _Declared, cluster: Mapping[str, int], reader: Reader
 ) -> dict[str, int]:
     known = {resource for quota in declared.quotas for resource, _ in quota.max}
-    if "total" not in fields and not reader.knows_nodes:
+    given = fields.get("total")
+    if given is None and not reader.knows_nodes:
         return {}
-    if "total" not in fields:
+    if given is None:
         for name, place in declared.places.items():
             _check_known(name, place, declared, cluster, reader)
         return {name: amount for name, amount in cluster.items() if name in known}
-    given = reader.amounts(fields["total"], (_AT, "total"))
-    for resource in given:
+    amounts = reader.amounts(given, (_AT, "total"))
+    for resource in amounts:
         if resource not in known and declared.quotas:
             have = ", ".join(sorted(known))
             at = (_AT, "total"), resource
@@ -129,7 +131,7 @@ def _total(
             if meant := resource_meant(resource, [*cluster, *_USUAL]):
                 at = (declared.places[quota.name], "max"), resource
                 reader.add(at, f"no node has any of it; is {meant} meant?")
-    return given
+    return amounts
 
 
 def _check_known(
@@ -184,7 +186,7 @@ def _quota(name: str, value: Any, place: Place, reader: Reader) -> list[Quota]:
             above = f"{write_amount(resource, least)} is above max, {write_amount(resource, most)}"
             reader.add(((place, "min"), resource), above)
     for key, default in _FLAGS.items():
-        given[key] = default if key not in fields else reader.flag(fields[key], (place, key))
+        given[key] = reader.flag(fields.get(key), (place, key), default)
     quota = None
     if len(reader.found) == before:
         quota = reader.build(place, lambda: Quota(name, **given))
@@ -197,9 +199,10 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
     if opened is None:
         return _Declared((), {})
     path, text = opened
+    gpu = _gpu(fields, reader)
     try:
         objects: ElasticQuotas = read_elastic_quotas(text)
-        quotas = tuple(_in_gpus(quota, fields) for quota in objects.quotas)
+        quotas = tuple(_in_gpus(quota, gpu) for quota in objects.quotas)
         others = dict.fromkeys(
             name for quota in quotas for name, _ in quota.max if _means_gpus(name)
         )
@@ -210,16 +213,17 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
     if not quotas:
         reader.add(place, f"{path}: there is no object of kind ElasticQuota")
     for name in others:
-        reader.remarks.append(f"{path}: {name} limits nothing here: GPUs are {_gpu(fields)}")
-    return _Declared(quotas, dict.fromkeys((quota.name for quota in quotas), place), objects.totals)
+        reader.remarks.append(f"{path}: {name} limits nothing here: GPUs are {gpu}")
+    totals = tuple(replace(root, amounts=_renamed(root.amounts, gpu)) for root in objects.totals)
+    return _Declared(quotas, dict.fromkeys((quota.name for quota in quotas), place), totals)
 
 
-def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
+def _in_gpus(quota: Quota, gpu: str) -> Quota:
     weight = quota.weight
     return quota.replace(
-        max=_renamed(dict(quota.max), fields),
-        min=_renamed(dict(quota.min), fields),
-        weight=None if weight is None else _renamed(dict(weight), fields),
+        max=_renamed(dict(quota.max), gpu),
+        min=_renamed(dict(quota.min), gpu),
+        weight=None if weight is None else _renamed(dict(weight), gpu),
     )
 
 
@@ -239,11 +243,11 @@ def _only(quota: Quota, others: Container[str]) -> Quota:
     )
 
 
-def _gpu(fields: Mapping[str, Any]) -> str:
-    return str(fields.get("gpu", _GPU))
+def _gpu(fields: Mapping[str, Any], reader: Reader) -> str:
+    """Return what the objects call GPUs."""
+    return reader.text(fields.get("gpu"), (_AT, "gpu")) or _GPU
 
 
-def _renamed(amounts: Mapping[str, Amount], fields: Mapping[str, Any]) -> dict[str, Amount]:
+def _renamed(amounts: Mapping[str, _Amount], gpu: str) -> dict[str, _Amount]:
     """Return the amounts with GPUs named "gpu", as in a scheduler."""
-    gpu = _gpu(fields)
     return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

@@ -75,6 +75,10 @@ class Reader(Problems):
             return allowed[0]
         return str(value)
 
+    def flag(self, value: Any, place: Place, default: bool = False) -> bool:
+        """Return true or false; the default if the value is missing."""
+        return default if value is None else super().flag(value, place)
+
     def number(self, value: Any, place: Place, default: float | None = None) -> float:
         """Return a number that is not negative."""
         if value is None and default is not None:

@@ -49,6 +49,7 @@ _OF_SCHEDULER = (
     "backfill",
     "fragments",
 )
+_KUBERNETES = "1.36"
 _FINEST = 2**31  # parts of a priority per microsecond
 _MICRO = 1_000_000
 
@@ -126,10 +127,12 @@ def read_claims(value: Any, reader: Reader) -> tuple[DraCluster | None, str]:
     """
     place: Place = (None, "claims")
     fields = reader.keys(value, place, ("kubernetes", "gates", "objects", "mode"))
-    version = reader.choice(fields.get("kubernetes", "1.36"), (place, "kubernetes"), VERSIONS)
+    given = _KUBERNETES if fields.get("kubernetes") is None else fields["kubernetes"]
+    version = reader.choice(given, (place, "kubernetes"), VERSIONS)
     gates = {"DRADeviceTaintRules": True} if version != VERSIONS[0] else {}
     for name, entry, at in reader.named(fields.get("gates"), (place, "gates")):
-        gates[name] = reader.flag(entry, at)
+        if entry is not None:
+            gates[name] = reader.flag(entry, at)
     at = place, "gates"
     cluster = reader.build(at, lambda: DraCluster(KubernetesFeatures.of(version, gates)))
     if cluster is not None and fields.get("objects") is not None:
@@ -221,8 +224,7 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
     place: Place = (None, "scheduler")
     fields = reader.keys(value, place, _OF_SCHEDULER)
     immediate = reader.flag(fields.get("immediate"), (place, "immediate"))
-    given = fields.get("preemption")
-    preemption = True if given is None else reader.flag(given, (place, "preemption"))
+    preemption = reader.flag(fields.get("preemption"), (place, "preemption"), True)
     tries = reader.integer(fields.get("tries"), (place, "tries"), 1, 1000, 4)
     lending = reader.flag(fields.get("lending"), (place, "lending"))
     if lending and not has_cells:
