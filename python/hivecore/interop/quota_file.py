@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hivecore.interop.koordinator.quotas.amounts import read_resources
+from hivecore.interop.koordinator.quotas.amounts import read_resources, read_weights
 from hivecore.interop.koordinator.quotas.cluster import read_quota_cluster
 from hivecore.interop.kubernetes.documents import check_is_object, objects_of, read_yaml
 from hivecore.interop.kubernetes.fields import Field
@@ -139,7 +139,7 @@ def _quota(name: str, field: Field) -> Quota:
         "parent": field["parent"].text(),
         "max": read_resources(field["max"]),
         "min": read_resources(field["min"]),
-        "weight": None if weight.value is None else read_resources(weight),
+        "weight": None if weight.value is None else read_weights(weight),
         "tree": field["tree"].text(),
     }
     fields.update((key, field[key].flag()) for key in _FLAGS if key in field)

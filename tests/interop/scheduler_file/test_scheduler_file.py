@@ -491,6 +491,7 @@ def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
         (NODES + "queues:\n  order: priority\n  ageing: 1", 6, "no meaning for the order priority"),
         (NODES + "tenants:\n  a:\n    quota:\n      max: {gpu: 1x}", 7, "gpu: '1x' is no quant"),
         (NODES + "tenants: {a: {quota: {min: {gpu: 1}}}}", 4, "max is missing"),
+        (QUOTA.replace("}}}}", "}, weight: {gpu: 1.5}}}}"), 4, "gpu: '1.5' is no whole number"),
         (NODES + "tenants: {a: {quota: {max: {gpus: 1}}}}", 4, "they have cpu, gpu, memory"),
         (NODES + "tenants: {a: {quota: {max: {gpu: 1}, parent: b}}}", 4, "a.quota: a: "),
         (NODES + "quotas: {limit: max}", 4, "quotas: no tenant has a quota"),

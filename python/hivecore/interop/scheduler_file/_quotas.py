@@ -179,7 +179,9 @@ def _quota(name: str, value: Any, place: Place, reader: Reader) -> list[Quota]:
         "parent": reader.text(fields.get("parent"), (place, "parent")) or "",
         "max": reader.amounts(fields.get("max"), (place, "max")),
         "min": reader.amounts(fields.get("min"), (place, "min")),
-        "weight": None if weight is None else reader.amounts(weight, (place, "weight")),
+        "weight": None
+        if weight is None
+        else reader.amounts(weight, (place, "weight"), rounded=False),
     }
     for resource, least in given["min"].items():
         if least > (most := given["max"].get(resource, least)):

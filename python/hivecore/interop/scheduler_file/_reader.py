@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hivecore.errors import HivecoreError
-from hivecore.interop.koordinator.quotas.amounts import in_units
+from hivecore.interop.koordinator.quotas.amounts import in_units, written_weight
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.problems import ConfigError, Place, Problems
@@ -99,13 +99,19 @@ class Reader(Problems):
         self.add(place, f"must be an integer from {low} to {high}, not {show(value)}")
         return default
 
-    def amounts(self, value: Any, place: Place) -> dict[str, int]:
-        """Return quantities by resource: thousandths of a core for cpu, whole units of others."""
+    def amounts(self, value: Any, place: Place, *, rounded: bool = True) -> dict[str, int]:
+        """Return quantities by resource: thousandths of a core for cpu, whole units of others.
+
+        :param rounded: whether fractions are rounded up; otherwise they are mistakes.
+        """
         amounts = {}
         for name, entry, at in self.named(value, place):
             path = self.path(at)
             try:
-                amounts[name] = in_units(name, Field(entry, path).exactly())
+                field = Field(entry, path)
+                amounts[name] = (
+                    in_units(name, field.exactly()) if rounded else written_weight(name, field)
+                )
             except (TypeError, ValueError) as error:
                 self.add(at, str(error).removeprefix(path).removeprefix(":").strip())
         return amounts

@@ -112,6 +112,8 @@ REFUSED = [
     ("quotas: {a: {max: {x: 1}, min: {x: 2}}}", r"quotas.a: min\['x'\]=2: is above max, 1"),
     ("quotas: {a: {max: {x: 1}, min: {y: 2}}}", "quotas.a: min: 'y' has no max"),
     ("quotas: {a: {max: {x: 1}, weight: {y: 2}}}", "quotas.a: weight: 'y' has no max"),
+    ("quotas: {a: {max: {x: 1}, weight: {x: 1.5}}}", "quotas.a.weight.x: 1.5 is no whole number"),
+    ("quotas: {a: {max: {x: 1}, weight: {cpu: .1m}}}", "weight.cpu: '.1m' is no whole number"),
     ("quotas: {a: {max: {x: 1}, lends: yep}}", "quotas.a.lends must be true or false, not 'yep'"),
     ("quotas: {a: {parent: b}}", "quotas: a: its parent 'b' is missing"),
     ("quotas: {a: {parent: b}, b: {parent: a}}", "quotas: a / b: is its own ancestor"),

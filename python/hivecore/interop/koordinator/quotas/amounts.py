@@ -11,8 +11,17 @@ from math import ceil
 from hivecore._quantities import write_binary, write_decimal
 from hivecore._thousandths import Amount, counted
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["MOST", "in_units", "json_resources", "read_resources", "write_amount"]
+__all__ = [
+    "MOST",
+    "in_units",
+    "json_resources",
+    "read_resources",
+    "read_weights",
+    "write_amount",
+    "written_weight",
+]
 
 #: The largest amount. Koordinator writes "no limit" as a larger one, which is read as this.
 MOST = 2**62
@@ -35,6 +44,38 @@ def read_resources(field: Field) -> dict[str, int]:
         for name, entry in field.items()
         if name and entry.value is not None
     }
+
+
+def read_weights(field: Field) -> dict[str, int]:
+    """Return the weights by resource, none of which is rounded.
+
+    :raises ValueError: a value is negative, not a quantity or not in whole units.
+    :raises TypeError: a field has a wrong type.
+    """
+    return {
+        name: written_weight(name, entry)
+        for name, entry in field.items()
+        if name and entry.value is not None
+    }
+
+
+def written_weight(resource: str, entry: Field) -> int:
+    """Return the weight that is written here; rounded up, 1.5 to 1 would be 2 to 1.
+
+    :raises ValueError: the value is negative, not a quantity or not in whole units.
+    :raises TypeError: it has a wrong type.
+
+    >>> written_weight("gpu", Field("1500m", "weight.gpu"))
+    Traceback (most recent call last):
+    ValueError: weight.gpu: '1500m' is no whole number: only ratios count, as of 3 to 2
+    """
+    amount = entry.exactly()
+    weight = in_units(resource, amount)
+    if Fraction(weight, 1000 if resource == _CPU else 1) != amount:
+        raise entry.error(
+            f"{show(entry.value)} is no whole number: only ratios count, as of 3 to 2"
+        )
+    return min(weight, MOST)
 
 
 def in_units(resource: str, amount: Fraction) -> int:
