@@ -114,12 +114,15 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
     with document["quotas"].named():
         tree = QuotaTree(quotas, total=total)
     _check_total(tree, total, "total")
+    trees = sorted({quota.tree for quota in quotas if quota.tree})
     for name, field in document["trees"].items():
         _check_keys(field, _OF_TREE)
         if not name:
             raise field.error("is the default tree, whose total is that of the file")
         amounts, carved = read_resources(field["total"]), field["carved"].flag()
         _check_total(tree, amounts, field["total"].path)
+        if name not in trees:
+            raise field.error(f"no quota is in it; trees of quotas: {', '.join(trees) or 'none'}")
         with field.named():
             tree.set_total(amounts, tree=name, carved=carved)
     names = {quota.name for quota in quotas}

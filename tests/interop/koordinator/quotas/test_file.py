@@ -94,6 +94,7 @@ def test_only_trees_with_their_own_totals_need_no_other():
 
 
 A = "quotas: {a: {max: {x: 9}}}\n"
+T = "total: {x: 1}\nquotas: {a: {max: {x: 9}}, b: {max: {x: 9}, tree: t}}\n"
 REFUSED = [
     ("", "there is no object of kind ElasticQuota, and no key 'quotas'"),
     ("kind: Pod\nmetadata: {name: p}", "there is no object of kind ElasticQuota"),
@@ -128,6 +129,8 @@ REFUSED = [
     (A + "total: {x: 1}\ntrees: {t: {carved: 1}}", "trees.t.carved must be true or false, not 1"),
     (A + "total: {x: 1}\ntrees: {'': {carved: true}}", "is the default tree, whose total"),
     (A + "total: {x: 1}\ntrees: {'': {total: {x: 2}}}", "is the default tree, whose total"),
+    (T + "trees: {s: {carved: true}}", "trees.s: no quota is in it; trees of quotas: t"),
+    (A + "total: {x: 1}\ntrees: {t: {total: {x: 1}}}", "trees.t: no quota is in it; .* none"),
     (A + "total: {x: 1}\nowners: {o: {}}", "owners.o.quota: is missing"),
     (A + "total: {x: 1}\nowners: {o: {quota: b}}", "owners.o.quota: there is no quota 'b'"),
     (A + "total: {x: 1}\nowners: {o: {quota: a, count: 0}}", "owners.o.count"),
