@@ -69,7 +69,10 @@ def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> Quo
     """
     given = None if total is None else read_resources(Field(total, "total"))
     documents = [
-        document for document in read_yaml(Field(text, "the text")) if document is not None
+        entry
+        for document in read_yaml(Field(text, "the text"))
+        for entry in (document if isinstance(document, list) else [document])
+        if entry is not None
     ]
     if len(documents) == 1 and isinstance(documents[0], Mapping) and "quotas" in documents[0]:
         file = QuotaFile(_short_form(Field(documents[0]), given))
@@ -80,7 +83,8 @@ def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> Quo
 
 
 def _of_objects(documents: list[Any], total: dict[str, int] | None) -> QuotaFile:
-    given = documents[0] if len(documents) == 1 else documents
+    alone = len(documents) == 1 and isinstance(documents[0], Mapping)
+    given = documents[0] if alone else documents
     for document in objects_of(given, "objects"):
         check_is_object(document.value)
     cluster = read_quota_cluster(given, total=total)

@@ -67,6 +67,12 @@ def test_a_given_total_is_instead_of_the_files():
     assert read_quota_file(objects, total={"cpu": 2}).tree.total() == {"cpu": 2000}
 
 
+def test_objects_may_stand_in_several_lists():
+    lists = [elastic_quota("a", {"cpu": 4})], [node("n", {"cpu": 3}), node("m", {"cpu": 2})]
+    assert read_quota_file(yaml.safe_dump_all(lists)).tree.total() == {"cpu": 5000}
+    assert read_quota_file(yaml.safe_dump_all(lists[1:] + lists[:1])).tree.total() == {"cpu": 5000}
+
+
 def test_pods_without_a_quota_are_remarked():
     def remarks(*names):
         pods = [pod(name, {"cpu": 1}) for name in names]
