@@ -407,6 +407,18 @@ def test_a_key_without_a_value_means_the_default_of_quotas_and_claims(tmp_path):
     assert pickle.dumps(claims) == pickle.dumps(SchedulerSpec.of_yaml("claims:").claims)
 
 
+def test_a_total_of_too_many_resources_in_koordinators_objects_is_a_mistake(tmp_path):
+    prefix = "quota.scheduling.koordinator.sh"
+    total = json.dumps({f"r{i}": 1 for i in range(70)})
+    labels = {f"{prefix}/tree-id": "t", f"{prefix}/is-root": "true"}
+    notes = {f"{prefix}/total-resource": total}
+    pool = {"kind": "ElasticQuota", "spec": {"max": {"cpu": 1}}}
+    pool["metadata"] = {"name": "p", "labels": labels, "annotations": notes}
+    name = written(tmp_path, quotas_yaml=json.dumps([pool]))
+    (problem,) = problems(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
+    assert "there are 64 already" in problem
+
+
 def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named(tmp_path):
     quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
     quota["spec"] = {"max": {"nvidia.com/gpu": 6, "amd.com/gpu": 6}, "min": {"amd.com/gpu": 6}}

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, get_args
 
 from hivecore._quantities import resource_meant
@@ -75,7 +76,8 @@ def read_quotas(
     tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
         for root in declared.trees:
-            tree.set_total(root.amounts, tree=root.tree, carved=root.carved)
+            set_total = partial(tree.set_total, tree=root.tree, carved=root.carved)
+            reader.build((_AT, "koordinator"), partial(set_total, root.amounts))
     return tree
 
 
