@@ -181,6 +181,16 @@ def test_a_quota_tree_shares_out_what_the_nodes_have_or_what_is_said():
     assert tree.total() == {"gpu": 9}
 
 
+def test_quotas_that_nothing_gives_a_total_are_remarked():
+    text = "tenants: {a: {quota: {max: {gpu.x: 4}}}}\nclaims:\n"
+    spec = SchedulerSpec.of_yaml(text)
+    assert spec.remarks == (
+        "quotas.total: is missing, and no nodes say it: it is 0 until it is set",
+    )
+    spec = SchedulerSpec.of_yaml(text + "quotas: {total: {gpu.x: 4}}\n")
+    assert (spec.quotas.total(), spec.remarks) == ({"gpu.x": 4}, ())
+
+
 def test_processors_and_memory_of_a_model_are_a_device_that_pods_may_ask_for():
     spec = SchedulerSpec.of_yaml(NODES + "devices: {policy: fgd}\n")
     (host,) = spec.devices.inventory("n0").of_type("host")

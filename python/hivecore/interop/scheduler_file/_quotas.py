@@ -121,6 +121,9 @@ def _total(
     if given is None:
         for name, place in declared.places.items():
             _check_known(name, place, declared, cluster, reader)
+        if known and not cluster:
+            what = "is missing, and no nodes say it: it is 0 until it is set"
+            reader.remarks.append(f"{reader.path((_AT, 'total'))}: {what}")
         return {name: amount for name, amount in cluster.items() if name in known}
     amounts = reader.amounts(given, (_AT, "total"))
     for resource in amounts:
