@@ -121,6 +121,15 @@ def test_profiles_fill_a_card_as_often_as_the_guide_says():
         assert cluster.schedule([mig_claim("more", {profile: most + 1})]) is None
 
 
+def test_devices_of_another_driver_are_no_instances_of_these_cards():
+    cluster = DraCluster()
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}}]
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n1", "pool": pool, "devices": devices}
+    cluster.update({"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec})
+    assert mig_instances(cluster, "n1") == {}
+
+
 def test_instances_that_are_there_are_given_and_open_the_fewest_cards():
     present = {0: ["3g.20gb", "1g.5gb"], 1: ["2g.10gb", "1g.5gb", "1g.5gb"]}
     cluster = cluster_of("A100-40GB", 3, instances=present)

@@ -157,6 +157,8 @@ def mig_instances(cluster: DraCluster, node: str) -> dict[str, list[MigInstance]
     for of in facts.slices:
         for device in of.devices if (of.driver, of.pool.name) == (_DRIVER, node) else ():
             names = ("card", "profile", "start")
+            if not device.attributes.keys() >= set(names):  # another driver's
+                continue
             card, profile, start = (device.attributes[name].value for name in names)
             here = instances.setdefault(str(card), [])
             if owner := owners.get(DeviceId(_DRIVER, node, device.name)):
