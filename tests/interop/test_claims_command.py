@@ -102,6 +102,19 @@ def test_lists_templates_and_held_devices_count(tmp_path, capsys):
     assert capsys.readouterr().out == ("each: fits n1\n  on n1 it would get gpus: gpu.x/n1/d1\n")
 
 
+def test_an_object_that_is_there_twice_and_differs_is_a_mistake_in_any_order(tmp_path, capsys):
+    first, second = [written(tmp_path / f"{n}.yaml", *slices(n1=n)) for n in (1, 2)]
+    rest = written(tmp_path / "rest.yaml", GPU, wanted(2), wanted(1))
+    for files in ([first, second, rest], [second, first, rest]):
+        assert main(["explain", *map(str, files)]) == 2
+        error = f"{files[1]}: ResourceSlice 'n1': is there twice, and differs\n"
+        assert capsys.readouterr().err == error
+    assert (
+        main(["explain", str(second), str(second), str(rest)]) == 0
+    )  # a claim, and a change of it
+    assert capsys.readouterr().out.count("fits n1") == 2
+
+
 def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     (wrong,) = slices(n1=1)
     wrong["spec"]["devices"][0]["capacity"] = {"memory": {"value": "80GB"}}

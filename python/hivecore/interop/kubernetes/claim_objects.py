@@ -46,18 +46,24 @@ class FileObject(NamedTuple):
     kind: str
     record: Any
 
+    @property
+    def name(self) -> str:
+        """Its name, with its namespace if it has one."""
+        return str(getattr(self.record, "full_name", self.record.name))
+
     def mistake(self, what: object) -> str:
         """What is wrong with it."""
-        name = getattr(self.record, "full_name", self.record.name)
-        return f"{self.path}: {self.kind} {show(name)}: {what}"
+        return f"{self.path}: {self.kind} {show(self.name)}: {what}"
 
 
 def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
-    """The objects of files, and what is wrong with others: also each field that is unknown.
+    """The objects of files, and what is wrong with others: also each field that is unknown, and
+    an object other than a claim that is there once more and differs.
 
     :raises ValueError: a file holds no objects of Kubernetes.
     """
     objects, mistakes = [], []
+    seen: dict[tuple[str, str], Any] = {}
     for path in paths:
         text = utf8_text(path)
         try:
@@ -78,7 +84,11 @@ def read_objects(paths: Iterable[Path]) -> tuple[list[FileObject], list[str]]:
                     if kind == _TEMPLATE
                     else record_of(document, number)
                 )
-                objects.append(FileObject(path, kind, record))
+                entry = FileObject(path, kind, record)
+                objects.append(entry)
+                first = seen.setdefault((kind, entry.name), record)
+                if first != record and not isinstance(record, ResourceClaim):
+                    mistakes.append(entry.mistake("is there twice, and differs"))
             except (TypeError, ValueError) as error:
                 mistakes.append(f"{path}: {error}")
     return objects, mistakes
