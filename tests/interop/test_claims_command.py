@@ -115,6 +115,18 @@ def test_an_object_that_is_there_twice_and_differs_is_a_mistake_in_any_order(tmp
     assert capsys.readouterr().out.count("fits n1") == 2
 
 
+def test_rules_of_taints_that_do_not_count_are_named(tmp_path, capsys):
+    rule = {"deviceSelector": {"driver": "gpu.x"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    taints = {"kind": "DeviceTaintRule", "metadata": {"name": "bad"}, "spec": rule}
+    file = str(written(tmp_path / "all.yaml", GPU, *slices(n1=1), taints, wanted(1)))
+    for version in ("1.35", "1.36"):
+        assert main(["explain", file, "--kubernetes", version]) == 0
+        error = f"DeviceTaintRules do not count: DRADeviceTaintRules is off in Kubernetes {version}"
+        assert capsys.readouterr().err == f"{file}: {error}\n"
+    assert main(["explain", file, "--gate", "DRADeviceTaintRules=true"]) == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     (wrong,) = slices(n1=1)
     wrong["spec"]["devices"][0]["capacity"] = {"memory": {"value": "80GB"}}

@@ -9,6 +9,7 @@ from typing import Any
 from hivecore._arguments import show, some
 from hivecore.dra import (
     DeviceClass,
+    DeviceTaintRule,
     DraCluster,
     KubernetesFeatures,
     ResourceClaim,
@@ -24,6 +25,8 @@ from hivecore.interop.kubernetes.claim_objects import (
 )
 
 __all__ = ["add_explain_command", "validate_claims"]
+
+_RULES = "DRADeviceTaintRules"  # the feature gate of rules that taint devices
 
 
 def add_explain_command(commands: Any) -> None:
@@ -150,6 +153,9 @@ def _explain(arguments: argparse.Namespace) -> int:
     if not objects:
         raise ValueError(f"{files}: no objects of device claims, such as {', '.join(OF_CLAIMS)}")
     records = [entry.record for entry in objects]
+    if not features.has(_RULES) and any(isinstance(of, DeviceTaintRule) for of in records):
+        what = f"DeviceTaintRules do not count: {_RULES} is off in Kubernetes {features.version}"
+        print(f"{files}: {what}", file=sys.stderr)
     waiting = [
         record for record in records if isinstance(record, ResourceClaim) and not record.allocation
     ]
