@@ -127,6 +127,15 @@ def test_rules_of_taints_that_do_not_count_are_named(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_gate_has_one_value(tmp_path):
+    file = str(written(tmp_path / "all.yaml", GPU, *slices(n1=1), wanted(1)))
+    gate = ["--gate", "DRAAdminAccess=true"]
+    assert main(["explain", file, *gate, *gate]) == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", file, *gate, "--gate", "DRAAdminAccess=false"])
+    assert ended.value.code == 2
+
+
 def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     (wrong,) = slices(n1=1)
     wrong["spec"]["devices"][0]["capacity"] = {"memory": {"value": "80GB"}}

@@ -141,7 +141,11 @@ def _read(files: list[Path], cluster: DraCluster) -> tuple[DraCluster | None, li
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    gates = dict(_gate(text) for text in arguments.gate)
+    gates: dict[str, bool] = {}
+    for text in arguments.gate:
+        name, value = _gate(text)
+        if gates.setdefault(name, value) != value:
+            raise ValueError(f"--gate {text}: it is given as {str(not value).lower()} as well")
     try:
         features = KubernetesFeatures.of(arguments.kubernetes, gates)
     except ValueError as error:
