@@ -136,6 +136,15 @@ def test_a_gate_has_one_value(tmp_path):
     assert ended.value.code == 2
 
 
+def test_validate_names_selectors_without_an_expression(tmp_path, capsys):
+    entry = wanted(1)
+    entry["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{}]
+    file = written(tmp_path / "all.yaml", GPU, entry)
+    assert main(["validate", str(file)]) == 2
+    path = "spec.devices.requests[0].exactly.selectors[0]"
+    assert capsys.readouterr().err == f"{file}: ResourceClaim 'train': {path}: cel must be set\n"
+
+
 def test_mistakes_are_named_with_their_place(tmp_path, capsys):
     (wrong,) = slices(n1=1)
     wrong["spec"]["devices"][0]["capacity"] = {"memory": {"value": "80GB"}}

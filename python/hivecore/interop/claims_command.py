@@ -87,7 +87,9 @@ def _missing_classes(entry: FileObject, classes: Collection[str]) -> Iterator[st
 
 
 def _senseless(entry: FileObject) -> Iterator[str]:
-    """Yield what no cluster can serve: wrong expressions, unknown modes, empty constraints."""
+    """Yield what no cluster can serve: selectors without an expression or with a wrong one, unknown
+    modes, empty constraints.
+    """
     users = [*_terms(entry)]
     for path, of in users:
         if of.allocation_mode not in ("ExactCount", "All"):
@@ -102,6 +104,8 @@ def _senseless(entry: FileObject) -> Iterator[str]:
         users = [("spec", entry.record)]
     for path, of in users:
         for i, selector in enumerate(of.selectors):
+            if not selector.cel:
+                yield entry.mistake(f"{path}.selectors[{i}]: cel must be set")
             try:
                 if selector.cel:
                     compile_selector(selector.cel.expression)
