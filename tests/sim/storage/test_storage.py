@@ -173,3 +173,17 @@ def test_jobs_without_datasets_get_some_that_depend_on_the_seed(tmp_path):
         assert replay(path, *requests, format="muri") == 0
         results.append(json.loads(out.read_text())["policies"])
     assert results[0] == results[1] != results[2]
+
+
+def test_a_cache_that_loads_nothing_ahead_is_named_with_warm_up(tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    save_storage(generate_storage(9, seed=0, gpus=8), path)
+    command = ["replay", "storage", str(path), "--warm-up", "--system"]
+    cli.main([*command, "alluxio", "silod"])
+    line = "alluxio: without --warm-up, it caches only what jobs read."
+    assert line in capsys.readouterr().out.splitlines()
+    cli.main([*command, "quiver"])
+    assert "without --warm-up" not in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*command, "alluxio", "alluxio"])
+    assert "--warm-up has no meaning: alluxio caches only" in capsys.readouterr().err

@@ -36,6 +36,8 @@ __all__ = ["add_storage"]
 
 #: The trace format whose jobs have datasets.
 _FORMAT = "storage"
+#: The system that loads nothing ahead.
+_LRU = "alluxio"
 #: SiloD's cluster of 96 GPUs, as we remember it: 250 GB of cache and 25 MB/s per GPU.
 _GPUS, _CACHE_PER_GPU, _BANDWIDTH_PER_GPU = 96, 250.0, 25.0
 
@@ -69,6 +71,10 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.seed is not None and has_datasets:
         raise ValueError(f"--seed has no meaning: jobs of --format {_FORMAT} have datasets")
     seed = arguments.seed or 0
+    systems = dict.fromkeys(arguments.system)
+    cold = [_LRU] if arguments.warm_up and _LRU in systems else []
+    if cold == list(systems):
+        raise ValueError(f"--warm-up has no meaning: {_LRU} caches only what jobs read")
     watch = Stopwatch()
     with watch("read"):
         trace = _trace(path, arguments.format, seed)
@@ -85,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> None:
     options = {"warm_up": arguments.warm_up, "record": bool(arguments.plots)}
     for policy in dict.fromkeys(arguments.policy):
         with watch(policy), named(files_with(arguments, "bandwidth")):
-            for system in dict.fromkeys(arguments.system):
+            for system in systems:
                 outcomes[policy, system] = schedule_storage(
                     work, cluster, policy, system, **options
                 )
@@ -98,7 +104,8 @@ def _run(arguments: argparse.Namespace) -> None:
         "bandwidth_mbps": cluster.bandwidth_mbps,
         "warm_up": arguments.warm_up,
     }
-    report = storage_report(work, cluster, outcomes, dropped(trace.dropped))
+    findings = [f"{system}: without --warm-up, it caches only what jobs read." for system in cold]
+    report = storage_report(work, cluster, outcomes, [*findings, *dropped(trace.dropped)])
     publish(report, watch, configuration, arguments.json, arguments.plots)
 
 

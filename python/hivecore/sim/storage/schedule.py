@@ -41,7 +41,8 @@ def schedule_storage(
     :param cluster: what they share.
     :param policy: one of `GPU_POLICIES`, or your own rules.
     :param storage: one of `STORAGE_SYSTEMS`, if `policy` is a name.
-    :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
+    :param warm_up: whether spare remote IO fills the caches of jobs that run or wait. The cache of
+        "alluxio" holds only what jobs have read; nor do ``shrink`` and ``lazy`` change it.
     :param shrink: what a cache gives up first: "random" items, or with "read_first" those that all
         of its jobs have read in their epochs.
     :param lazy: whether a cache above its quota keeps its contents until the room is needed.
