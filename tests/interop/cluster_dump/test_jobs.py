@@ -237,6 +237,22 @@ def test_a_job_whose_nodes_are_not_read_is_said_to_be_on_others():
     assert remark.startswith("Job ns/p: runs on other nodes here: ")
 
 
+def test_a_job_that_runs_evicts_no_other_that_runs():
+    """Two pods with a part of the same GPU, each of which counts as a whole one."""
+    jobs = []
+    for name, priority in (("less", 50), ("more", 75)):
+        (pod,) = pods(1, name, ["gpu-0"], {"gpu-fraction": "0.5"}, priority=priority)
+        pod["metadata"]["labels"] = {"kai.scheduler/queue": "q"}
+        pod["spec"]["containers"] = [{}]
+        jobs.append(pod)
+    dump = read(node("gpu-0", 1), node("gpu-1", 1), kai("q", quota=2), *jobs)
+    scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
+    (remark,) = dump.fill(scheduler)
+    assert remark.startswith("Job ns/more: runs on other nodes here: ")
+    assert [scheduler.status(name).for_job for name in scheduler] == ["", ""]
+    assert scheduler.eviction_limits == ()
+
+
 def texts():
     objects = [*NODES, kai("q")]
     lists = [json.dumps({"apiVersion": "v1", "kind": "List", "items": objects[i::2]}, indent=1)

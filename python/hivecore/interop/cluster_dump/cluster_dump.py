@@ -16,7 +16,7 @@ from hivecore.interop.cluster_dump._queues import Queues
 from hivecore.interop.cluster_dump._volcano import VOLCANO_QUEUE, read_volcano
 from hivecore.interop.kubernetes.documents import Objects
 from hivecore.interop.kubernetes.problems import ConfigError
-from hivecore.scheduler import Job, Reject, Scheduler, Wait, Where
+from hivecore.scheduler import EvictionLimit, Job, Reject, Scheduler, Wait, Where
 
 __all__ = ["ClusterDump"]
 
@@ -174,16 +174,20 @@ class ClusterDump:
         :param scheduler: has the same sections, no jobs, and time 0.
         :raises ValueError: as in `Scheduler.submit`.
 
-        A job is placed on its own nodes if they are known and it fits there, otherwise anywhere.
-        Unhealthy nodes are closed afterwards. Cost: a decision for each running job.
+        A job is placed on its own nodes if they are known and it fits there, otherwise anywhere. No
+        running job is evicted for another one. Unhealthy nodes are closed afterwards. Cost: a
+        decision for each running job.
         """
         remarks = []
+        limits = scheduler.eviction_limits
+        scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
         for job in self.running:
             if refusal := _starts(scheduler, job):
                 anywhere = job.replace(where=Where())
                 moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
                 text = "runs on other nodes here" if moved else "runs in the cluster, but not here"
                 remarks.append(f"Job {job.name}: {text}: {refusal}")
+        scheduler.set_eviction_limits(limits, now=0.0)
         for node in self.unhealthy:
             scheduler.set_node(node, False, now=0.0)
         for job in self.waiting:
