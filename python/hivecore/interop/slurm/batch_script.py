@@ -17,11 +17,15 @@ __all__ = ["job_of_batch_script"]
 
 _SHORT = {
     "A": "account",
+    "C": "constraint",
+    "F": "nodefile",
     "G": "gpus",
     "J": "job-name",
     "L": "licenses",
+    "M": "clusters",
     "N": "nodes",
     "a": "array",
+    "m": "distribution",
     "n": "ntasks",
     "t": "time",
     "w": "nodelist",
@@ -30,19 +34,27 @@ _SHORT = {
 #: Options that say where a job may run, and have no counterpart here.
 _REFUSED = (
     "array",
+    "cluster-constraint",
+    "clusters",
     "constraint",
+    "contiguous",
     "distribution",
     "exclude",
     "exclusive",
     "gpus",
     "gpus-per-socket",
     "licenses",
+    "nodefile",
     "nodelist",
     "ntasks-per-core",
     "ntasks-per-gpu",
     "ntasks-per-socket",
+    "prefer",
     "reservation",
+    "segment",
+    "spread-job",
     "switches",
+    "use-min-nodes",
 )
 _IS_GPU = re.compile(r"(gres[:/])?gpu(?![\w-])")
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=(.*))?|-([A-Za-z])(.*)", re.DOTALL)
