@@ -54,6 +54,7 @@ module load cuda
     assert (job.name, job.tenant, job.priority, job.run_time) == ("bert", "vision", -200, 129600.0)
     assert job.roles == (Role("task", 1, gpus=0),)
     assert read("--job-name='my bert'", name="").name == "my bert"
+    assert read("--nice").priority == -100
     other = job_of_batch_script(script, name="other", tenant="speech")
     assert (other.name, other.tenant) == ("other", "speech")
 

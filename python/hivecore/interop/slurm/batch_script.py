@@ -56,6 +56,7 @@ _REFUSED = (
     "switches",
     "use-min-nodes",
 )
+_NICE = "100"  # what --nice means without a number
 _IS_GPU = re.compile(r"(gres[:/])?gpu(?![\w-])")
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:=(.*))?|-([A-Za-z])(.*)", re.DOTALL)
 
@@ -90,12 +91,13 @@ def job_of_batch_script(text: str, name: str = "", tenant: str = "") -> Job:
     for option in _REFUSED:
         if option in options:
             raise ValueError(f"--{option}={show(options[option])}: has no counterpart here")
+    nice = {"nice": options.get("nice", "0") or _NICE}
     name, tenant = name or options.get("job-name", ""), tenant or options.get("account", "")
     return Job(
         as_name(name, "name"),
         as_name(tenant, "tenant"),
         [_role(options)],
-        priority=max(-1000, min(1000, -_number(options, "nice", "0"))),
+        priority=max(-1000, min(1000, -_number(nice, "nice", "0"))),
         run_time=_seconds(options),
     )
 
