@@ -168,6 +168,17 @@ def test_the_reason_and_the_explanation_name_it():
 
 
 @pytest.mark.parametrize("parts", PLACING)
+def test_every_part_that_keeps_a_limit_names_it(parts):
+    scheduler = make_scheduler(COMPOSITIONS[parts], growing=True)
+    decided(scheduler, Job("j", "a", [Role("w", 5, gpus=1, per_node=1)]))
+    explanation = scheduler.explain("j")
+    assert explanation.reason.endswith("; at most 1 of 'w' per node")
+    assert scheduler.status("j").refusal.reason == explanation.reason
+    assert explanation.changes[-1].text == "without per_node"
+    assert "no nodes" not in explanation.text
+
+
+@pytest.mark.parametrize("parts", PLACING)
 def test_a_scheduler_that_adopts_what_runs_goes_on_in_the_same_way(parts):
     """Cells name the GPUs, so that the guarantee is the same."""
     for seed in seeds(30):

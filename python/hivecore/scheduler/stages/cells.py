@@ -22,7 +22,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, Rebooking
-from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, with_limits
 
 __all__ = ["CellStage", "chain_nodes", "check_chains"]
 
@@ -115,7 +115,7 @@ class CellStage(PlacingStage):
         keys = self._retry_on(kind, decision)
         refusal = decision.refusal
         if refusal is not None:
-            return Refused(refusal, keys)
+            return Refused(with_limits(kind, refusal, self.chooses_node), keys)
         refusal = Refusal(self.name, "preempt", decision.reason)
         return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
@@ -295,7 +295,10 @@ class CellStage(PlacingStage):
             decision = self.part.schedule(kind.affinity_group)
         except (KeyError, ValueError):
             return False  # a unit that is offered gets the error
-        return decision.outcome == "wait" and decision.reason == refusal.reason
+        again = decision.refusal
+        if again is None:
+            return False
+        return with_limits(kind, again, self.chooses_node).reason == refusal.reason
 
     def available(self, kind: Kind) -> float:
         """An upper bound for the GPUs that a unit may get: idle GPUs of its tenant's cells, or all

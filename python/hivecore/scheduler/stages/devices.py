@@ -17,7 +17,7 @@ from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages._verdicts import Verdicts
 from hivecore.scheduler.stages.stage import Audited, Offer, Rebooking, Stage
-from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, with_limits
 
 __all__ = ["DeviceStage", "host_resources", "memory_of_gpus"]
 
@@ -130,7 +130,12 @@ class DeviceStage(Stage):
                 offer.taken = taken
                 self.retract(offer)
                 offer.refused_pod = i if node else -1
-                return Refused(decision.refusal, (_ANY,))
+                refusal = decision.refusal
+                if role in most and not node:
+                    if nodes == ():
+                        refusal = refusal.replace(reason="no node is left")
+                    refusal = with_limits(unit.kind, refusal, self.chooses_node)
+                return Refused(refusal, (_ANY,))
             taken += decisions
         offer.taken = taken
         return None

@@ -15,7 +15,15 @@ from hivecore.errors import StaleDecisionError
 from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.stages._counting import Dimension
 from hivecore.scheduler.stages.stage import Audited, Offer, PlacingStage, Rebooking, refused
-from hivecore.scheduler.stages.units import Key, Kind, Places, Refused, Unit, gpu_amount
+from hivecore.scheduler.stages.units import (
+    Key,
+    Kind,
+    Places,
+    Refused,
+    Unit,
+    gpu_amount,
+    with_limits,
+)
 from hivecore.topology import (
     NetworkTopology,
     NodePods,
@@ -92,7 +100,7 @@ class TopologyStage(PlacingStage):
             for name, wanted, most in self._idle.lacking(request, nodes or None)
             if name != "slots"
         )
-        return "".join((_with_limits(kind, decision.refusal).reason, *lacks))
+        return "".join((with_limits(kind, decision.refusal).reason, *lacks))
 
     def request(self, kind: Kind, name: str, most: _Most = None) -> TopologyRequest | None:
         """The request of a unit; None: it has nothing to place.
@@ -163,7 +171,7 @@ class TopologyStage(PlacingStage):
             return None
         decision = self.part.schedule(request, nodes=offer.nodes or None, most=offer.most)
         if decision.refusal is not None:
-            return Refused(_with_limits(unit.kind, decision.refusal), (_ANY,))
+            return Refused(with_limits(unit.kind, decision.refusal), (_ANY,))
         offer.decisions[self.name] = decision
         offer.places = self._places(unit, decision)
         return None
@@ -383,14 +391,6 @@ class TopologyStage(PlacingStage):
 def _number(resource: str, amount: Amount) -> int:
     """An integer amount, as dimensions count it; shares of GPUs are in thousandths."""
     return min(counted(amount, resource == "gpu"), 2**62)
-
-
-def _with_limits(kind: Kind, refusal: Refusal) -> Refusal:
-    """Add the limits per node to a refusal."""
-    most = [f"{role.per_node} of {role.name!r}" for role, _ in kind.sizes if role.per_node]
-    if not most:
-        return refusal
-    return refusal.replace(reason=f"{refusal.reason}; at most {', '.join(most)} per node")
 
 
 def _held(unit: Unit, node: str) -> str:

@@ -43,6 +43,7 @@ __all__ = [
     "owners_of",
     "quota_name",
     "taking_of",
+    "with_limits",
 ]
 
 _ANY = "any pod"
@@ -429,6 +430,20 @@ def taking_of(name: str) -> Taking | None:
     device_class, _, rest = name.partition(f"{_OF_CLASS}/")
     what, _, of = rest.partition("/")
     return (device_class, what, of) if what in ("capacity", "counters") else None
+
+
+def with_limits(
+    kind: Kind, refusal: Refusal, places: Callable[[Role], bool] = lambda _: True
+) -> Refusal:
+    """Add the limits per node to a refusal.
+
+    :param places: whether the part that refuses places the pods of a role.
+    """
+    roles = [role for role, _ in kind.sizes if role.per_node and places(role)]
+    most = ", ".join([f"{role.per_node} of {role.name!r}" for role in roles])
+    if not most:
+        return refusal
+    return refusal.replace(reason=f"{refusal.reason}; at most {most} per node")
 
 
 def _amounts(roles: list[tuple[Role, int]], gpu_memory: int | None) -> dict[str, Amount]:
