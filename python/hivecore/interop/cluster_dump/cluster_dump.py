@@ -181,13 +181,15 @@ class ClusterDump:
         remarks = []
         limits = scheduler.eviction_limits
         scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
-        for job in self.running:
-            if refusal := _starts(scheduler, job):
-                anywhere = job.replace(where=Where())
-                moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
-                text = "runs on other nodes here" if moved else "runs in the cluster, but not here"
-                remarks.append(f"Job {job.name}: {text}: {refusal}")
-        scheduler.set_eviction_limits(limits, now=0.0)
+        try:
+            for job in self.running:
+                if refusal := _starts(scheduler, job):
+                    anywhere = job.replace(where=Where())
+                    moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
+                    text = f"runs {'on other nodes' if moved else 'in the cluster, but not'} here"
+                    remarks.append(f"Job {job.name}: {text}: {refusal}")
+        finally:
+            scheduler.set_eviction_limits(limits, now=0.0)
         for node in self.unhealthy:
             scheduler.set_node(node, False, now=0.0)
         for job in self.waiting:
