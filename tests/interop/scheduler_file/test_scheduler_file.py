@@ -38,12 +38,12 @@ def started(scheduler, job, now=0.0):
     return [pod.node for pod in action.pods]
 
 
-@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installed package is here")
 def test_without_its_bandwidth_the_network_shares_out_remote_io():
     pool = SchedulerSpec.of_yaml(NODES + "storage: {cache_gb: 1}").storage
     assert pool is not None and pool.bandwidth_mbps is None
 
 
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installed package is here")
 def test_the_example_runs_jobs_with_cells_quotas_devices_and_data():
     spec = SchedulerSpec.read(EXAMPLES / "cluster.yaml")
     assert len(spec.nodes) == 64
