@@ -1,9 +1,13 @@
 """Storage in the scheduler: objectives that depend on how much jobs have yet to read."""
 
+import random
 from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
 from scheduler.lives import decided
 
 from hivecore.queues import TenantQueues
@@ -265,6 +269,59 @@ def test_a_job_that_reads_nothing_now_keeps_its_data_while_there_is_room(bandwid
     other = reader("other", inf, "text")
     emptied = {} if ahead else {"video": 0.0}
     assert caches(decided(scheduler, other, now=3.0)) == {"images": 10.0, "text": 90.0} | emptied
+
+
+def test_the_data_of_the_first_waiting_job_are_kept_first():
+    storage = StoragePool(dict.fromkeys("abc", 60.0), 100.0, None, ahead=True)
+    for first, second in ("ab", "ba"):
+        scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), storage=storage, immediate=True)
+        decided(scheduler, reader("runs", inf, "c"))
+        for name in (first, second):
+            scheduler.submit(reader(name, inf, name), 1.0)
+        scheduler.reorder(["runs"], 1.0)
+        scheduler.observe(1.0, cached_gb={"a": 50.0, "b": 50.0, "c": 0.0})
+        assert caches(scheduler.decide(1.0)) == {first: 40.0}
+
+
+@given(st.integers(0, 2**32 - 1), st.permutations("abcdef"), st.booleans())
+@examples(60)
+@pytest.mark.parametrize(
+    ("objective", "bandwidth_mbps"),
+    [
+        ("greedy", None),
+        ("greedy", 90.0),
+        ("throughput", 90.0),
+        ("max_min", 90.0),
+        ("finish_time", 90.0),
+        ("fifo", 90.0),
+        ("sjf", 90.0),
+    ],
+)
+def test_other_names_of_datasets_change_no_decision(objective, bandwidth_mbps, seed, names, ahead):
+    """Jobs end only if data that no job reads are dropped, as those are kept by name."""
+    decisions = []
+    for name_of in (dict(zip("abcdef", letters, strict=True)) for letters in ("abcdef", names)):
+        draw = random.Random(seed)
+        sizes = {name_of[letter]: draw.choice([50.0, 100.0]) for letter in "abcdef"}
+        storage = StoragePool(sizes, 230.0, bandwidth_mbps, objective, ahead=ahead)
+        scheduler = Scheduler(storage=storage, immediate=True)
+        letter_of = {name: letter for letter, name in name_of.items()}
+        for step in range(12):
+            now = 50.0 * step
+            total, rate = draw.choice([100.0, inf]), draw.choice([50.0, 100.0])
+            scheduler.submit(reader(f"j{step}", total, name_of[draw.choice("abcdef")], rate), now)
+            scheduler.reorder([name for name in scheduler if draw.random() < 0.7], now)
+            held = {name_of[letter]: draw.choice([0.0, 25.0, 50.0]) for letter in "abcdef"}
+            read = [scheduler.job(name).data.dataset for name in scheduler]
+            if draw.random() < 0.5:
+                scheduler.observe(now, cached_gb={name: held[name] for name in read})
+            ends = draw.choice(list(scheduler)[1:] or [None])
+            if ahead and ends and draw.random() < 0.3:
+                scheduler.cancel(ends, now)
+            actions = scheduler.decide(now)
+            sized = {letter_of[name]: size for name, size in caches(actions).items()}
+            decisions.append((sized, remote_io(actions)))
+    assert decisions[:12] == decisions[12:]
 
 
 def test_whole_bytes_are_never_more_than_there_are():

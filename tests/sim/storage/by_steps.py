@@ -77,9 +77,9 @@ def by_steps(
             }
             room = cache
             quota = dict.fromkeys(sizes, 0.0)
-            used = [name for name in sorted(sizes) if worth[name] > 0]
             queued = list(dict.fromkeys(job.dataset for job in present))
-            idle = sorted(set(queued) - set(used), reverse=True)
+            used = [name for name in queued if worth[name] > 0]
+            idle = [name for name in queued if worth[name] == 0]
             fill = [(name, sizes[name]) for name in sorted(used, key=lambda name: -worth[name])]
             fill += [(name, cached[name]) for name in idle]  # what waiting jobs have is kept first
             fill += [(name, sizes[name]) for name in queued]

@@ -91,6 +91,38 @@ def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, wanted):
         assert outcome.remote_mb <= outcome.read_mb * (1 + 1e-6)
 
 
+def test_of_datasets_that_are_worth_the_same_that_of_the_first_job_is_cached():
+    """It is cached at 2,500 s and read at 50 MB/s then. At 6,500 s the second job, at 40 MB/s until
+    then, has 140 GB left: 40 GB that fill the cache, and 100 GB of which 60 are not cached.
+    """
+    for names in ("ab", "ba"):
+        work = workload(*((name, 100.0, 300.0, 50.0, 1, 0.0) for name in names))
+        end = schedule_storage(work, StorageCluster(2, 100.0, 40.0)).end
+        assert end.tolist() == pytest.approx([6500.0, 9500.0])
+
+
+@pytest.mark.parametrize("storage", STORAGE_SYSTEMS)
+@given(st.integers(0, 2**32 - 1))
+@examples(40)
+def test_other_names_of_datasets_change_no_completion_time(storage, seed):
+    draw = random.Random(seed)
+    jobs = [
+        (draw.randrange(6), draw.choice([50.0, 100.0, 300.0]), draw.choice([1, 1, 2]))
+        for _ in range(draw.randint(4, 10))
+    ]
+    submit = sorted(draw.choice([0.0, 0.0, 500.0, 1300.0]) for _ in jobs)
+    shared = draw.choice([4, 6]), draw.choice([90.0, 200.0]), draw.choice([15.0, 60.0, 400.0])
+    policy = draw.choice(GPU_POLICIES)
+    wanted = {"warm_up": draw.random() < 0.5, "lazy": draw.random() < 0.5}
+    outcomes = []
+    for names in ("abcdef", draw.sample("abcdef", 6)):
+        rows = zip(jobs, submit, strict=True)
+        work = workload(*((names[i], 100.0, gb, 50.0, gpus, at) for (i, gb, gpus), at in rows))
+        outcomes.append(schedule_storage(work, StorageCluster(*shared), policy, storage, **wanted))
+    assert outcomes[0].end.tolist() == outcomes[1].end.tolist()
+    assert outcomes[0].remote_mb == outcomes[1].remote_mb
+
+
 @given(workloads(), clusters, options)
 @examples(25)
 def test_equal_inputs_give_equal_outcomes(work, cluster, wanted):
@@ -206,13 +238,19 @@ def test_the_scheduler_allots_cache_as_the_library_does(work, cluster, shares, l
         running=np.isin(present, jobs),
     )
     size = work.size_mb / 1e3
-    result = allocate_storage(
-        columns,
-        size,
+    # The library caches the first of equals, and keeps the last: the first job's in both cases.
+    read = list(dict.fromkeys(work.dataset[jobs].tolist()))
+    later = list(dict.fromkeys(work.dataset[present].tolist()))
+    places = [code for code in range(len(size)) if code not in later]
+    places = read + places + [code for code in later[::-1] if code not in read]
+    result = np.empty(len(size))
+    result[places] = allocate_storage(
+        columns.replace(dataset=np.argsort(places)[columns.dataset]),
+        size[places],
         cluster.cache_gb,
         cluster.bandwidth_mbps,
-        current_gb=held / 1e3,
-        last_use=used,
+        current_gb=held[places] / 1e3,
+        last_use=used[places],
     ).cache_gb
     runs = np.isin(np.arange(len(size)), work.dataset[jobs])
     wanted = np.isin(np.arange(len(size)), work.dataset[present])

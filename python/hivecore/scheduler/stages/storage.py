@@ -1,6 +1,7 @@
 """Storage: allocates cache and remote IO whenever the running jobs change (SiloD)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import fsum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -63,6 +64,9 @@ class StoragePool(Record, frozen=True):
     :param eps: how much more efficient a dataset must be to displace another.
     :raises ValueError: a number is out of range, or the objective is unknown or needs remote IO.
     :raises TypeError: an argument is of a wrong type.
+
+    Ties between datasets: that of the job that came first, running jobs before waiting ones. Data
+    that no job reads are kept by name.
 
     >>> from hivecore.scheduler import StoragePool
     >>> StoragePool({"imagenet": 143.0}, cache_gb=100.0, bandwidth_mbps=500.0).objective
@@ -292,14 +296,16 @@ class StorageStage(Stage):
             self._read_on(rows, now)
             readers.began[rows] = np.fmin(readers.began[rows], now)
         if pool.bandwidth_mbps is None:
-            saved = np.bincount(code, readers.rate[rows], len(self._size)) / self._size
-            cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
-            idle = np.flatnonzero(saved == 0.0)[::-1]  # those of running jobs are kept first
-            has_job = np.bincount(code, minlength=len(saved))[idle] > 0
-            self._keep(cache, np.concatenate((idle[has_job], idle[~has_job])))
+            order = self._ranked(rows)
+            size, cached = self._size[order], self._cached()[order]
+            saved = np.bincount(code, readers.rate[rows], len(order))[order] / size
+            cache = np.empty(len(order))
+            cache[order] = greedy_cache(saved, size, pool.cache_gb, cached, pool.eps)
+            self._keep(cache, order[saved == 0.0][::-1])
         else:
             allocation = self._allocation(rows, now)
-            cache, io = allocation.cache_gb.copy(), allocation.remote_io_mbps
+            cache, io = np.empty(len(self._size)), allocation.remote_io_mbps
+            cache[self._ranked(rows)] = allocation.cache_gb
         if pool.ahead:
             self._fill_ahead(cache, code)
         less, more = self._changed_cache(cache)
@@ -368,7 +374,21 @@ class StorageStage(Stage):
         """GB that each job has yet to read."""
         return np.clip(self._readers.total[rows] - read, 0.0, _MOST)
 
+    def _ranked(self, rows: Indices) -> Indices:
+        """The datasets, in an order in which ties go to the job that came first.
+
+        Of equals the kernel caches the first, and keeps the last of those that no job reads now.
+        """
+        readers, rank = self._readers, np.arange(len(self._size))
+        reads = readers.rate[rows] > 0.0
+        idle = readers.dataset[np.concatenate((rows[~reads], readers.waiting()))]
+        rank[idle[::-1]] = len(rank) + np.arange(len(idle))
+        busy = readers.dataset[rows[reads]]
+        rank[busy[::-1]] = -1 - np.arange(len(busy))  # of jobs on one dataset the first counts
+        return np.argsort(rank)
+
     def _allocation(self, rows: Indices, now: float) -> Any:
+        """An allocation to these jobs, whose datasets are in order of `_ranked`."""
         readers, jobs = self._readers, self._jobs(rows)
         if self.pool.objective in _BY_PROGRESS:
             read = readers.read[rows]
@@ -376,9 +396,9 @@ class StorageStage(Stage):
             jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
                 # the time for what they have read, at an equal share
-                equal = np.maximum(self._allocated(jobs).reference_mbps, _LEAST_RATE)
+                equal = np.maximum(self._allocated(rows, jobs).reference_mbps, _LEAST_RATE)
                 jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
-        return self._allocated(jobs)
+        return self._allocated(rows, jobs)
 
     def _jobs(self, rows: Indices) -> StorageJobs:
         readers = self._readers
@@ -390,15 +410,17 @@ class StorageStage(Stage):
 
     def _allocated(
         self,
+        rows: Indices,
         jobs: StorageJobs,
         objective: Objective | None = None,
         gpu_capacity: float | None = None,
     ) -> Any:
-        pool, current = self.pool, self._cached()
+        pool, order = self.pool, self._ranked(rows)
+        current = self._cached()[order]
         assert pool.bandwidth_mbps is not None
         return allocate_storage(
-            jobs,
-            self._size,
+            jobs.replace(dataset=np.argsort(order)[jobs.dataset]),
+            self._size[order],
             pool.cache_gb,
             pool.bandwidth_mbps,
             objective or pool.objective,
@@ -421,7 +443,7 @@ class StorageStage(Stage):
         if not len(rows):
             return []
         jobs = self._jobs(rows).replace(remaining_gb=self._left(rows, self._read_by(rows, now)))
-        order = self._allocated(jobs, "sjf").certificate.order
+        order = self._allocated(rows, jobs, "sjf").certificate.order
         return [readers.names[row] for row in rows[order].tolist()]
 
     def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
@@ -437,7 +459,7 @@ class StorageStage(Stage):
         full = np.where(readers.rate[rows] > 0.0, readers.rate[rows], readers.full[rows])
         known = np.array([gpus(name) for name in names], dtype=np.float64)
         jobs = self._jobs(rows).replace(gpus=known, rate_mbps=full)
-        rates = self._allocated(jobs, "max_min", gpu_capacity).rates_mbps
+        rates = self._allocated(rows, jobs, "max_min", gpu_capacity).rates_mbps
         return dict(zip(names, np.minimum(rates / full, 1.0).tolist(), strict=True))
 
     def _fill_ahead(self, cache: Floats, code: Indices) -> None:
@@ -448,7 +470,7 @@ class StorageStage(Stage):
         waits = self._readers.dataset[self._readers.waiting()]
         first = np.array(list(dict.fromkeys(waits[is_idle[waits]].tolist())), np.int64)
         if len(first):
-            self._keep(cache, np.sort(first)[::-1])
+            self._keep(cache, first)
             self._fill(cache, first, self._size[first] - cache[first])
 
     def _keep(self, cache: Floats, codes: Indices) -> None:
@@ -456,7 +478,7 @@ class StorageStage(Stage):
         self._fill(cache, codes, self._cached()[codes])
 
     def _fill(self, cache: Floats, codes: Indices, wanted: Floats) -> None:
-        left = max(self.pool.cache_gb - float(cache.sum()), 0.0)
+        left = max(self.pool.cache_gb - fsum(cache.tolist()), 0.0)
         cache[codes] += np.clip(left - (np.cumsum(wanted) - wanted), 0.0, wanted)
 
 

@@ -59,7 +59,8 @@ class StorageWorkload:
     :param rate_mbps: float64[jobs], MB/s if the job never waits for data.
     :param total_mb: float64[jobs], MB that the job reads.
     :param dataset: int64[jobs], index into `size_mb`.
-    :param size_mb: float64[datasets], MB.
+    :param size_mb: float64[datasets], MB. Datasets are in order of their first jobs, so that
+        results do not depend on names.
     :param names: of the datasets.
     :param jobs: names of the jobs in a scheduler.
     """
@@ -80,14 +81,15 @@ class StorageWorkload:
         :param trace: any trace.
         """
         names, first, codes = np.unique(trace.dataset, return_index=True, return_inverse=True)
+        order = np.argsort(first)
         return cls(
             submit=np.array(trace.submit, dtype=np.float64),
             gpus=np.array(trace.gpus, dtype=np.int64),
             rate_mbps=np.array(trace.rate_mbps, dtype=np.float64),
             total_mb=trace.total_gb * MB,
-            dataset=codes.astype(np.int64),
-            size_mb=trace.dataset_gb[first] * MB,
-            names=tuple(names.tolist()),
+            dataset=np.argsort(order)[codes].astype(np.int64),
+            size_mb=trace.dataset_gb[first[order]] * MB,
+            names=tuple(names[order].tolist()),
             jobs=tuple(map(str, range(trace.jobs))),
         )
 
@@ -102,15 +104,16 @@ class StorageWorkload:
         :param datasets_gb: size of each dataset by name.
         :raises ValueError: a job reads an unknown dataset.
         """
-        code = {name: at for at, name in enumerate(datasets_gb)}
         readers = [
             (job.name, data, length)
             for job, length in zip(jobs, seconds, strict=True)
             if (data := job.data) is not None
         ]
         for name, data, _ in readers:
-            if data.dataset not in code:
+            if data.dataset not in datasets_gb:
                 raise ValueError(f"datasets_gb: job {name!r} reads {data.dataset!r}")
+        names = tuple(dict.fromkeys([*(data.dataset for _, data, _ in readers), *datasets_gb]))
+        code = {name: at for at, name in enumerate(names)}
         rate = np.array([data.rate_mbps for _, data, _ in readers], dtype=np.float64)
         return cls(
             submit=np.zeros(len(readers)),
@@ -118,8 +121,8 @@ class StorageWorkload:
             rate_mbps=rate,
             total_mb=rate * np.array([length for *_, length in readers], dtype=np.float64),
             dataset=np.array([code[data.dataset] for _, data, _ in readers], dtype=np.int64),
-            size_mb=np.array(list(datasets_gb.values()), dtype=np.float64) * MB,
-            names=tuple(datasets_gb),
+            size_mb=np.array([datasets_gb[name] for name in names], dtype=np.float64) * MB,
+            names=names,
             jobs=tuple(name for name, *_ in readers),
         )
 
