@@ -309,6 +309,54 @@ def test_jobs_are_tried_again_where_a_more_important_one_gets_the_promise():
     assert (scheduler.promised("urgent"), scheduler.promised("next")) == (60.0, None)
 
 
+@pytest.mark.parametrize("most", [None, 1])
+def test_jobs_are_tried_again_where_a_more_important_one_delays_a_promise_later_in_the_round(most):
+    queues = TenantQueues(order="weighted")
+    settings = {"backfill": 1, "preemption": False}
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2), queues=queues, **settings)
+    decided(scheduler, Job("runs", "b", 1, run_time=100.0))
+    decided(scheduler, Job("whole", "b", 2, priority=1, run_time=8.0), now=1.0)
+    scheduler.finish("runs", 2.0)
+    scheduler.submit(Job("small", "a", 1, run_time=5.0), 2.0)
+    scheduler.submit(Job("urgent", "b", 1, priority=2, run_time=13.0), 2.0)
+    for _ in range(1 if most is None else 9):
+        scheduler.decide(2.0, most)
+    assert [scheduler.state(name) for name in ("urgent", "small")] == ["running", "running"]
+    assert scheduler.promised("whole") == 15.0
+    scheduler.check()
+
+
+def test_two_promised_jobs_do_not_wait_for_each_other_after_a_job_ahead_took_the_room_of_one():
+    queues = TenantQueues(order="arrival", blocking="fifo")
+    scheduler = Scheduler(topology=flat_network("n0", gpu=4), queues=queues, backfill=1)
+    decided(scheduler, Job("first", "a", 2, run_time=30.0), Job("runs", "b", 2, run_time=40.0))
+    decided(scheduler, *(Job(name, name, 2, run_time=9.0) for name in "ab"), now=1.0)
+    scheduler.fail("first", 2.0)
+    scheduler.finish("runs", 2.0)
+    assert jobs_of(scheduler.decide(2.0), Start) == ["first", "a"]
+    assert (scheduler.promised("a"), scheduler.promised("b")) == (None, 11.0)
+    scheduler.check()
+
+
+def test_a_more_important_job_whose_start_is_unknown_takes_no_promise():
+    network = flat_network("n0", "n1", gpu=2)
+    scheduler = Scheduler(topology=network, backfill=1, preemption=False)
+    first, second = Where(nodes=["n0"]), Where(nodes=["n1"])
+    runs = Job("r0", "a", 2, where=first), Job("r1", "a", 1, where=second, run_time=20.0)
+    decided(scheduler, *runs, Job("next", "a", 2, where=second, run_time=9.0))
+    decided(scheduler, Job("urgent", "a", 2, where=first, priority=1), now=1.0)
+    decided(scheduler, Job("long", "a", 1, run_time=99.0), now=1.0)
+    assert (scheduler.promised("next"), scheduler.promised("urgent")) == (20.0, None)
+    assert scheduler.status("long").refusal.reason == "would delay 'next'"
+
+
+def test_a_more_important_job_gets_a_promise_beside_one_whose_time_has_passed():
+    scheduler = limited(8, backfill=2, preemption=False)
+    decided(scheduler, Job("runs", "a", 8, run_time=10.0), Job("next", "a", 8, run_time=60.0))
+    decided(scheduler, Job("urgent", "a", 8, priority=1, run_time=5.0), now=11.0)
+    assert scheduler.promised("urgent") is not None
+
+
 def test_no_later_job_passes_one_that_waits_for_a_start_whose_time_has_passed():
     scheduler = limited(10, backfill=1)
     jobs = [("first", 4, 10), ("second", 4, 20), ("next", 6, 60), ("small", 2, 90)]

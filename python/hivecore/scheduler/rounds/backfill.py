@@ -6,9 +6,11 @@ time, since it ends before, or uses what they do not need. One promise is EASY b
 conservative backfilling.
 
 Promises are renewed when a job ended earlier or later than estimated, the cluster changed, a more
-important job started, a job started that could evict the promised one, which would borrow, or
-requests have changed what quotas allow. All of these can delay them; an earlier end can do so only
-if there are several, as jobs then get other places.
+important job started, one ahead in a strict queue started, a job started that could evict the
+promised one, which would borrow, or requests have changed what quotas allow. All of these can delay
+them; an earlier end can do so only if there are several, as jobs then get other places. Jobs that
+were refused because of a promise are retried if it is delayed; not if another job has just started,
+even where they would now get other nodes.
 """
 
 from bisect import insort
@@ -35,6 +37,7 @@ __all__ = [
     "promise",
     "promise_broken",
     "renew",
+    "renew_broken",
     "retry_overdue",
 ]
 
@@ -126,7 +129,7 @@ def _borrows(started: Started) -> bool:
 def renew(state: State) -> None:
     """Renew all promises. They get earlier, or later if they cannot be kept."""
     state.log.set(state, "are_promises_new", True)
-    promises = sorted((max(time, state.now), name) for name, time in state.promised.items())
+    promises = _in_time(state)
     if _broken(state, promises):
         promises, known = [], promises
     else:
@@ -147,6 +150,11 @@ def renew(state: State) -> None:
     _retry_delayed(state, before)
 
 
+def _in_time(state: State) -> list[_Promise]:
+    """All promises in order; those whose time has passed are for now."""
+    return sorted((max(time, state.now), name) for name, time in state.promised.items())
+
+
 def has_overdue(state: State, now: float) -> bool:
     """Whether the time of a promised start has passed, as running jobs end later than estimated."""
     return bool(state.promised) and min(state.promised.values()) < now
@@ -158,6 +166,15 @@ def retry_overdue(state: State) -> None:
     """
     late = [("started", name) for name, time in state.promised.items() if time < state.now]
     state.waiting.touch(late)
+
+
+def renew_broken(state: State) -> None:
+    """Renew promises that cannot be kept, as jobs have started which may break them, if other jobs
+    wait because of them: these are retried.
+    """
+    is_waited_for = any(("started", name) in state.waiting.by_key for name in state.promised)
+    if is_waited_for and not _are_kept(state, _in_time(state)):
+        renew(state)
 
 
 def _retry_delayed(state: State, before: Mapping[str, float]) -> None:
@@ -178,7 +195,8 @@ def promise(state: State, live: Live) -> None:
         return
     queue = queue_of(state, live.job)
     promised = {other: time for other, time in state.promised.items() if other not in names}
-    for other in [name for name in promised if _waits_behind(state, state.jobs[name], live)]:
+    behind = [name for name in promised if _waits_behind(state, state.jobs[name], live)]
+    for other in behind:
         del promised[other]
     others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
     if len(others) >= state.backfill:
@@ -186,12 +204,15 @@ def promise(state: State, live: Live) -> None:
         if state.jobs[least].job.priority >= live.job.priority:
             return
         del promised[least]
-    time = _earliest(state, lives, [(time, other) for other, time in promised.items()])
+    ahead = [(max(time, state.now), other) for other, time in promised.items()]
+    time = _earliest(state, lives, ahead)
     # a companion keeps an earlier promise, or groups would take it from each other for ever
     if any(state.promised.get(name, inf) < (inf if time is None else time) for name in names):
         return
     if time is not None:
         promised |= dict.fromkeys(sorted(names), time)
+    elif not behind:  # another job keeps its promise
+        return
     before = state.promised
     state.log.set(state, "promised", promised)
     _retry_delayed(state, before)

@@ -2,13 +2,13 @@
 
 from math import inf
 
-from hivecore.scheduler.actions import Action
+from hivecore.scheduler.actions import Action, Wait
 from hivecore.scheduler.ledger.ends import give_up
 from hivecore.scheduler.ledger.lines import rejoin
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.defragment import defragment
 from hivecore.scheduler.orders.running import run_in_order
-from hivecore.scheduler.rounds.backfill import has_overdue, retry_overdue
+from hivecore.scheduler.rounds.backfill import has_overdue, renew_broken, retry_overdue
 from hivecore.scheduler.rounds.draining import drain_nodes
 from hivecore.scheduler.rounds.moved import has_moved
 from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
@@ -65,6 +65,7 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         most = 0
     if state.promised:
         retry_overdue(state)
+    seen = 0
     while most and state.queued:
         if state.waiting.touched or state.may_promise:
             wake(state)
@@ -72,12 +73,18 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         if departure is None and state.lending is not None:
             departure = state.lending.next(moment)
         if departure is None:
-            break
+            if not (state.promised and _has_changed(state.outbox[seen:])):
+                break
+            seen = len(state.outbox)
+            renew_broken(state)
+            continue
         most -= 1
         unit = state.dequeue(departure.job.name)
         unit.note(state.log)
         unit.departure = departure
         offer(state, unit)
+    if state.promised and not most and state.order is None:
+        renew_broken(state)
     if state.unreported:
         state.report_stopped()
     state.outbox += state.stages.allot(state.now)
@@ -91,6 +98,11 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
     state.kept.clear()
     state.rejected.clear()
     return actions
+
+
+def _has_changed(actions: list[Action]) -> bool:
+    """Whether jobs have started or have to stop."""
+    return not all(isinstance(action, Wait) for action in actions)
 
 
 def _said(state: State, actions: list[Action]) -> list[Action]:
