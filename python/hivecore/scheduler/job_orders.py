@@ -23,6 +23,8 @@ class JobOrders(JobEvents):
         :raises ValueError: there is no sharing, ``seconds`` is not positive, jobs run in an order
             of `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
+
+        The group of a reserved job that starts in this `decide` stays; the next call may change it.
         """
         lasting = as_positive(seconds, "seconds", LONGEST)
         with self._lock:
@@ -62,10 +64,11 @@ class JobOrders(JobEvents):
         :raises TypeError: an argument is of a wrong type.
 
         All moves of a `decide` happen together: stop all these jobs, then start them, then carry
-        out the starts that follow. The jobs that `plan_moves` could move may move. Quotas count
-        them as before, guaranteed jobs keep guaranteed cells, and no job is evicted. A moved job
-        counts as started now. At most 512 sets are tried for each set that moves, each with jobs of
-        one node.
+        out the starts that follow. The jobs that `plan_moves` could move may move, but not those
+        that start in this `decide`, or get failed pods back: they may move in the next call. Quotas
+        count them as before, guaranteed jobs keep guaranteed cells, and no job is evicted. A moved
+        job counts as started now. At most 512 sets are tried for each set that moves, each with
+        jobs of one node.
 
         >>> from hivecore.devices import DeviceCluster, NodeDevices
         >>> from hivecore.scheduler import Fragments, Job, Scheduler

@@ -4,7 +4,15 @@ import random
 from itertools import product
 
 import pytest
-from scheduler.lives import COMPOSITIONS, GPUS, NODES, decided, make_scheduler
+from scheduler.lives import (
+    COMPOSITIONS,
+    GPUS,
+    NODES,
+    decided,
+    flat_network,
+    make_scheduler,
+    said,
+)
 from scheduler.moves.ledger import crowded
 from scheduler.moves.test_moves import PLACING, filled, put
 
@@ -18,6 +26,7 @@ from hivecore.scheduler import (
     Role,
     Scheduler,
     Start,
+    Where,
     event_of_plain,
     plain_record,
     read_log,
@@ -43,6 +52,38 @@ def test_a_node_becomes_free_and_the_waiting_job_starts(parts):
     decided(scheduler, Job("whole", "a", 4, guaranteed=False), now=1.0)
     assert moved(scheduler, restart_cost=1.0) == [("b", "n0"), ("whole", "n1")]
     assert moved(scheduler) == []
+
+
+def test_a_job_that_starts_for_its_victims_in_the_same_round_moves_in_the_next_call():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=4))
+    stays = {"where": Where(nodes=["n0"]), "preemptible": False}
+    jobs = [Job("keep", "a", 2, **stays), Job("ends", "a", 2, **stays)]
+    decided(scheduler, *jobs, Job("low", "a", 3, where=Where(nodes=["n1"])))
+    decided(scheduler, Job("high", "a", 2, priority=1), now=1.0)
+    assert scheduler.state("high") == "reserved"
+    scheduler.stopped("low", 2.0)
+    scheduler.cancel("low", 2.0)
+    scheduler.finish("ends", 2.0)
+    scheduler.defragment(2.0, Fragments(), seconds=HOUR)
+    assert said(scheduler.decide(2.0)) == [("Start", "high")]
+    assert moved(scheduler, now=3.0) == [("high", "n0")]
+
+
+def test_a_job_whose_failed_pods_start_in_the_same_round_moves_in_the_next_call():
+    scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=4))
+    first = Where(nodes=["n0"])
+    pair = Job("pair", "a", [Role("w", 2)], priority=1, on_failure="pod")
+    low = Job("low", "a", 4, where=Where(nodes=["n1"]))
+    decided(scheduler, low, Job("keep", "a", 2, where=first, preemptible=False), pair)
+    scheduler.fail("pair", 1.0, "w/1")
+    fill = Job("fill", "a", 1, priority=2, where=first, preemptible=False)
+    assert said(decided(scheduler, fill, now=1.0)) == [("Start", "fill"), ("Preempt", "low")]
+    scheduler.stopped("low", 2.0)
+    scheduler.cancel("low", 2.0)
+    scheduler.finish("fill", 2.0)
+    scheduler.defragment(2.0, Fragments(), seconds=HOUR)
+    assert said(scheduler.decide(2.0)) == [("Start", "pair")]
+    assert moved(scheduler, now=3.0) == [("pair", "n0")]
 
 
 @pytest.mark.parametrize("parts", PLACING)

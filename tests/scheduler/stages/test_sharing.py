@@ -503,6 +503,22 @@ def test_victims_and_jobs_on_bad_nodes_do_not_move():
         scheduler.check()
 
 
+def test_the_group_of_a_job_that_starts_for_its_victims_in_the_same_round_stays_until_the_next():
+    scheduler = scheduler_of("topology", sharing=Sharing(3, min_gain=0.05))
+    decided(scheduler, *(Job(f"busy {number}", "a", 4) for number in range(3)))
+    rows = {"c1": COMPUTES, "c2": COMPUTES, "t": TALKS, "r": READS}
+    jobs = [Job(name, "a", 4, priority=1, stages=stages) for name, stages in rows.items()]
+    decided(scheduler, *jobs[:3])
+    (preempt,) = decided(scheduler, jobs[3], now=1.0)
+    scheduler.stopped(preempt.job, now=2.0)
+    scheduler.cancel(preempt.job, now=2.0)
+    scheduler.regroup(now=2.0, seconds=3600.0)
+    assert summary(scheduler.decide(2.0)) == [("start", "r")]
+    scheduler.regroup(now=3.0, seconds=3600.0)
+    assert summary(scheduler.decide(3.0)) == [("move", "r"), ("move", "c2")]
+    scheduler.check()
+
+
 def test_no_job_moves_where_a_job_would_be_slowed_down_more_than_allowed():
     groups = [("l1", "l2"), ("c1", "c2")]
     for most, moves in ((None, 2), (2.0, 2), (1.9, 0)):

@@ -45,11 +45,19 @@ class _Pass:
         self.costs = {
             live.job.name: self._cost(live)
             for live in state.running.values()
-            if may_move(state.stages, live) and all(pod.node for pod in placed_pods(live))
+            if self._may_move(live)
         }
         self.before: dict[str, tuple[PlacedPod, ...]] = {}
         bad = frozenset(state.stages.unhealthy())
         self.nodes = [node for node in self.stages.common_nodes() if node not in bad]
+
+    def _may_move(self, live: Live) -> bool:
+        """Whether a job may move. It stays if it, or some of its pods, start in this round: moves
+        are carried out before starts.
+        """
+        starts = live.job.name in self.state.begun or live.job.name in self.state.kept
+        may = not starts and may_move(self.state.stages, live)
+        return may and all(pod.node for pod in placed_pods(live))
 
     def _cost(self, live: Live) -> float:
         """The GPU-seconds that moving a job loses."""

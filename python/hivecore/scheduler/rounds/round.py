@@ -124,5 +124,5 @@ def _move_jobs(state: State) -> None:
     for unit in units.values():
         unit.note(state.log)
     state.relief = None
-    state.outbox += state.stages.regroup(units, state.regroup_for)
+    state.outbox += state.stages.regroup(units, state.regroup_for, state.begun)
     state.regroup_for = 0.0

@@ -7,7 +7,7 @@ alone. The jobs of a group are alike in everything that parts read, so that the 
 the GPUs when the first leaves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -326,14 +326,16 @@ class SharingStage(Stage):
 
     # --- regrouping
 
-    def regrouped(self, seconds: float) -> list[Regrouping]:
+    def regrouped(self, seconds: float, begun: Collection[str]) -> list[Regrouping]:
         """The groups to change; jobs that are not preemptible do not move.
 
         :param seconds: the expected lifetime of the groups.
+        :param begun: jobs that start in this round, whose groups stay until the next call.
         """
         alike: dict[_Alike, list[Group]] = {}
         for _, group in sorted(self._groups.items()):
             stays = group.is_leaving or group.is_on(self._unhealthy)
+            stays = stays or not group.jobs.keys().isdisjoint(begun)
             if group.alike.preemptible and not stays:
                 alike.setdefault(group.alike, []).append(group)
         terms = self.terms

@@ -10,7 +10,7 @@ changes, so that waiting jobs are tried again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hivecore.decisions import Refusal
@@ -447,13 +447,16 @@ class Stages(PlainStarts):
         assert self._sharing is not None
         unit.placed, unit.is_placed = self._sharing.share(unit, holder), False
 
-    def regroup(self, units: Mapping[str, Unit], seconds: float) -> list[Move]:
+    def regroup(
+        self, units: Mapping[str, Unit], seconds: float, begun: Collection[str]
+    ) -> list[Move]:
         """Regroup jobs that share GPUs, and return the moves.
 
         :param units: running units by name.
         :param seconds: the expected lifetime of the groups.
+        :param begun: jobs whose groups stay.
         """
-        changes = [] if self._sharing is None else self._sharing.regrouped(seconds)
+        changes = [] if self._sharing is None else self._sharing.regrouped(seconds, begun)
         if self._sharing is None or not changes:
             return []
         before = {
