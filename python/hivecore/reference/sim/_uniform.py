@@ -159,6 +159,17 @@ class UniformFluid:
             step = min(step, self.until_full(filled), self.drift(filled))
         return step
 
+    def make_room(self) -> None:
+        """Evict what is beyond the capacity: a cache that was set to its quota may be more than
+        there is room for, by FULL of its dataset.
+        """
+        over = self.held() - self.capacity
+        for cache in self.reclaim:
+            given = min(over, cache.held - cache.quota)
+            if given > 0.0:
+                self.evict(cache, given)
+                over -= given
+
     def held(self) -> float:
         return total(cache.held for cache in self.caches)
 
@@ -274,6 +285,7 @@ class UniformFluid:
                 cache.held -= self.evicted * step  # the effect on its jobs is in `gain`
             if abs(cache.quota - cache.held) <= FULL * cache.size:
                 cache.held = cache.quota
+        self.make_room()
         for reader in self.running:
             epoch, uncached = reader.cache.size, reader.cache.size - reader.cache.held
             reader.unread -= reader.rate * step

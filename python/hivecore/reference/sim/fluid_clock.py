@@ -10,7 +10,7 @@ from math import inf
 
 from hivecore.errors import InvariantError
 from hivecore.reference.sim._lru import LruFluid
-from hivecore.reference.sim._uniform import FULL, UniformFluid
+from hivecore.reference.sim._uniform import UniformFluid
 from hivecore.reference.storage._numbers import total
 from hivecore.reference.storage._remote_io import ration
 
@@ -52,7 +52,7 @@ class FluidClock:
         self._full: list[float] = []
         self._reference: list[float] = []
         self._last_use = [0.0] * len(sizes)
-        self._most = capacity * (1 + 1e-6) + FULL * total(sizes)
+        self._most = capacity * (1 + 1e-9)
         self._contents: UniformFluid | LruFluid
         if policy == "lru":
             self._contents = LruFluid(list(sizes), list(cache_of), capacity)

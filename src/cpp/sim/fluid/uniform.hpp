@@ -74,6 +74,7 @@ class FluidUniform final : public FluidContents {
     void resume(std::int64_t job);
     void gather(const FluidDecision& decision);
     void evict(std::int64_t cache, double amount);
+    void make_room();
     bool has_room(const Cache& cache) const;
     double held() const;
     std::int64_t victim();
