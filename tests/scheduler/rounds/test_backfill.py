@@ -532,3 +532,15 @@ def test_groups_that_share_companions_do_not_take_promises_from_each_other_for_e
     scheduler.submit(Job("j10", "a", 1, priority=1, together=["j9"]), 1.0)
     assert {type(action) for action in scheduler.decide(1.0)} == {Wait}
     assert scheduler.decide(1.0) == []
+
+
+def test_a_job_whose_own_promised_time_has_passed_delays_later_promises():
+    queues = TenantQueues(order="arrival")
+    scheduler = Scheduler(topology=flat_network("n0", gpu=2), queues=queues, backfill=1)
+    runs = Job("ends", "a", 1, run_time=10.0), Job("runs", "a", 1, run_time=18.0)
+    decided(scheduler, *runs)
+    decided(scheduler, Job("small", "a", 1, run_time=8.0), Job("whole", "b", 2, run_time=8.0))
+    assert (scheduler.promised("small"), scheduler.promised("whole")) == (10.0, 18.0)
+    scheduler.finish("ends", 11.0)
+    assert jobs_of(scheduler.decide(11.0), Start) == ["small"]
+    assert scheduler.promised("whole") == 19.0

@@ -78,7 +78,7 @@ def promise_broken(state: State, live: Live, unit: Unit) -> str:
     if first is None:  # the job may break all promises
         state.log.set(state, "are_promises_new", False)
         return ""
-    if not state.are_promises_new or first[0] < state.now:
+    if not state.are_promises_new or has_overdue(state, state.now):
         renew(state)
     delayed = _delayed(state, live, unit)
     if delayed and not _are_kept(state, sorted(_promises_beside(state, live))):
