@@ -42,9 +42,9 @@ MODULES: dict[str, list[str]] = {
 # Kernels whose explicit instantiations stand in several files.
 SEPARATE = ["devices"]
 
-# These take a third to two thirds of the time at -O3, for their loops of known length; all others,
+# These take a third to two thirds of the time at -O3, for their loops over numbers; all others,
 # and sparse matching, are as fast at -O2, and smaller.
-UNROLLED = re.compile(r"\bmatching/(?!sparse)|_matching\b|interleaving")
+UNROLLED = re.compile(r"/(matching/(?!sparse)|_matching|_?interleaving|topology|storage|sim/)")
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
 BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
