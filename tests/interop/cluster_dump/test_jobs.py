@@ -253,6 +253,23 @@ def test_a_job_that_runs_evicts_no_other_that_runs():
     assert scheduler.eviction_limits == ()
 
 
+def test_a_job_without_room_on_its_nodes_takes_those_of_no_other():
+    jobs = [
+        pods(1, name, [on], {"gpu-fraction": "0.5"})[0]
+        for name, on in (("a", "gpu-0"), ("b", "gpu-0"), ("c", "gpu-1"))
+    ]
+    for pod in jobs:
+        pod["metadata"]["labels"] = {"kai.scheduler/queue": "q"}
+        pod["spec"]["containers"] = [{}]
+    nodes = [node(f"gpu-{i}", 1) for i in range(3)]
+    dump = read(*nodes, kai("q", quota=3), *jobs)
+    scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
+    (remark,) = dump.fill(scheduler)
+    assert remark.startswith("Job ns/b: runs on other nodes here: ")
+    places = {name: scheduler.status(name).pods[0].node for name in scheduler}
+    assert places == {"ns/a": "gpu-0", "ns/b": "gpu-2", "ns/c": "gpu-1"}
+
+
 def texts():
     objects = [*NODES, kai("q")]
     lists = [json.dumps({"apiVersion": "v1", "kind": "List", "items": objects[i::2]}, indent=1)

@@ -174,20 +174,22 @@ class ClusterDump:
         :param scheduler: has the same sections, no jobs, and time 0.
         :raises ValueError: as in `Scheduler.submit`.
 
-        A job is placed on its own nodes if they are known and it fits there, otherwise anywhere. No
-        running job is evicted for another one. Unhealthy nodes are closed afterwards. Cost: a
-        decision for each running job.
+        Jobs are placed on their own nodes first, where these are known and have room, then the
+        others anywhere. No running job is evicted for another one. Unhealthy nodes are closed
+        afterwards. Cost: a decision for each running job, two for those that are placed elsewhere.
         """
-        remarks = []
+        remarks, refused = [], {}
         limits = scheduler.eviction_limits
         scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
         try:
-            for job in self.running:
+            for job in sorted(self.running, key=lambda job: not job.where.nodes):
                 if refusal := _starts(scheduler, job):
-                    anywhere = job.replace(where=Where())
-                    moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
-                    text = f"runs {'on other nodes' if moved else 'in the cluster, but not'} here"
-                    remarks.append(f"Job {job.name}: {text}: {refusal}")
+                    refused[job] = refusal
+            for job, refusal in refused.items():
+                anywhere = job.replace(where=Where())
+                moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
+                text = f"runs {'on other nodes' if moved else 'in the cluster, but not'} here"
+                remarks.append(f"Job {job.name}: {text}: {refusal}")
         finally:
             scheduler.set_eviction_limits(limits, now=0.0)
         for node in self.unhealthy:
