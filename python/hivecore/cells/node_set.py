@@ -62,9 +62,9 @@ class NodeSet:
 
     @classmethod
     def of_json(cls, text: bytes) -> "NodeSet":
-        """The set of the names in a JSON list; most names are never made strings.
+        """The set of the names in a JSON list; a plain list is made strings only when needed.
 
-        :raises ValueError: it is no list of strings.
+        :raises ValueError: the text is no list of strings.
         """
         new = object.__new__(cls)
         new._take(text if is_list_of_names(text) else _read(text))

@@ -57,14 +57,15 @@ class DevicePlacer(DeviceLedger):
         reservations: Iterable[str] = (),
         reserved: Reserved = "first",
     ) -> Feasibility:
-        """Which nodes can serve a request now, how well, and why the others cannot.
+        """Which nodes can serve a request now, with scores, and why the others cannot.
 
         :param nodes: names of the nodes to look at; ``None``: all.
-        :param policy: what scores say; ``None``: the cluster's.
-        :param reservations: those that it may use; of a restricted one the score is that of the
-            devices that it has left.
-        :param reserved: see ``schedule``.
-        :raises ValueError: there is no such policy, or no such use of reservations.
+        :param policy: by which nodes are scored; ``None``: the cluster's.
+        :param reservations: names of reservations that the request may use. A restricted one is
+            scored by the devices that it has left.
+        :param reserved: when they are used, see ``schedule``.
+        :raises KeyError: there is no such node or reservation.
+        :raises ValueError: ``policy`` or ``reserved`` has an unknown value.
         """
         as_instance(request, "request", DeviceRequest)
         names = None if nodes is None else as_tuple(nodes, "nodes")

@@ -130,7 +130,7 @@ def compile_selector(text: str) -> Selector:
 
 
 def matches(expression: str, device: PoolDevice) -> bool:
-    """Whether a device satisfies an expression; hivecore's own `Evaluator`.
+    """Whether a device satisfies a CEL expression. This is the `Evaluator` used by default.
 
     :raises CelSyntaxError: see `compile_selector`.
     :raises CelRuntimeError: see `Selector.matches`.

@@ -95,6 +95,8 @@ class DraCluster(DraLedger):
     ) -> ClaimFits:
         """Return which nodes can serve the claims together, and why others cannot.
 
+        :param mode: how devices are chosen, see `allocate`.
+
         Cost: a search for each new class of nodes, and O(nodes log nodes); O(claims) if nothing has
         changed since the same question.
         """

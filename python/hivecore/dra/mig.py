@@ -169,10 +169,12 @@ def mig_instances(cluster: DraCluster, node: str) -> dict[str, list[MigInstance]
 def mig_moves(
     model: str, cards: Mapping[str, Sequence[MigInstance]], wanted: str
 ) -> MigPlan | None:
-    """Return the fewest moves within a card that make room for an instance, on the first such card.
+    """Return the fewest moves within a card that make room for an instance; ``None``: none can.
 
-    :param cards: the instances on each card, see `mig_instances`.
-    :param wanted: a profile.
+    :param model: a key of `MIG_MODELS`.
+    :param cards: the instances on each card, see `mig_instances`. Of cards that need equally few
+        moves the first is used.
+    :param wanted: the profile of the new instance.
     :raises ValueError: unknown model or profile.
 
     >>> from hivecore.dra.mig import MigInstance, mig_moves

@@ -88,7 +88,9 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def remove_gang(self, name: str, now: int) -> tuple[Action, ...]:
-        """Remove a gang's definition. Its pods stay, without places, until it is defined again.
+        """Remove a gang's definition; its pods get no places until it is defined again.
+
+        Pods that wait lose their places; released and bound pods keep theirs.
 
         :raises KeyError: the gang is not defined.
         """

@@ -21,11 +21,11 @@ _NATIVE = frozenset(map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L", "q", 
 
 
 def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, _Array, int, Extent]:
-    """The graph that the argument describes, its weights as compiled code reads them, how many
-    edges it has, and the extent of their weights.
+    """The graph, its weights as compiled code reads them, its number of edges, and its `Extent`.
 
-    :param lightest: whether of parallel edges the lightest counts, not the heaviest.
-    :param positive: whether only positive weights matter.
+    :param graph: an array, a scipy.sparse matrix, an edge list or a networkx graph.
+    :param lightest: whether the lightest of parallel edges counts, not the heaviest.
+    :param positive: whether the grid of the extent is that of the positive weights alone.
     """
     if isinstance(graph, np.ndarray):
         return _from_array(graph, positive)

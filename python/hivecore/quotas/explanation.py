@@ -167,13 +167,13 @@ def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[L
 
 
 class LimitTrial:
-    """A copy of a tree on which limits are raised for an owner, and restored.
+    """Tries on a copy of a tree which higher limits would admit an owner.
 
-    :param tree: the tree with the owner submitted.
-    :param names: its names.
-    :param decision: on the owner; it does not bind.
+    :param tree: the tree with the owner submitted; it does not change.
+    :param names: its quotas and totals.
+    :param decision: the tree's decision on the owner, which is not "bind".
     :param branch: the copy.
-    :param forbid_borrowing: makes an owner of the copy unable to borrow.
+    :param forbid_borrowing: forbids an owner, by name, to borrow in the copy.
     """
 
     def __init__(
@@ -254,7 +254,9 @@ class LimitTrial:
         return self.branch.fits(self.request.name)
 
     def least(self, changes: list[LimitChange]) -> list[LimitChange]:
-        """Lower the changes in turn until none can be lower; those without effect are left out."""
+        """Return the changes with amounts so low that none alone can be lower and still admit the
+        owner. Changes that raise no limit are left out.
+        """
         now = [self.before(change) for change in changes]
         lowered, last = list(changes), list[LimitChange]()
         while lowered != last:

@@ -54,8 +54,9 @@ def refused(tree: QuotaLedger, names: Names, code: str, part: str, asks: Asks) -
 
 
 def after_outside(tree: QuotaLedger, asks: Asks) -> QuotaLedger:
-    """The tree in which owners of outside quotas have what they request: it is subtracted from the
-    total before other owners get anything.
+    """A copy of the tree in which the owners of outside quotas in ``asks`` have what they request:
+    it is subtracted from the total before other owners get anything. If none or all of ``asks`` are
+    for outside quotas: the tree itself.
     """
     outside = [ask for ask in asks if tree.quota(ask[0].quota).outside]
     if not outside or len(outside) == len(asks):

@@ -209,11 +209,11 @@ class Stop(Record, frozen=True):
 
 
 class TakeOver(Record, frozen=True):
-    """Running pods replace failed pods: they take their numbers, without moving. They are spares,
+    """Running pods of a job take the numbers of its failed pods, without moving. They are spares,
     or pods above `Role.min_pods` of an elastic role.
 
     :param job: its name.
-    :param pods: these pods with their new numbers.
+    :param pods: the running pods with their new numbers.
     :param before: the same pods with their old numbers.
     """
 

@@ -214,7 +214,7 @@ class JobEvents(ClusterEvents):
         return live
 
     def cancel(self, job: str, now: float) -> None:
-        """Remove a running or waiting job.
+        """Remove a running or waiting job; a victim goes once its resources are freed.
 
         :raises KeyError: there is no such job.
         :raises ValueError: the time goes back.

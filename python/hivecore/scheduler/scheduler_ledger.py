@@ -47,8 +47,9 @@ class SchedulerLedger(Stateful):
         :param log: the path of a new file, or a binary file open for writing. A file opened here is
             locked while it is written. The caller's file is only written to and flushed, never
             truncated or closed.
-        :raises ValueError: it writes a log already.
-        :raises FileExistsError: the file has content, other than a torn first line of a log.
+        :raises ValueError: the scheduler writes a log already.
+        :raises FileExistsError: the file has content, other than a torn first line of a log, or
+            there are older segments of a log beside it.
         :raises BlockingIOError: another scheduler writes to this log.
         :raises OSError: the file cannot be written; then there is no log.
 

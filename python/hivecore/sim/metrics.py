@@ -26,13 +26,13 @@ class Figures:
 
     :param tenant: its name, or None for all tenants.
     :param nodes: owned nodes of 8 GPUs.
-    :param jobs: replayed jobs; without any, all figures are 0.
+    :param jobs: replayed jobs; without any, all figures but ``nodes`` are 0.
     :param mean_delay: mean seconds from submission to start.
-    :param p99_delay: their 99th percentile, interpolated linearly.
-    :param max_delay: the longest.
+    :param p99_delay: the 99th percentile of these seconds, interpolated linearly.
+    :param max_delay: the most of these seconds.
     :param later: jobs that start later than in the private cluster.
-    :param mean_excess: the mean of their delays in seconds; 0 if there are none.
-    :param max_excess: the longest.
+    :param mean_excess: by how many seconds these start later, on average; 0 if there are none.
+    :param max_excess: by how many seconds one of them starts later at most.
     :param utilisation: mean fraction of the owned GPUs used by the jobs' final runs during
         `Workload.window`; above 1 with borrowed cells.
     """

@@ -50,9 +50,9 @@ def lone_name(pod: str) -> str:
 
 
 def check_devices(members: Iterable[Member]) -> None:
-    """Check that no device belongs to two pods.
+    """Check that pods that share a GPU have at most 100% of it together.
 
-    :raises ContradictionError: one does; the message names both pods.
+    :raises ContradictionError: they have more; the message names two of them.
     """
     users: dict[tuple[str, str, int], list[tuple[str, int]]] = defaultdict(list)
     for member in members:

@@ -74,9 +74,11 @@ class ClaimedPods:
         return request
 
     def see_object(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
-        """Note a reported node or an object of device claims.
+        """Note a node, a device claim or an object that claims depend on, as a watch reports it.
 
-        :raises ValueError: it cannot be read.
+        :param kind: "Node" or a key of `KINDS`.
+        :param type_: the type of the event, such as "DELETED".
+        :raises ValueError: the object cannot be read.
         """
         if self.claims is not None:
             self._claims_changed(self.claims.see(kind, type_, item))

@@ -11,9 +11,9 @@ __all__ = ["Victims"]
 
 
 class Victims:
-    """The victims among the jobs of pods.
+    """The jobs of pods that have to stop for other jobs.
 
-    :param gangs: the gangs, by their jobs.
+    :param gangs: the pods of each job, by its name.
     """
 
     def __init__(self, scheduler: Scheduler, gangs: Mapping[str, Gang]) -> None:

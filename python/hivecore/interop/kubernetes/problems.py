@@ -115,7 +115,7 @@ class Problems:
         return text or None
 
     def text(self, value: Any, place: Place) -> str | None:
-        """A text, "" for nothing; None: it was none."""
+        """The text, or the digits of an integer; "" for nothing; None after adding a mistake."""
         if isinstance(value, str):
             return value
         if value is None:

@@ -113,7 +113,7 @@ def wait_by_itself(state: State, unit: Unit) -> None:
 
 
 def rejoin(state: State) -> None:
-    """Let units wait with their kind again once they may do as much."""
+    """Let units kept apart wait with their kind again once they may borrow and evict like it."""
     for name, unit in sorted(state.apart.items()):
         waits = state.queued.get(name) is unit and unit.kind.is_alone
         if waits and _may_do_less(state, unit):

@@ -63,7 +63,7 @@ class Waiting:
             del self._lines[line.kind.number]
 
     def leave(self, kind: Kind, name: str) -> bool:
-        """Remove a unit. Returns whether it was the last of a parked kind."""
+        """Remove a unit; return whether it was the last of its kind, and that kind was parked."""
         line = self._lines[kind.number]
         if self._log.is_on:
             self._log.add((self._put_name, line, name))

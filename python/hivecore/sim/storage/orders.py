@@ -30,11 +30,11 @@ class GpuOrder:
         return None
 
     def granted(self, situation: Situation, jobs: Indices) -> Grants:
-        """Return the time on GPUs of the jobs that the scheduler has chosen, from now on, in the
-        order in which they get remote IO.
+        """Return what jobs get from now on: their share of time on GPUs, and their order for
+        remote IO.
 
-        :param situation: as in `ranked`.
-        :param jobs: int64[running], in the order of `ranked`.
+        :param situation: the present.
+        :param jobs: int64[running], the jobs that may run, in the order of `ranked`.
         """
         return _whole(jobs)
 

@@ -65,7 +65,7 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
 
 
 def rules_of_pool(pool: StoragePool) -> Rules:
-    """Return the rules of a scheduler that allots a pool.
+    """Return the rules by which a scheduler gives a pool's cache and remote IO to jobs.
 
     :param pool: its objective decides how remote IO is divided.
     """

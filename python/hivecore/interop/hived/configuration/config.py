@@ -222,7 +222,8 @@ class HivedConfig:
         return tenant.address(chain, root, pin, own, index)
 
     def locate_virtual(self, address: str) -> tuple[str, str, str, str | None, str, int] | None:
-        """The virtual cell at an address, as the arguments of `virtual_address`; None: none.
+        """The virtual cell at an address, ``None`` if there is none: virtual cluster, chain, owned
+        level, pin, level and index, as `virtual_address` takes them.
 
         O(virtual clusters + levels).
         """

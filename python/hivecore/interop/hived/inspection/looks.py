@@ -48,7 +48,11 @@ class Looks(NamedTuple):
     def seen_through(
         self, fanouts: Sequence[int], bindings: Sequence[Numbers], doomed: int
     ) -> "Looks":
-        """The looks of virtual cells with these bindings; ``doomed`` unbound roots are bad."""
+        """What virtual cells look like through the physical cells that they are bound to.
+
+        :param bindings: per level, leaf cells first: each virtual cell's physical cell; -1: none.
+        :param doomed: how many unbound top cells are bad: the last ones.
+        """
         fanouts = fanouts[: len(bindings) - 1]
         leaf = _through(bindings[0], self.priorities[0], NO_GROUP)
         virtual = Looks.of_leaves(fanouts, leaf, leaf, np.zeros_like(leaf))

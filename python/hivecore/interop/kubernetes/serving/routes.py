@@ -112,9 +112,9 @@ class Routes:
         self._below.sort(key=lambda entry: -len(entry[0]))
 
     def find(self, path: str) -> tuple[Route, str]:
-        """The route of a path, and the name below it.
+        """The route that answers a path, and the end of the path that is not the route's, or "".
 
-        :raises BadCall: no route has the path.
+        :raises BadCall: no route answers the path.
         """
         route = self._exact.get(path)
         if route is not None:

@@ -98,15 +98,15 @@ class Service:
 class Listening:
     """Where and how to listen.
 
-    :param port: 0: any free one. What it is gets printed.
-    :param max_body: size in bytes of the largest request that is read.
+    :param port: 0: any free one, which is printed.
+    :param max_body: the most bytes that the body of a request may have.
     :param tls: ``None``: no TLS.
-    :param token: clients have to send it, but for probes; "": they need none.
+    :param token: clients have to send it, except for probes and pages; "": they need none.
     :param body_seconds: how long the body of a request may take to come, and the client to take the
-        answer.
+        answer, or each MiB of a long one.
     :param head_seconds: how long a connection may take, from its beginning or from the first byte
         after an answer, until the head of a request is there.
-    :param connections: how many may be open; then a new one ends the one that is missed least.
+    :param connections: how many may be open; a further one ends the one that matters least.
         ``None``: half of the files that the process may open, and at most 4096.
     """
 
