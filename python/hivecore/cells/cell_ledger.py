@@ -85,8 +85,9 @@ class CellLedger(Trials, Stateful):
             self._books.rename(name, new)
 
     def cancel(self, name: str) -> None:
-        """Cancel a preemption: the groups on the reserved leaves keep them.
+        """Cancel a preemption and its reservation; groups that run on the reserved leaves stay.
 
+        :raises KeyError: the group is unknown.
         :raises ValueError: the group is allocated, not preempting.
         """
         with self._lock:

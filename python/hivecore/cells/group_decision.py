@@ -83,8 +83,9 @@ class GroupDecision(Record, frozen=True, eq=False):
 
     @property
     def places(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The node and the GPUs of each pod, by device index: what is quicker to say than all of
-        ``placement``.
+        """The node of each pod and the device indices of its GPUs; empty if the group waits.
+
+        Takes less time than ``placement``, which has them too.
         """
         if self._placement is None and isinstance(self._plan, _cells.Plan):
             return self._names.pods.places(self._plan)  # type: ignore[no-any-return]

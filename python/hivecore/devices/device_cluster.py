@@ -150,10 +150,11 @@ class DeviceCluster(DevicePlacer):
             return times
 
     def fragmentation(self, *, node: str | None = None) -> float:
-        """How much idle GPU memory is of no use to the pods that come: FGD's measure.
+        """Return how much idle GPU memory the expected pods cannot use, as FGD measures it.
 
-        :param node: of one node; ``None``: of all together.
-        :returns: bytes, the mean over the task mix; 0 if there is none.
+        :param node: the node to measure; ``None``: all nodes together.
+        :returns: bytes, the mean over the cluster's task mix; 0 if there is no mix.
+        :raises KeyError: there is no such node.
 
         Source: FGD (USENIX ATC'23, section 3). Cost: O(GPUs * classes).
         """

@@ -114,14 +114,14 @@ class DeviceDecision(Record, frozen=True, eq=False, gc=True):
     def verify(self, inventory: NodeDevices, held: Iterable[DeviceAllocation] = ()) -> None:
         """Check the placement against the rules, from the inventory alone.
 
-        :param inventory: of the node.
-        :param held: what others have on the node; the reservation that it uses is none of them.
-        :raises CertificateError: it breaks a rule, which the message names.
-        :raises ValueError: it is not a decision to bind.
+        :param inventory: the devices of the node.
+        :param held: what others have on the node, without the reservation that the request uses.
+        :raises CertificateError: the placement breaks a rule, which the message names.
+        :raises ValueError: the outcome is not "bind".
 
-        The check is plain Python and shares nothing with what decided. A request for every device
-        of a type, on some NUMA nodes only or through a restricted reservation, may have some of the
-        node's. Cost: O(devices * held).
+        The check is plain Python and shares no code with the search. A request for every device of
+        a type must get all that suit it; if it was limited to some NUMA nodes or to a restricted
+        reservation, some are enough. Cost: O(devices * held).
         """
         if self.outcome != "bind":
             raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")

@@ -175,7 +175,10 @@ class DeviceLedger(Trials, Stateful):
             return self._nodes.names[self._owners.node(name)] or ""
 
     def allocations(self, name: str) -> tuple[DeviceAllocation, ...]:
-        """What an owner has; a reservation: what its users have left of it."""
+        """The devices of an owner; of a reservation, what its users have left of it.
+
+        :raises KeyError: there is no such owner.
+        """
         with self._lock:
             return self._nodes.named(self._owners.node(name), self._owners.charges(name))
 

@@ -180,19 +180,19 @@ class DeviceRequest(_Remembering, Record, frozen=True, kw_only=True, metaclass=_
     :param gpu_wishes: further arguments of the GPUs' `DeviceNeed`, such as
         ``{"scope": "pcie"}``; ``nic_wishes`` and ``fpga_wishes`` alike.
     :param needs: `DeviceNeed` of types that no other argument asks for.
-    :param joint: types to choose together, each near to the first: for every PCIe switch with
-        chosen devices of the first type there is one of the others, the nearest, as far as there
-        are enough, and never less than asked. GPUs count as the first wherever they stand. Where
-        another type stands in front of them, it is near to the GPUs as well, but gets exactly as
-        many as asked: with ``same_pcie`` the GPUs are then on no more switches than that.
-    :param same_pcie: these have to be on the very same switches.
+    :param joint: types to choose together, near to devices of the first type. GPUs count as the
+        first type wherever they are listed. Of each other type there is one device for every PCIe
+        switch with chosen devices of the first type, the nearest, as far as there are enough, and
+        never fewer than asked. A type listed before the GPUs gets exactly as many as asked; with
+        ``same_pcie`` the GPUs are then on no more switches than that.
+    :param same_pcie: the joint types have to be on exactly the same PCIe switches.
     :param partition: whole GPUs must be one partition of the fabric: "restricted": of the best
         score that the machine has for so many; "best-effort": of the best score that is free.
-        ``None``: as the node says.
-    :param bandwidth: of a ring in the partition, at least, in bytes per second.
+        ``None``: "best-effort" with ``bandwidth`` or ``links``, else as the node says.
+    :param bandwidth: the least bandwidth of a ring in the partition, in bytes per second.
     :param links: how links such as NVLink must join the GPUs, if there are several: "all": each two
         have a link of their own; "island": over links among themselves each reaches the others.
-    :param isolation_provider: what the node must have where GPUs are shared; "": anything.
+    :param isolation_provider: the one that the node must have if GPUs are shared; "": anything.
     :param models: of GPUs that will do; none: all.
     :param priority: of the owner; where owners have to go, lower ones are named first.
     :raises ValueError: something is out of range, or does not go together.

@@ -117,11 +117,13 @@ class NodeDevices(Record, frozen=True):
         :param gpu_reserved: bytes of each that its driver keeps, less than ``gpu_memory``: no pod
             gets them, and percentages are of the rest.
         :param nics: number of NICs, 0 to 256.
-        :param functions: virtual functions of each NIC.
+        :param functions: number of virtual functions of each NIC, 0 to 256.
         :param sockets: number of sockets, each of which is one NUMA node.
-        :param switches: number of PCIe switches, a multiple of the sockets.
+        :param switches: number of PCIe switches, a multiple of ``sockets``. If there are fewer
+            than ``sockets``, each socket gets one.
         :param model: of the GPUs.
-        :raises ValueError: a number is out of range, or switches are no multiple of sockets.
+        :raises ValueError: a number is out of range, or ``switches`` is above ``sockets`` and no
+            multiple of it.
         """
         gpus = as_int(gpus, "gpus", 0, MOST_DEVICES)
         nics = as_int(nics, "nics", 0, MOST_DEVICES)
@@ -157,7 +159,10 @@ class NodeDevices(Record, frozen=True):
         return self.replace(devices=devices)
 
     def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
-        """What is allocated, memory in bytes, rounded down, where devices say theirs."""
+        """The allocations with GPU memory in bytes, rounded down, instead of a percentage.
+
+        A GPU whose memory is not known here keeps the percentage.
+        """
         memory = {
             gpu.minor: dict(gpu.amounts)["memory"]
             for gpu in self.of_type("gpu")

@@ -55,11 +55,14 @@ def _rows(value: Any, name: str) -> tuple[Partition, ...]:
 
 
 class PartitionTable(Record, frozen=True):
-    """The partitions of one machine. What is allocated on it is exactly one of them.
+    """The sets of GPUs that the fabric of one machine can join, called partitions.
 
-    :param partitions: the rows.
-    :param numbers: what GPUs are called in them: "minor", or "module" for physical slots.
-    :raises ValueError: a set of GPUs is there twice.
+    `DeviceRequest` and the ``partition_policy`` of `NodeDevices` say whether whole GPUs must be
+    exactly one of them.
+
+    :param partitions: the partitions, each set of GPUs once.
+    :param numbers: how they number GPUs: "minor", or "module" for physical slots.
+    :raises ValueError: two partitions have the same GPUs.
 
     >>> from hivecore.devices import PartitionTable
     >>> table = PartitionTable.of_model("H100")

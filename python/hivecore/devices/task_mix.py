@@ -60,9 +60,9 @@ def _as_weights(value: Any, name: str) -> tuple[tuple[Task, int], ...]:
 
 
 class TaskMix(Record, frozen=True):
-    """Classes and their weights.
+    """Which classes of pods are expected, and how often each.
 
-    :param weights: class -> weight, an integer from 1 to 2**31 - 1.
+    :param weights: class -> weight: how often, relative to the others, from 1 to 2**31 - 1.
     :raises ValueError: a weight is out of range.
     :raises TypeError: an argument is of a wrong type.
 

@@ -36,7 +36,10 @@ Evaluator: TypeAlias = Callable[[str, PoolDevice], bool]
 
 
 class Selector:
-    """A compiled expression from `compile_selector`. Threads may share it.
+    """A compiled expression, as `compile_selector` returns it. Threads may share it.
+
+    :param text: the expression.
+    :raises CelSyntaxError: see `compile_selector`.
 
     Selectors are equal if their texts are.
     """

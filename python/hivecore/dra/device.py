@@ -155,10 +155,11 @@ class Toleration(KubernetesRecord, frozen=True):
     """The taints that a request tolerates: those that match all fields.
 
     :param key: of the taint; "" for any, with operator "Exists".
-    :param operator: "Equal" compares the value, "Exists" does not.
-    :param value: of the taint.
+    :param operator: "Equal" or "" compares the value, "Exists" does not.
+    :param value: of the taint; "" with operator "Exists".
     :param effect: of the taint; "" for any.
     :param toleration_seconds: how long a device with "NoExecute" is kept; only copied.
+    :raises ValueError: the operator does not suit the key or the value.
     """
 
     key: str = ""
@@ -247,9 +248,10 @@ class Device(KubernetesRecord, frozen=True):
         return is_on(node, self.node_name, self.node_selector, self.all_nodes)
 
     def attribute(self, name: str, driver: str) -> Attribute | None:
-        """Return the attribute with a full name, such as ``gpu.example.com/model``.
+        """Return the attribute with a full name, such as ``gpu.example.com/model``, or ``None``.
 
-        A name without a domain belongs to the driver's domain; a full name takes precedence.
+        :param driver: the domain of attributes whose names have none. An attribute that has the
+            full name takes precedence.
 
         >>> from hivecore.dra import Attribute, Device
         >>> device = Device("gpu-0", {"model": Attribute(string="H100")})

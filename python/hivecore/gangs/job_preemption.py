@@ -104,17 +104,20 @@ def preempt_jobs(
         together.
     :param gang: any gang of the group.
     :param running: every pod that has a node, including those that are leaving.
-    :param slots: (node, pods that have left) -> how many pending pods fit there; places of the
-        group's waiting pods are taken. More pods that have left never mean fewer slots.
-    :param nodes: to consider: where preemption can help at all.
+    :param slots: (node, pods that have left) -> how many pending pods then fit on the node. Places
+        of the group's waiting pods are not free. More pods that have left never mean fewer slots.
+    :param nodes: names of the nodes to consider: those where preemption can help.
     :param priority: the gang's; pods with at least this priority stay.
     :param place: (slots by node, number of pods, costs by node) -> pods by node, or ``None`` if not
         all can be placed. By default nodes are filled by cost, then name. `hivecore.topology` can
         be used.
     :param budgets: (names, how many of these pods may be preempted).
     :param exceed_budgets: whether jobs beyond a budget may be preempted if nothing else helps.
-    :param allows: whether quotas admit the pending pods after these pods have left.
-    :param leaving: pods that are already leaving for this group, which must wait for them.
+    :param allows: pods that have left -> whether quotas then admit the pending pods; ``None``: they
+        always do.
+    :param leaving: pods that already leave for this group. While one of them is among ``running``,
+        the outcome is "wait".
+    :returns: the places of the pending pods, and the victims; or why preemption does not help.
     :raises KeyError: there is no such gang.
     :raises ValueError: a value is out of range or listed twice, or a bound pod of a gang that would
         be preempted is not among ``running``.
@@ -122,10 +125,10 @@ def preempt_jobs(
 
     Nothing changes: the caller deletes the victims and reports it. A job is preempted as a whole,
     so a job with a pod that must stay is no victim, nor is a job that starts together with the
-    group. No victim could stay with these places taken. The search is not exhaustive: nodes are
-    taken by cost, so other places may need fewer victims; jobs are fitted into budgets from the
-    least important on, so an answer within budgets may be missed. Ties: the lower rank, then the
-    lowest name.
+    group. If the pending pods take these places, no victim can stay. The search is not exhaustive:
+    nodes are taken by cost, so other places may need fewer victims; jobs are fitted into budgets
+    from the least important on, so an answer within budgets may be missed. Ties: the lower rank,
+    then the lowest name.
 
     Cost: O(n (j + log n)) for n running pods, of which j jobs might be preempted; up to four calls
     of ``slots`` for each node; for each of these jobs a call for each of its used nodes, and up to

@@ -20,8 +20,9 @@ class GroupingCache:
 
     Calls with the same settings (model, limits, weight) and jobs of the same profiles get faster,
     as in a scheduler where one job at a time comes or ends. Results do not depend on it. Threads
-    may share it; they wait for each other. It holds up to a million times of groups, and the
-    programs of 20,000 buckets.
+    may share it; they wait for each other. For each combination of settings it drops results once
+    it holds more than about a million times of groups, or more than 20,000 solved buckets. A copy
+    is empty.
 
     >>> from hivecore.interleaving import group_jobs
     >>> cache = GroupingCache()

@@ -115,7 +115,11 @@ class NamespaceQuota(PlainState):
 
     @in_turn
     def forget(self, name: str) -> None:
-        """Drop a job that runs, has ended or could not start; an unknown job is no error."""
+        """Assume no longer that a job uses its request, see ``pre_dequeue``.
+
+        Call it once the job is counted in what is used, has ended or could not start. An unknown
+        job is no error.
+        """
         entry = self._assumed.pop(as_text(name, "name"), None)
         if entry is not None:
             for key, amount in entry[2]:

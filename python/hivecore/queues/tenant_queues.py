@@ -402,7 +402,12 @@ class TenantQueues(QueueLedger):
 
     @in_turn
     def wake(self, tenant: str, kind: int) -> bool:
-        """Offer a kind's jobs again, and say whether it was parked. O(log kinds)."""
+        """Offer the jobs of a parked kind again, see ``park``; O(log kinds).
+
+        :param kind: as in ``park``.
+        :returns: whether the kind was parked. If not, nothing changes.
+        :raises KeyError: there is no such tenant.
+        """
         known = self._named(tenant)
         number = as_int(kind, "kind", 0, MOST_KIND)
         if number not in known.line.parked:

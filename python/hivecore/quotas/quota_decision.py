@@ -30,8 +30,8 @@ class QuotaDecision(Record, frozen=True):
     :ivar outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
         "wait": neither.
     :ivar victims: the owners to evict, the most important first.
-    :ivar borrows: whether a quota of the path would exceed its runtime.
-    :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
+    :ivar borrows: whether the owner's quota, or one above it, would exceed its runtime.
+    :ivar refusal: why it waits, or ``None``; codes: "runtime", "max", "min", "total", "evicted".
     """
 
     request: QuotaRequest | tuple[QuotaRequest, ...]

@@ -68,7 +68,7 @@ class QuotaLedger(Trials, Stateful):
 
     @property
     def limit(self) -> Limit:
-        """What limits a quota beside the total: "runtime" or "max"."""
+        """How much a quota may use, apart from the total: "runtime" or "max", see `QuotaTree`."""
         with self._lock:
             limit: Limit = self._settings[0]
             return limit

@@ -112,7 +112,7 @@ class QuotaTree(QuotaAdmission):
 
         :param dimensions: the columns of the result.
         :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where a quota has no
-            maximum. float64 if one of the dimensions is counted in thousandths.
+            maximum of the dimension. float64 if a dimension is counted in thousandths.
         :raises KeyError: a dimension is unknown.
         """
         with self._lock:

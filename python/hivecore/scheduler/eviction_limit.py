@@ -16,7 +16,7 @@ class EvictionLimit(Record, frozen=True):
     :param min_run_time: a job must have run for so many seconds before it may be evicted, up to
         2**40. Pods above `Role.min_pods` of an elastic role are not protected.
     :param per_hour: the most evictions in any 3,600 seconds, 0 to 2**20. Each `Preempt` and each
-        `Shrink` counts. ``None``: no limit.
+        `Shrink` counts, unless its reason is "order". ``None``: no limit.
     :raises ValueError: a number is out of range.
     :raises TypeError: an argument is of a wrong type.
 

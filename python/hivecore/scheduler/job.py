@@ -91,8 +91,8 @@ class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
         Quotas and a topology count a share of a GPU as the larger part of core and memory, in
         thousandths; see `Scheduler.gpu_memory` for requests in bytes.
     :param resources: other resources of each pod, 0 to 2**62 each, also as "80Gi"; all pods of a
-        job may request as much together. Quotas count those that they limit, a topology those that
-        it knows.
+        job together request at most 2**62 of each. Quotas count those that they limit, a topology
+        those that it knows.
     :param claims: templates of each pod's claims, as records or as Kubernetes writes them; the
         claims of pod 0 are named "job/role/0/template". Quotas count their devices as
         "CLASS.deviceclass.resource.k8s.io/devices": the most of all alternatives, and 32 if all

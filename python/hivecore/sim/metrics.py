@@ -124,9 +124,10 @@ def figures_of(
 
 
 def findings(replay: Replay) -> list[str]:
-    """Return findings, as sentences computed from the figures.
+    """Return sentences that compare each policy with the private clusters.
 
     :param replay: outcome of a replay.
+    :returns: one for each policy, one for jobs that borrowed idle cells, and one on mean delays.
 
     >>> from hivecore.sim import Workload, replay
     >>> from hivecore.traces import Trace

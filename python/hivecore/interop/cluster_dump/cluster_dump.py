@@ -146,7 +146,9 @@ class ClusterDump:
 
     @staticmethod
     def recognises(text: str) -> bool:
-        """Whether a text looks like Kubernetes objects.
+        """Whether a text looks like Kubernetes objects with a node or a queue among them.
+
+        Queues are the kinds ClusterQueue, Queue and ElasticQuota.
 
         >>> from hivecore.interop.cluster_dump import ClusterDump
         >>> ClusterDump.recognises("kind: Node"), ClusterDump.recognises("cluster: {}")

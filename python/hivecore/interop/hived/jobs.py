@@ -22,16 +22,18 @@ def job_of_hived_pods(
 ) -> Job:
     """The job of an affinity group.
 
-    :param pods: the object of kind Pod as plain data, or several of one group. Each says all of the
-        group, so one is enough.
+    :param pods: an object of kind Pod as plain data, or several of one group. Each describes the
+        whole group, so one is enough.
     :param name: of the job; ``None``: that of the group.
     :raises ValueError: the annotation ``hivedscheduler.microsoft.com/pod-scheduling-spec`` is
-        missing or wrong, or the pods are of several groups; there is no pod.
+        missing, wrong or differs from the containers' GPUs; the pods do not describe one group;
+        there is no pod, or there are too many pods or GPUs.
     :raises TypeError: something is of a wrong type.
 
-    The tenant is the virtual cluster; pods with as many leaf cells are a role, "8-gpu". A priority
-    below 0 is an opportunistic job's. ``lazyPreemptionEnable`` and ``ignoreK8sSuggestedNodes`` have
-    no effect: a job that has to leave does, and nodes are what the scheduler knows.
+    The tenant is the virtual cluster. Pods with the same number of leaf cells are a role, such as
+    "8-gpu". With a priority below 0 the job is opportunistic. ``lazyPreemptionEnable`` and
+    ``ignoreK8sSuggestedNodes`` have no effect: the scheduler stops jobs that have to leave, and
+    uses all nodes that it knows.
 
     >>> from hivecore.interop.hived import job_of_hived_pods
     >>> spec = '''

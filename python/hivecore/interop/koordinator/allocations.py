@@ -33,12 +33,13 @@ _MOST = 2**48
 def read_allocation(annotation: str | Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
     """Return the devices in an annotation ``scheduling.koordinator.sh/device-allocated``.
 
-    If an entry has bytes and a percentage of memory, the bytes count.
+    Types of devices that are not known here are left out. If an entry has bytes and a percentage of
+    memory, the bytes count.
 
     :param annotation: its text, or the mapping that the text encodes.
     :returns: sorted by type and minor.
-    :raises ValueError: a device is listed twice or has several virtual functions, or a value is out
-        of range. The message has the path.
+    :raises ValueError: the text is no JSON, a device is listed twice or has several virtual
+        functions, or a value is out of range. The message has the path.
     :raises TypeError: a field has a wrong type.
 
     >>> from hivecore.interop.koordinator import read_allocation

@@ -56,9 +56,9 @@ def read_topology(
     :param nodes: Node objects: one, several, a List, or YAML text.
     :param flavor: the ResourceFlavor, whose ``topologyName`` must be this one. Only nodes with its
         ``nodeLabels`` are used; without a flavor, all.
-    :raises ValueError: a level is listed twice, the hostname is not the lowest level, the flavor
-        has another topology, two nodes have the same hostname, a key is unknown, or no node is
-        left. The message has the path.
+    :raises ValueError: there are not 1 to 16 levels, a level is listed twice, the hostname is not
+        the lowest level, the flavor has another topology or no ``nodeLabels``, two nodes have the
+        same hostname, a key is unknown, or no node is left. The message has the path.
     :raises TypeError: a field has a wrong type.
     :raises ImportError: PyYAML is needed to read text.
 

@@ -154,11 +154,11 @@ def _switch(field: Field, hosts: Hosts) -> Switch:
 def write_topology_yaml(topologies: Iterable[SlurmTopology]) -> list[dict[str, Any]]:
     """Plain data for YAML or JSON that reads as these topologies.
 
-    :raises ValueError: a topology has no name, or that of another; a name cannot be written; block
-        sizes do not fit.
+    :raises ValueError: a topology has no name, or the name of another one; a name cannot be
+        written; block sizes do not fit.
     :raises TypeError: something is no `SlurmTopology`.
 
-    See `write_topology_conf` for what becomes of domains.
+    See `write_topology_conf` for how domains are written.
 
     >>> from hivecore.interop.slurm import SlurmTopology, write_topology_yaml
     >>> from hivecore.topology import NetworkTopology

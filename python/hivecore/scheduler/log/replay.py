@@ -43,6 +43,7 @@ _SUBMITTED = re.compile(
 def replay(path: LogPath, *, until: float | None = None) -> Scheduler:
     """Replay a log, and check that every decision is the same, to the byte.
 
+    :param path: of the newest segment; older ones beside it are replayed first.
     :param until: stop before the first event after this time; ``None``: at the end of the log.
     :returns: the scheduler in its state at that time.
     :raises CorruptStateError: the log is damaged, or a decision differs. The message names the

@@ -26,8 +26,9 @@ def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> Networ
 
     :param topology: the object as plain data.
     :param nodes: Node objects: one, several, a List, or YAML text.
-    :raises ValueError: the layers are not a chain down to ``NodeTopologyLayer``, or a layer or a
-        node is listed twice. The message has the path.
+    :raises ValueError: the layers are not a chain down to ``NodeTopologyLayer``, a layer above it
+        has no label key, a layer or a node is listed twice, or there is no node. The message has
+        the path.
     :raises TypeError: a field has a wrong type.
     :raises ImportError: PyYAML is needed to read text.
 
