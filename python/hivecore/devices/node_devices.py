@@ -161,7 +161,7 @@ class NodeDevices(Record, frozen=True):
     def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
         """The allocations with GPU memory in bytes, rounded down, instead of a percentage.
 
-        A GPU whose memory is not known here keeps the percentage.
+        A GPU keeps the percentage if its memory is not known here.
         """
         memory = {
             gpu.minor: dict(gpu.amounts)["memory"]

@@ -250,8 +250,8 @@ class Device(KubernetesRecord, frozen=True):
     def attribute(self, name: str, driver: str) -> Attribute | None:
         """Return the attribute with a full name, such as ``gpu.example.com/model``, or ``None``.
 
-        :param driver: the domain of attributes whose names have none. An attribute that has the
-            full name takes precedence.
+        :param driver: the domain of attributes that are named without one. An attribute that
+            has the full name takes precedence.
 
         >>> from hivecore.dra import Attribute, Device
         >>> device = Device("gpu-0", {"model": Attribute(string="H100")})

@@ -151,7 +151,7 @@ def renew(state: State) -> None:
 
 
 def _in_time(state: State) -> list[_Promise]:
-    """All promises in order; those whose time has passed are for now."""
+    """All promises in order; overdue ones are for now."""
     return sorted((max(time, state.now), name) for name, time in state.promised.items())
 
 

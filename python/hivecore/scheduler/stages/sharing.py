@@ -330,7 +330,7 @@ class SharingStage(Stage):
         """The groups to change; jobs that are not preemptible do not move.
 
         :param seconds: the expected lifetime of the groups.
-        :param begun: jobs that start in this round, whose groups stay until the next call.
+        :param begun: jobs that start in this round; their groups stay until the next call.
         """
         alike: dict[_Alike, list[Group]] = {}
         for _, group in sorted(self._groups.items()):

@@ -388,7 +388,7 @@ class StorageStage(Stage):
         return np.argsort(rank)
 
     def _allocation(self, rows: Indices, now: float) -> Any:
-        """An allocation to these jobs, whose datasets are in order of `_ranked`."""
+        """An allocation to these jobs; its datasets are in the order of `_ranked`."""
         readers, jobs = self._readers, self._jobs(rows)
         if self.pool.objective in _BY_PROGRESS:
             read = readers.read[rows]

@@ -454,7 +454,7 @@ class Stages(PlainStarts):
 
         :param units: running units by name.
         :param seconds: the expected lifetime of the groups.
-        :param begun: jobs whose groups stay.
+        :param begun: jobs that start in this round; their groups stay.
         """
         changes = [] if self._sharing is None else self._sharing.regrouped(seconds, begun)
         if self._sharing is None or not changes:

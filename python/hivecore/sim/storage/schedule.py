@@ -51,7 +51,7 @@ def schedule_storage(
         progress.
 
     See `reading` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job that came
-    first; of datasets, that of the job that came first. Cost: see `Reading`.
+    first, and its dataset. Cost: see `Reading`.
 
     A job of three epochs over 100 GB with 50 GB of cache first reads at 40 MB/s, and at 80 MB/s
     from its second epoch on:
