@@ -291,21 +291,20 @@ class StorageStage(Stage):
         readers, pool = self._readers, self.pool
         rows = readers.running()
         code = readers.dataset[rows]
-        io = None
+        order, io = self._ranked(rows), None
         if pool.objective in _BY_PROGRESS:
             self._read_on(rows, now)
             readers.began[rows] = np.fmin(readers.began[rows], now)
         if pool.bandwidth_mbps is None:
-            order = self._ranked(rows)
             size, cached = self._size[order], self._cached()[order]
             saved = np.bincount(code, readers.rate[rows], len(order))[order] / size
             cache = np.empty(len(order))
             cache[order] = greedy_cache(saved, size, pool.cache_gb, cached, pool.eps)
             self._keep(cache, order[saved == 0.0][::-1])
         else:
-            allocation = self._allocation(rows, now)
+            allocation = self._allocation(rows, order, now)
             cache, io = np.empty(len(self._size)), allocation.remote_io_mbps
-            cache[self._ranked(rows)] = allocation.cache_gb
+            cache[order] = allocation.cache_gb
         if pool.ahead:
             self._fill_ahead(cache, code)
         less, more = self._changed_cache(cache)
@@ -387,8 +386,8 @@ class StorageStage(Stage):
         rank[busy[::-1]] = -1 - np.arange(len(busy))  # of jobs on one dataset the first counts
         return np.argsort(rank)
 
-    def _allocation(self, rows: Indices, now: float) -> Any:
-        """An allocation to these jobs; its datasets are in the order of `_ranked`."""
+    def _allocation(self, rows: Indices, order: Indices, now: float) -> Any:
+        """An allocation to these jobs; its datasets are in this order."""
         readers, jobs = self._readers, self._jobs(rows)
         if self.pool.objective in _BY_PROGRESS:
             read = readers.read[rows]
@@ -396,9 +395,9 @@ class StorageStage(Stage):
             jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
                 # the time for what they have read, at an equal share
-                equal = np.maximum(self._allocated(rows, jobs).reference_mbps, _LEAST_RATE)
+                equal = np.maximum(self._allocated(jobs, order).reference_mbps, _LEAST_RATE)
                 jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
-        return self._allocated(rows, jobs)
+        return self._allocated(jobs, order)
 
     def _jobs(self, rows: Indices) -> StorageJobs:
         readers = self._readers
@@ -410,13 +409,12 @@ class StorageStage(Stage):
 
     def _allocated(
         self,
-        rows: Indices,
         jobs: StorageJobs,
+        order: Indices,
         objective: Objective | None = None,
         gpu_capacity: float | None = None,
     ) -> Any:
-        pool, order = self.pool, self._ranked(rows)
-        current = self._cached()[order]
+        pool, current = self.pool, self._cached()[order]
         assert pool.bandwidth_mbps is not None
         return allocate_storage(
             jobs.replace(dataset=np.argsort(order)[jobs.dataset]),
@@ -443,7 +441,7 @@ class StorageStage(Stage):
         if not len(rows):
             return []
         jobs = self._jobs(rows).replace(remaining_gb=self._left(rows, self._read_by(rows, now)))
-        order = self._allocated(rows, jobs, "sjf").certificate.order
+        order = self._allocated(jobs, self._ranked(rows), "sjf").certificate.order
         return [readers.names[row] for row in rows[order].tolist()]
 
     def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
@@ -459,7 +457,7 @@ class StorageStage(Stage):
         full = np.where(readers.rate[rows] > 0.0, readers.rate[rows], readers.full[rows])
         known = np.array([gpus(name) for name in names], dtype=np.float64)
         jobs = self._jobs(rows).replace(gpus=known, rate_mbps=full)
-        rates = self._allocated(rows, jobs, "max_min", gpu_capacity).rates_mbps
+        rates = self._allocated(jobs, self._ranked(rows), "max_min", gpu_capacity).rates_mbps
         return dict(zip(names, np.minimum(rates / full, 1.0).tolist(), strict=True))
 
     def _fill_ahead(self, cache: Floats, code: Indices) -> None:
