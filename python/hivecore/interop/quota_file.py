@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hivecore._quantities import resource_meant
 from hivecore.interop.koordinator.quotas.amounts import read_resources, read_weights
 from hivecore.interop.koordinator.quotas.cluster import read_quota_cluster
 from hivecore.interop.kubernetes.documents import check_is_object, objects_of, read_yaml
@@ -130,10 +131,14 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
         with field.named():
             tree.set_total(amounts, tree=name, carved=carved)
     names = {quota.name for quota in quotas}
+    resources = {resource for quota in quotas for resource, _ in quota.max}
     for name, field in document["owners"].items():
         request, running = _owner(name, field)
         if request.quota not in names:
             raise field["quota"].error(f"there is no quota {request.quota!r}")
+        for resource in dict(request.amounts).keys() - resources:
+            if meant := resource_meant(resource, resources):
+                raise field["amounts"][resource].error(f"no quota has it; is {meant} meant?")
         with field.named():
             tree.recover(request, running)
     return tree

@@ -13,7 +13,7 @@ from hivecore.interop.events.overview import plain_overview
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.queues import QueuedJob
-from hivecore.scheduler import Data, EvictionLimit, Job, Role, Sharing, Start, Where
+from hivecore.scheduler import Data, EvictionLimit, Job, Reject, Role, Sharing, Start, Where
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -189,6 +189,19 @@ def test_quotas_that_nothing_gives_a_total_are_remarked():
     )
     spec = SchedulerSpec.of_yaml(text + "quotas: {total: {gpu.x: 4}}\n")
     assert (spec.quotas.total(), spec.remarks) == ({"gpu.x": 4}, ())
+
+
+def test_a_tenant_without_a_quota_beside_quotas_is_remarked(tmp_path):
+    remarks = ("tenants.b: has no quota, its jobs are refused",)
+    assert SchedulerSpec.of_yaml(QUOTA.replace("}}}}", "}}}, b: }")).remarks == remarks
+    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}, "spec": {"max": {"cpu": 6}}}
+    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    text = NODES + "tenants: {a: , b: }\nquotas: {koordinator: quotas.yaml}\n"
+    spec = SchedulerSpec.of_yaml(text, name)
+    assert spec.remarks == remarks
+    scheduler = spec.scheduler()
+    scheduler.submit(Job("j", "b", gpus=1), 0.0)
+    assert scheduler.decide(0.0) == [Reject("j", "there is no quota 'b'")]
 
 
 def test_processors_and_memory_of_a_model_are_a_device_that_pods_may_ask_for():
@@ -439,6 +452,20 @@ def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named
     assert spec.scheduler() is not None
 
 
+@pytest.mark.parametrize("at", ["max", "total"])
+def test_two_names_of_the_same_gpus_in_one_of_koordinators_objects_are_a_mistake(tmp_path, at):
+    both = {"nvidia.com/gpu": 6, "gpu": 8}
+    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
+    quota["spec"] = {"max": both if at == "max" else {"nvidia.com/gpu": 6}}
+    if at == "total":
+        prefix = "quota.scheduling.koordinator.sh/"
+        quota["metadata"]["labels"] = {f"{prefix}is-root": "true", f"{prefix}tree-id": "t"}
+        quota["metadata"]["annotations"] = {f"{prefix}total-resource": json.dumps(both)}
+    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    (message,) = problems(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
+    assert "has both gpu and nvidia.com/gpu" in message
+
+
 @pytest.mark.parametrize(
     ("models", "remarks"),
     [
@@ -536,6 +563,11 @@ def test_a_resource_of_a_model_that_may_be_a_typo_is_a_remark(models, remarks):
         (NODES + "scheduler: {eviction_limits: {a: {per_hour: -1}}}", 4, "per_hour"),
         (NODES + "scheduler: {eviction_limits: {a: {often: 1}}}", 4, "is none of min_run_time"),
         (QUOTA + "scheduler: {eviction_limits: {b: {per_hour: 1}}}", 5, "there is no quota 'b'"),
+        (
+            NODES + "tenants: {a: }\nscheduler: {eviction_limits: {b: {per_hour: 1}}}",
+            5,
+            "there is no tenant 'b'",
+        ),
         (
             QUOTA.replace("gpu: 4}}}}", "gpu: 4, cpus: 8}}}}") + "quotas: {total: {cpus: 8}}",
             4,

@@ -75,6 +75,11 @@ def read_quotas(
     _remark_promises(declared.quotas, total, cluster, reader)
     tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
+        reader.remarks += [
+            f"{reader.path(((None, 'tenants'), name))}: has no quota, its jobs are refused"
+            for name in tenants
+            if name not in tree.quotas
+        ]
         for root in declared.trees:
             set_total = partial(tree.set_total, tree=root.tree, carved=root.carved)
             reader.build((_AT, "koordinator"), partial(set_total, root.amounts))
@@ -214,6 +219,9 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
             name for quota in quotas for name, _ in quota.max if _means_gpus(name)
         )
         quotas = tuple(_only(quota, others) for quota in quotas)
+        totals = tuple(
+            replace(root, amounts=_renamed(root.amounts, gpu)) for root in objects.totals
+        )
     except (TypeError, ValueError) as error:
         reader.add(place, f"{path}: {error}")
         return _Declared((), {})
@@ -221,7 +229,6 @@ def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
         reader.add(place, f"{path}: there is no object of kind ElasticQuota")
     for name in others:
         reader.remarks.append(f"{path}: {name} limits nothing here: GPUs are {gpu}")
-    totals = tuple(replace(root, amounts=_renamed(root.amounts, gpu)) for root in objects.totals)
     return _Declared(quotas, dict.fromkeys((quota.name for quota in quotas), place), totals)
 
 
@@ -257,4 +264,6 @@ def _gpu(fields: Mapping[str, Any], reader: Reader) -> str:
 
 def _renamed(amounts: Mapping[str, _Amount], gpu: str) -> dict[str, _Amount]:
     """Return the amounts with GPUs named "gpu", as in a scheduler."""
+    if gpu != "gpu" and {"gpu", gpu} <= amounts.keys():
+        raise ValueError(f"an object has both gpu and {gpu}: which are the GPUs?")
     return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

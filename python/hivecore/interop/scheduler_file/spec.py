@@ -250,10 +250,12 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
     parts |= read_settings(document.get("scheduler"), "cells" in cluster, reader)
     amounts = _amounts(nodes, parts.get("cells"))
     quotas = parts["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
-    limited = [limit.quota for limit in parts["eviction_limits"] if limit.quota]
-    for name in [] if quotas is None else [of for of in limited if of not in quotas.quotas]:
-        place = ((None, "scheduler"), "eviction_limits"), name
-        reader.add(place, f"there is no quota {show(name)}")
+    kind, known = ("quota", quotas.quotas) if quotas else ("tenant", parts["tenants"])
+    if quotas or not ("quotas" in document or any("quota" in of for of in tenants.values())):
+        limited = [limit.quota for limit in parts["eviction_limits"] if limit.quota]
+        for name in [of for of in limited if known and of not in known]:
+            place = ((None, "scheduler"), "eviction_limits"), name
+            reader.add(place, f"there is no {kind} {show(name)}")
     return parts
 
 

@@ -138,6 +138,7 @@ REFUSED = [
     (T + "trees: {s: {carved: true}}", "trees.s: no quota is in it; trees of quotas: t"),
     (A + "total: {x: 1}\ntrees: {t: {total: {x: 1}}}", "trees.t: no quota is in it; .* none"),
     (A + "total: {x: 1}\nowners: {o: {}}", "owners.o.quota: is missing"),
+    (A + "total: {x: 1}\nowners: {o: {quota: a, amounts: {xs: 1}}}", "xs: .*; is x meant?"),
     (A + "total: {x: 1}\nowners: {o: {quota: b}}", "owners.o.quota: there is no quota 'b'"),
     (A + "total: {x: 1}\nowners: {o: {quota: a, count: 0}}", "owners.o.count"),
     (A + "total: {x: 1}\nowners: {o: {quota: a, running: 2}}", "owners.o.running"),
