@@ -44,12 +44,13 @@ SEPARATE = ["devices"]
 
 # These take a third to two thirds of the time at -O3, for their loops over numbers; all others,
 # and sparse matching, are as fast at -O2, and smaller.
-UNROLLED = re.compile(r"/(matching/(?!sparse)|_matching|_?interleaving|topology|storage|sim/)")
+UNROLLED = re.compile(r"/(matching/(?!sparse)|_?interleaving|topology|storage|sim/)")
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
 BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
 # Cython translates once for both. It calls the declarations of its own NumPy.
 TRANSLATED = f"build/cython-{Cython.__version__}-numpy-{numpy.__version__}"
+EXPORTED = Path(BUILD, "exported")
 OPTIONS = {
     "include_dirs": ["src/cpp", "src/hivecore", numpy.get_include(), pybind11.get_include()],
     "define_macros": [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
@@ -75,7 +76,9 @@ elif SANITIZE:
 else:
     # A module is linked with all kernels of a column, and keeps what it calls.
     OPTIONS["extra_compile_args"] += ["-O2", "-g0", "-ffunction-sections", "-fdata-sections"]
-    slim = {"linux": ["-Wl,-s", "-Wl,--gc-sections"], "darwin": ["-Wl,-dead_strip"]}
+    # On Linux it exports nothing else, so that templates of the standard library go, too.
+    exported = f"-Wl,--version-script={EXPORTED}"
+    slim = {"linux": ["-Wl,-s", "-Wl,--gc-sections", exported], "darwin": ["-Wl,-dead_strip"]}
     OPTIONS["extra_link_args"] += slim.get(sys.platform, [])
 
 
@@ -211,6 +214,8 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         translate(self.extensions)
+        EXPORTED.parent.mkdir(parents=True, exist_ok=True)
+        EXPORTED.write_text("{ global: PyInit_*; local: *; };\n")
         if self.compiler.compiler_type == "unix":
             ParallelCompile("HIVECORE_JOBS", needs_recompile=stale).install()
             self.join()
@@ -226,13 +231,13 @@ class BuildExt(build_ext):
             def compile_one(obj: str, source: str, *rest: Any) -> None:
                 self.say(next(numbers), many)
                 suffix, arguments, options, defines = rest
-                # What Cython writes is as fast as at -O2, and compiles in 60 % of the time (at -Os
-                # calls take up to 1.7 times as long); sanitized, in half of it unless optimized.
+                # Bindings are as fast as at -O2, and compile in 60 % of the time (at -Os calls take
+                # up to 1.7 times as long); sanitized, in half of it unless optimized.
                 level = []
                 if UNROLLED.search(source) and not SANITIZE:
                     level = ["-O3"]  # GCC takes some of it from headers compiled before
                     arguments = [word for word in arguments if word not in begin]
-                elif source.startswith(TRANSLATED):
+                elif "src/hivecore" in source:
                     level = ["-O0" if SANITIZE else "-O1"]
                 whole(obj, source, suffix, arguments, [*options, *level], defines)
 

@@ -13,12 +13,14 @@ from interop.servers import served
 from scheduler.lives import COMPOSITIONS, GPUS, NODES, make_scheduler
 
 from hivecore.devices import DeviceNeed, DeviceRequest
+from hivecore.dra import DraCluster
+from hivecore.dra.mig import mig_claim, mig_objects
 from hivecore.interop.events import page
 from hivecore.interop.events.overview import plain_overview
 from hivecore.interop.events.plain import plain_status
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.kubernetes.json_text import write_json
-from hivecore.scheduler import Job, Role
+from hivecore.scheduler import Job, Role, Scheduler
 
 TOKEN = "a token that is hard to guess".replace(" ", "-")
 HOSTILE = "<img src=x onerror=alert(1)></script>\"'&amp;"
@@ -71,6 +73,29 @@ def test_gpus_of_a_network_that_several_jobs_share_or_wait_for_count_once(part):
     nodes = [node for group in plain_overview(scheduler)["groups"] for node in group["nodes"]]
     assert [node[:3] for node in nodes] == [[name, GPUS, GPUS] for name in NODES]
     assert sum(node[3][1:] == ["late"] for node in nodes) == 1
+
+
+def test_gpus_of_claims_count_once_with_all_their_instances():
+    claims = DraCluster()
+    for node in NODES[:2]:
+        claims.update(*mig_objects(node, "A30-24GB", cards=2))
+    for driver, count in (("gpu.example.com", 8), ("nic.example.com", 4)):
+        pool = {"name": "n9", "generation": 1, "resourceSliceCount": 1}
+        devices = [{"name": f"d{i}"} for i in range(count)]
+        spec = {"driver": driver, "pool": pool, "nodeName": "n9", "devices": devices}
+        claims.update({"kind": "ResourceSlice", "metadata": {"name": driver}, "spec": spec})
+    scheduler = Scheduler(claims=claims)
+    for i in range(3):
+        claim = mig_claim("mig", {"1g.6gb": 2})
+        scheduler.submit(Job(f"mig{i}", "a", [Role("w", claims=[claim])]), 0.0)
+    scheduler.decide(0.0)
+    (group,) = plain_overview(scheduler)["groups"]
+    shown = {name: (gpus, used, jobs) for name, gpus, used, jobs in group["nodes"]}
+    assert shown == {
+        NODES[0]: (2, 2, ["mig0", "mig1", "mig2"]),
+        NODES[1]: (2, 0, []),
+        "n9": (8, 0, []),
+    }
 
 
 def test_parts_of_gpus_are_numbers_in_quotas():

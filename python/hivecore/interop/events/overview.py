@@ -7,6 +7,8 @@ from typing import Any
 
 from hivecore._thousandths import as_number
 from hivecore.cells import CellCluster
+from hivecore.dra import DraCluster
+from hivecore.dra.pools import published
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Scheduler
 from hivecore.scheduler.stages.cells import chain_nodes
@@ -43,6 +45,8 @@ def plain_overview(scheduler: Scheduler) -> dict[str, Any]:
     totals = _totals(scheduler)
     if scheduler.topology is not None and scheduler.devices is None:
         totals, used = _counted(scheduler.topology)
+    elif scheduler.claims is not None and not totals:
+        totals, used = _claimed(scheduler.claims)
     groups = [
         {"name": name, "nodes": [[node, totals[node], used[node], jobs[node]] for node in nodes]}
         for name, nodes in _groups(scheduler, totals)
@@ -98,6 +102,24 @@ def _counted(network: NetworkTopology) -> tuple[dict[str, int], Counter[str]]:
         emptied.release(owner)
     totals = {node: int(amount) for node, amount in emptied.free_by_node(resource).items()}
     return totals, Counter({node: total - int(free[node]) for node, total in totals.items()})
+
+
+def _claimed(cluster: DraCluster) -> tuple[dict[str, int], Counter[str]]:
+    """Return the GPUs of each node by slices of drivers such as gpu.nvidia.com, and how many claims
+    use. The partitions of a GPU, which share a counter set, count as one.
+    """
+    facts = cluster.facts()
+    held = {device for devices in facts.held.values() for device, *_ in devices}
+    nodes = {(part.driver, part.pool.name): part.node_name for part in facts.slices}
+    in_use: dict[tuple[str, str, tuple[str, ...]], bool] = {}
+    for device, of in published(facts.slices).items():
+        if device.driver.startswith("gpu."):
+            sets = tuple(counters.counter_set for counters in of.consumes_counters)
+            gpu = device.driver, device.pool, sets or (device.device, "")
+            in_use[gpu] = in_use.get(gpu, False) or device in held
+    totals = Counter(nodes[gpu[:2]] for gpu in in_use)
+    used = Counter(nodes[gpu[:2]] for gpu, is_used in in_use.items() if is_used)
+    return {node: totals[node] for node in cluster.nodes}, used
 
 
 def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
