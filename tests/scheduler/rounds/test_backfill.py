@@ -183,6 +183,23 @@ def test_a_more_important_job_breaks_a_promise_and_gets_it():
     assert (scheduler.promised("larger"), scheduler.promised("next")) == (91.0, None)
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_promise_to_a_more_important_job_takes_no_account_of_others(is_last):
+    scheduler = limited(8, backfill=2)
+    for name, seconds in (("u", 100), ("v", 10)):
+        decided(scheduler, Job(name, "a", 4, priority=1, run_time=seconds))
+    first = Job("first", "a", 4, run_time=100)
+    urgent = Job("urgent", "a", 8, priority=1, run_time=10)
+    for job in (first, urgent) if is_last else (urgent, first):
+        decided(scheduler, job, now=1.0)
+    assert [scheduler.promised(name) for name in ("urgent", "first")] == [100.0, 110.0]
+    scheduler.finish("u", 5.0)
+    assert jobs_of(scheduler.decide(5.0), Start) == []
+    assert [scheduler.promised(name) for name in ("urgent", "first")] == [10.0, 20.0]
+    scheduler.finish("v", 10.0)
+    assert jobs_of(scheduler.decide(10.0), Start) == ["urgent"]
+
+
 def strict(*jobs, backfill=1):
     """4 GPUs, and a queue per tenant that no job passes; a job of 4 GPUs was promised a start."""
     queues = TenantQueues(order="arrival", blocking="fifo")

@@ -15,7 +15,7 @@ even where they would now get other nodes.
 
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from math import inf
 from operator import itemgetter
 
@@ -127,27 +127,40 @@ def _borrows(started: Started) -> bool:
 
 
 def renew(state: State) -> None:
-    """Renew all promises. They get earlier, or later if they cannot be kept."""
+    """Renew all promises, those of more important jobs without regard to the others. They get
+    earlier, or later if they cannot be kept.
+    """
     state.log.set(state, "are_promises_new", True)
-    promises = _in_time(state)
-    if _broken(state, promises):
-        promises, known = [], promises
-    else:
-        known = promises
-    for _, name in known:
-        companions = state.companions(state.jobs[name])
-        # a reserved job starts once its victims have gone, whatever is promised
-        lives = [state.jobs[name], *(live for live in companions if live.state != "reserved")]
-        names = {live.job.name for live in lives}
-        others = [entry for entry in promises if entry[1] not in names]
-        time = _earliest(state, lives, others)
-        if time is not None:
-            promises = sorted([*others, *((time, companion) for companion in names)])
+    promises: list[_Promise] = []
+    by_priority = sorted(_in_time(state), key=lambda entry: -_priority(state, entry))
+    for _, group in groupby(by_priority, lambda entry: _priority(state, entry)):
+        known = list(group)
+        new = [entry for entry in known if entry[1] not in {name for _, name in promises}]
+        kept = sorted([*promises, *new])
+        if not _broken(state, kept):
+            promises = kept
+        for _, name in known:
+            promises = _renewed(state, state.jobs[name], promises)
     before = state.promised
     state.log.set(state, "promised", {name: time for time, name in promises})
     if before.keys() - state.promised.keys():
         state.log.set(state, "may_promise", True)
     _retry_delayed(state, before)
+
+
+def _renewed(state: State, live: Live, promises: list[_Promise]) -> list[_Promise]:
+    """The promises, with the earliest start of a job and of those that start together with it."""
+    # a reserved job starts once its victims have gone, whatever is promised
+    companions = (other for other in state.companions(live) if other.state != "reserved")
+    lives = [live, *companions]
+    names = {live.job.name for live in lives}
+    others = [entry for entry in promises if entry[1] not in names]
+    time = _earliest(state, lives, others)
+    return promises if time is None else sorted([*others, *((time, name) for name in names)])
+
+
+def _priority(state: State, promise: _Promise) -> int:
+    return state.jobs[promise[1]].job.priority
 
 
 def _in_time(state: State) -> list[_Promise]:
@@ -204,7 +217,12 @@ def promise(state: State, live: Live) -> None:
         if state.jobs[least].job.priority >= live.job.priority:
             return
         del promised[least]
-    ahead = [(max(time, state.now), other) for other, time in promised.items()]
+    ahead = [
+        (max(time, state.now), other)
+        for other, time in promised.items()
+        if state.jobs[other].job.priority >= live.job.priority
+    ]
+    is_ahead_of_others = len(ahead) < len(promised)
     time = _earliest(state, lives, ahead)
     # a companion keeps an earlier promise, or groups would take it from each other for ever
     if any(state.promised.get(name, inf) < (inf if time is None else time) for name in names):
@@ -215,6 +233,8 @@ def promise(state: State, live: Live) -> None:
         return
     before = state.promised
     state.log.set(state, "promised", promised)
+    if is_ahead_of_others:
+        state.log.set(state, "are_promises_new", False)
     _retry_delayed(state, before)
 
 
