@@ -167,6 +167,14 @@ def test_what_the_own_group_starts_with_never_leaves():
     assert Nodes({"n1": 1}, [("z", "n1", 1)]).ask(gangs).reason == "no job may leave"
 
 
+def test_what_the_own_group_starts_with_through_a_gang_that_does_not_run_never_leaves():
+    gangs = Coscheduler()
+    gangs.create_pod("z", GangSpec("z", 1), 0, bound=True)
+    gangs.define_gang(GangSpec("between", 1, groups=["z"]), 0)
+    gangs.create_pod("u", GangSpec("urgent", 1, groups=["between"]), 0)
+    assert Nodes({"n1": 1}, [("z", "n1", 1)]).ask(gangs).reason == "no job may leave"
+
+
 def test_the_own_group_never_leaves():
     gangs = pending(1)
     gangs.create_pod("mine", "urgent", 0, bound=True)

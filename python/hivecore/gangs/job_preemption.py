@@ -68,7 +68,7 @@ class JobPreemption(Record, frozen=True):
 
     :param outcome: "bind": all of its pending pods fit now. "preempt": they fit once the victims
         have left. "wait": preemption does not help.
-    :param placement: (pod, node) of pending pods, in the order of creation.
+    :param placement: (pod, node) of pending pods, by gang, then in the order of creation.
     :param victims: the jobs to preempt, the least important first.
     :param cost: the sum of their ranks.
     :param exceeded: indices of the exceeded budgets.
@@ -376,6 +376,21 @@ def _pods(gangs: Coscheduler, gang: str) -> tuple[str, ...]:
         return ()
 
 
+def _groups(gangs: Coscheduler, some: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of these gangs and of all gangs that start with them, by gang."""
+    groups: dict[str, tuple[str, ...]] = {}
+    ahead = list(some)
+    while ahead:
+        gang = ahead.pop()
+        if gang not in groups:
+            try:
+                groups[gang] = gangs.gang(gang).group
+            except KeyError:  # a gang that others name, and that is unknown
+                groups[gang] = (gang,)
+            ahead.extend(groups[gang])
+    return groups
+
+
 class _Joined:
     """Disjoint sets: a forest whose roots represent their trees."""
 
@@ -400,21 +415,18 @@ def _jobs(
 ) -> list[_Job]:
     """Return the preemptible jobs with their ranks, the least important first."""
     joined = _Joined()
-    groups: dict[str, tuple[str, ...]] = {}
+    gang_of = {name: gangs.pod(name).gang for name in running if name in gangs}
+    groups = _groups(gangs, [*own, *gang_of.values()])
+    for gang, group in groups.items():
+        for other in group:
+            joined.join((_GANG, gang), (_GANG, other))
     keys: dict[str, _Key] = {}
     for name, pod in running.items():
-        gang = gangs.pod(name).gang if name in gangs else None
-        if gang is None:
-            keys[name] = (_JOB, pod.job) if pod.job else (_POD, name)
-            continue
-        if gang not in groups:
-            groups[gang] = gangs.gang(gang).group
-            for other in groups[gang]:
-                joined.join((_GANG, gang), (_GANG, other))
-        keys[name] = (_JOB, pod.job) if pod.job else (_GROUP, ",".join(groups[gang]))
-        joined.join(keys[name], (_GANG, gang))
-    for member in own:
-        joined.join((_GANG, own[0]), (_GANG, member))
+        of = gang_of.get(name)
+        alone = (_POD, name) if of is None else (_GROUP, ",".join(groups[of]))
+        keys[name] = (_JOB, pod.job) if pod.job else alone
+        if of is not None:
+            joined.join(keys[name], (_GANG, of))
     jobs: dict[_Key, _Job] = {}
     staying = {joined.of((_GANG, own[0]))}
     for name, pod in running.items():
@@ -426,7 +438,7 @@ def _jobs(
         job.priority = max(job.priority, pod.priority)
         if not pod.preemptible or pod.priority >= urgent:
             staying.add(key)
-    for gang in {name for group in groups.values() for name in group}:
+    for gang in groups:
         if joined.of((_GANG, gang)) not in staying:
             for name in _pods(gangs, gang):
                 if name not in running and gangs.pod(name).state in BOUND:
