@@ -111,6 +111,23 @@ def test_the_verifier_accepts_even_pods_and_refuses_others():
     assert refused > 2 or SCALE < 1
 
 
+@pytest.mark.parametrize("free", [{}, {"cpu": 1}])
+@pytest.mark.parametrize("others", [[], [Role("driver", 1, gpus=0)]])
+def test_the_verifier_counts_only_what_pods_take_and_only_pods_on_nodes(free, others):
+    scheduler = make_scheduler(("topology",))
+    for node in scheduler.topology.nodes:
+        scheduler.topology.set_free(node, {"gpu": 4, **free})
+    job = Job("j", "a", [*others, Role("w", 6, gpus=2)], where=Where(balance="rack"))
+    before = scheduler.copy()
+    before.submit(job, 0.0)
+    (start,) = decided(scheduler, job)
+    verify_start(start, job, before)
+    nodes = iter(["n0", "n0", "n1", "n1", "n2", "n2"])
+    pods = [pod.replace(node=next(nodes)) if pod.node else pod for pod in start.pods]
+    with pytest.raises(InvariantError, match="topology: 4 pods in a 'rack', and fewer would do"):
+        verify_start(start.replace(pods=pods), job, before)
+
+
 def test_a_rack_gets_no_more_than_it_may():
     scheduler = make_scheduler(("topology",))
     job = Job("j", "a", [Role("w", 4, gpus=1)], where=Where(per_domain={"rack": 2}))

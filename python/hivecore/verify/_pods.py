@@ -126,24 +126,25 @@ def check_balance(action: Start, job: Job, state: State) -> None:
     if network is None or not where.balance or is_limited:
         return
     most: list[int] = []
-    counts = Counter(pod.node for pod in action.pods)
+    counts = Counter(pod.node for pod in action.pods if pod.node)
+    role = next((pod.role for pod in action.pods if pod.node), "")
     for domain in network.domains(where.balance):
         count = sum(counts[node] for node in domain)
-        room = sum(_room(job, node, counts[node], state) for node in domain) if count else 0
+        room = sum(_room(job, role, node, counts[node], state) for node in domain) if count else 0
         most += [count + room] if count else []
     fullest = max(sum(counts[node] for node in of) for of in network.domains(where.balance))
     fewer = sum(min(count, fullest - 1) for count in most)
     what = f"{counted(fullest, 'pod')} in a {where.balance!r}, and fewer would do"
-    hold(fewer < len(action.pods), "topology", what)
+    hold(fewer < counts.total() or not counts, "topology", what)
 
 
-def _room(job: Job, node: str, pods: int, state: State) -> int:
-    """Return how many more pods of a job of one kind fit on a node that has some."""
-    network, (role, *_) = state.network, [role for role in job.roles if role.pods]
+def _room(job: Job, role_name: str, node: str, pods: int, state: State) -> int:
+    """Return how many more pods of a role, as all of its job, fit on a node that has some."""
+    network, (role,) = state.network, [role for role in job.roles if role.name == role_name]
     assert network is not None
     if node in network.unhealthy or (job.where.nodes and node not in job.where.nodes):
         return 0
-    amounts = amounts_of(job, [PlacedPod(role.name, 0, node)], None) | {"slots": 1}
+    amounts = amounts_of(job, [PlacedPod(role.name, 0, node)], None) + Counter(slots=1)
     free = network.free(node)
     fit = [
         (free[name] - state.taken[node][name]) // amounts[name] for name in free if amounts[name]
