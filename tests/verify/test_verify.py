@@ -149,6 +149,17 @@ def test_nothing_starts_on_a_bad_node_of_a_network():
     assert Case(scheduler, Job("j", "a", 4)).forged(on("n2")) == "health: node 'n2' is bad"
 
 
+def test_pods_without_gpus_keep_the_rules_of_nodes_too():
+    for free in ({"cpu": 4}, {"slots": 1}):
+        scheduler = Scheduler(topology=flat_network("n0", "n1", "n2", **free))
+        scheduler.set_node("n2", False, 0.0)
+        taken = {name: amount for name, amount in free.items() if name == "cpu"}
+        case = Case(scheduler, Job("j", "a", [Role("pod", 2, gpus=0, resources=taken)]))
+        assert case.forged(on("n0"), on("n2", index=1)) == "health: node 'n2' is bad"
+        assert "there is no node 'n9'" in case.forged(on("n0"), on("n9", index=1))
+        assert case.forged(on("n0"), on("n0", index=1)).startswith("nodes: 'n0' has ")
+
+
 def test_nothing_starts_on_bad_devices():
     devices = machines()
     devices.set_health("n0", False, type="gpu", minor=1)

@@ -58,19 +58,21 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
     """Pods are on allowed, healthy nodes, within what the network has free there."""
     cells, network = state.before.cells, state.network
     bad_gpus = () if cells is None else cells.bad_leaves()
+    resources = frozenset(() if network is None else network.resources)
     for pod in action.pods:
         name, node = pod_name(job, pod), pod.node
         right = not node or not job.where.nodes or node in job.where.nodes
         hold(right, "nodes", f"{name!r} may not be on {node!r}")
         for gpu in pod.gpus:
             hold((node, gpu) not in bad_gpus, "health", f"GPU {gpu} of {node!r} is bad")
-        if network is not None and amounts_of(job, [pod], None)["gpu"]:
+        taken = {"gpu", *resources} & {"slots", *amounts_of(job, [pod], None)}
+        if network is not None and taken:
             hold(node in network.nodes, "nodes", f"{name!r}: there is no node {node!r}")
             hold(node not in network.unhealthy, "health", f"node {node!r} is bad")
             for resource, free in network.free(node).items():
-                taken = state.taken[node][resource]
-                what = f"{node!r} has {free} {resource} free, {taken} would be taken"
-                hold(taken <= free, "nodes", what)
+                needed = state.taken[node][resource]
+                what = f"{node!r} has {free} {resource} free, {needed} would be taken"
+                hold(needed <= free, "nodes", what)
 
 
 def check_per_node(job: Job, state: State) -> None:
