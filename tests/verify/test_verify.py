@@ -160,6 +160,12 @@ def test_pods_without_gpus_keep_the_rules_of_nodes_too():
         assert case.forged(on("n0"), on("n0", index=1)).startswith("nodes: 'n0' has ")
 
 
+def test_a_pod_that_takes_nothing_of_the_network_starts_without_a_node():
+    case = Case(Scheduler(topology=flat_network("n0", cpu=4)), Job("j", "a", 1))
+    assert [pod.node for pod in case.start.pods] == [""]
+    assert case.forged(on("n9")) == "nodes: 'j/pod/0': there is no node 'n9'"
+
+
 def test_nothing_starts_on_bad_devices():
     devices = machines()
     devices.set_health("n0", False, type="gpu", minor=1)

@@ -65,8 +65,8 @@ def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
         hold(right, "nodes", f"{name!r} may not be on {node!r}")
         for gpu in pod.gpus:
             hold((node, gpu) not in bad_gpus, "health", f"GPU {gpu} of {node!r} is bad")
-        taken = {"gpu", *resources} & {"slots", *amounts_of(job, [pod], None)}
-        if network is not None and taken:
+        taken = resources & {"slots", *amounts_of(job, [pod], None)}
+        if network is not None and (node or taken):
             hold(node in network.nodes, "nodes", f"{name!r}: there is no node {node!r}")
             hold(node not in network.unhealthy, "health", f"node {node!r} is bad")
             for resource, free in network.free(node).items():
