@@ -264,6 +264,18 @@ def test_rare_decisions_are_repeated_at_the_logged_times(tmp_path):
     }
 
 
+def test_a_decision_that_came_later_than_most_comes_as_late_again(tmp_path):
+    path = tmp_path / "log"
+    scheduler = lab(8, log=path)
+    for now in (0.0, 1.0, 2.0):
+        decided(scheduler, Job(f"j{now:g}", "lab", 2), now=now)
+    scheduler.submit(Job("late", "lab", 2), 2.0)
+    scheduler.decide(9.0)
+    scheduler.close()
+    late = diff_log(path, lab(8)).jobs[-1]
+    assert (late.before, late.after) == (9.0, 9.0)
+
+
 def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(tmp_path):
     scheduler = lab(8)
     scheduler.submit(Job("a", "lab", 6), 0.0)

@@ -138,9 +138,10 @@ def diff_log(path: LogPath, scheduler: Scheduler, *, until: float | None = None)
     times. Everything else follows from the other scheduler's decisions: a job runs for as long as
     in the log and ends as it did there; a preempted job resumes with the rest; a job without an end
     in the log has none. Victims take as long to stop as in the log, other jobs the mean of these
-    times, or 30 seconds. Decisions follow each event if they do in the log; else they come at the
-    logged times. Failures of single pods that joined later are left out. The same configuration
-    gives the same starts if no event is skipped and no idle cells are lent.
+    times, or 30 seconds. Decisions come at the logged times; if most events of the log are decided
+    on at once, so are events at other times. Failures of single pods that joined later are left
+    out. The same configuration gives the same starts if no event is skipped and no idle cells are
+    lent.
 
     Cost: a `replay`, and the decisions of the other scheduler.
 

@@ -55,16 +55,21 @@ class LoggedRun:
         #: number of events that do not apply to another scheduler
         self.skipped = 0
         happened: set[float] = set()
-        decided: set[float] = set()
+        #: times whose last events no decision followed
+        self.undecided: set[float] = set()
         for scheduler, record in steps:
             self.recorder.follow(scheduler, record)
-            (decided if record.event == "decide" else happened).add(record.now)
+            if record.event == "decide":
+                self.undecided.discard(record.now)
+            else:
+                happened.add(record.now)
+                self.undecided.add(record.now)
             self.end = max(self.end, scheduler.now)
             self._note(record)
         #: the scheduler at the end, and the number of the last line
         self.scheduler, self.number = scheduler, record.number
         #: whether a decision followed most events
-        self.prompt = 2 * len(happened & decided) >= len(happened)
+        self.prompt = 2 * len(self.undecided) <= len(happened)
 
     def _note(self, record: LogRecord) -> None:
         """Keep an event that does not follow from decisions."""
@@ -130,7 +135,7 @@ class _Rerun:
                     is_new = False
                 else:
                     is_new |= self.happen(kind, subject, now, number)
-            if is_new and self.log.prompt:
+            if is_new and self.log.prompt and now not in self.log.undecided:
                 self.decide(now)
                 is_new = False
         return self.recorder, self.skipped
