@@ -121,6 +121,15 @@ def test_pods_that_contradict_each_other_are_named_until_one_is_gone(worlds):
     assert world.states() == {"pods:x/p": "running"}
 
 
+@pytest.mark.parametrize("parts", ["devices", "cells and devices"])
+def test_a_pod_that_asks_for_no_gpu_has_none_though_its_annotation_names_one(worlds, parts):
+    world = worlds(parts)
+    launcher = running(koordinator_pod("launcher", "a", 0, "g", 2), "n0", [0])
+    worker = running(koordinator_pod("worker", "a", 4, "g", 2), "n0", [0, 1, 2, 3])
+    world.cluster.appear(launcher, worker)
+    assert [pods["pod-1", 0] for pods in places(world).values()] == [("n0", (0, 1, 2, 3))]
+
+
 def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
     world = worlds("devices")
     world.cluster.listed()

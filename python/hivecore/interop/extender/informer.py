@@ -86,7 +86,7 @@ class JobInformer(ClusterInformer):
             return
         self._settled(identity)
         job, slot = read_place(pod)
-        held = read_devices(pod)
+        held = read_devices(pod) if request.has_devices else ()
         record = hash((node, job, slot, held))
         if known.recovered != record:
             known.recovered = record
