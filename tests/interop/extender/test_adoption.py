@@ -130,6 +130,14 @@ def test_a_pod_that_asks_for_no_gpu_has_none_though_its_annotation_names_one(wor
     assert [pods["pod-1", 0] for pods in places(world).values()] == [("n0", (0, 1, 2, 3))]
 
 
+def test_an_annotation_of_hived_does_not_hide_the_gpus_of_another_pod(worlds):
+    world = worlds("devices")
+    pod = running(koordinator_pod("p", "a", 2), "n0", [2, 3])
+    pod["metadata"]["annotations"][f"{HIVED}/pod-leaf-cell-isolation"] = "0,1"  # a copied one
+    world.cluster.appear(pod)
+    assert places(world) == {"pods:x/p": {("pod", 0): ("n0", (2, 3))}}
+
+
 def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
     world = worlds("devices")
     world.cluster.listed()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hivecore.devices import DeviceAllocation
@@ -44,26 +45,33 @@ def without_place(notes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: note for key, note in notes.items() if key not in _WRITTEN}
 
 
-def read_devices(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...]:
+def read_devices(pod: Mapping[str, Any], is_of_hived: bool = True) -> tuple[DeviceAllocation, ...]:
     """Return the devices in a bound pod's annotations; empty if there are none or they are
     unreadable.
+
+    :param is_of_hived: whether HiveD's annotation comes before Koordinator's; else after it.
 
     >>> from hivecore.interop.extender.annotations import read_devices
     >>> isolation = {"hivedscheduler.microsoft.com/pod-leaf-cell-isolation": "0,2"}
     >>> [device.minor for device in read_devices({"metadata": {"annotations": isolation}})]
     [0, 2]
     """
+    readers = (_isolated, read_designated) if is_of_hived else (read_designated, _isolated)
+    with suppress(TypeError, ValueError):  # a bound pod must not be lost
+        for read in readers:
+            if (devices := read(pod)) is not None:
+                return devices
+    return ()
+
+
+def _isolated(pod: Mapping[str, Any]) -> tuple[DeviceAllocation, ...] | None:
     isolation = Field(pod)["metadata"]["annotations"][ISOLATION]
-    try:
-        if isolation.absent:
-            return read_designated(pod) or ()
-        gpus = [Field(word, isolation.path) for word in isolation.text().split(",") if word]
-        return tuple(
-            DeviceAllocation("gpu", index.integer_text(0, _MOST_GPU), {"core": 100})
-            for index in gpus
-        )
-    except (TypeError, ValueError):
-        return ()  # a bound pod must not be lost
+    if isolation.absent:
+        return None
+    gpus = [Field(word, isolation.path) for word in isolation.text().split(",") if word]
+    return tuple(
+        DeviceAllocation("gpu", index.integer_text(0, _MOST_GPU), {"core": 100}) for index in gpus
+    )
 
 
 def read_place(pod: Mapping[str, Any]) -> tuple[str, Slot | None]:

@@ -86,7 +86,7 @@ class JobInformer(ClusterInformer):
             return
         self._settled(identity)
         job, slot = read_place(pod)
-        held = read_devices(pod) if request.has_devices else ()
+        held = read_devices(pod, request.is_of_hived) if request.has_devices else ()
         record = hash((node, job, slot, held))
         if known.recovered != record:
             known.recovered = record
@@ -103,7 +103,8 @@ class JobInformer(ClusterInformer):
             return
         if self._scheduler.cells is None:
             name = owner_name(Field(pod))
-            self._jobs.set_other(identity, name, request, node, read_devices(pod))
+            held = read_devices(pod, request.is_of_hived)
+            self._jobs.set_other(identity, name, request, node, held)
         elif identity not in self._crowds:
             self._crowds[identity] = node
             self._crowded[node] += 1
