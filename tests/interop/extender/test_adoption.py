@@ -638,6 +638,28 @@ def test_a_pod_for_which_there_is_no_room_takes_no_gpus_from_the_next(worlds):
     }
 
 
+@pytest.mark.parametrize("event", ["drain", "move", "defragment"])
+def test_an_event_that_would_move_pods_that_run_is_refused(worlds, event):
+    world = worlds("devices")
+    pod = koordinator_pod("p", "a", 4)
+    world.cluster.run(pod)
+    pods = [["pod", 0, "n3", {"gpu": [0, 1, 2, 3]}]]
+    before = [["pod", 0, "n0", {"gpu": [0, 1, 2, 3]}]]
+    fields = {
+        "drain": {"node": "n0"},
+        "move": {
+            "moves": [{"action": "move", "job": "pods:x/p", "pods": pods, "before": before}],
+        },
+        "defragment": {"goal": {"sizes": [4]}, "seconds": 60.0},
+    }[event]
+    status, answer = world.ask("/v1/events", {"event": event, **fields})
+    assert (status, answer["Error"]) == (409, f"{event}: 'pods:x/p' runs, and pods cannot move")
+    tell(world, "drain", node="n3")
+    world.cluster.delete("p")
+    if event != "move":
+        tell(world, event, **fields)
+
+
 def test_a_node_stays_drained_after_a_restart(worlds):
     world = worlds("topology")
     tell(world, "drain", node="n0")

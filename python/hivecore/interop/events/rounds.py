@@ -41,6 +41,7 @@ def take(
     now: float,
     decided: Callable[[float], object] = lambda seconds: None,
     latest: Callable[[float], float] = lambda now: inf,
+    check: Callable[[SchedulerEvent], object] = lambda event: None,
 ) -> Round:
     """Apply events in order, and decide at the end of each moment.
 
@@ -48,6 +49,7 @@ def take(
         later.
     :param decided: called with the duration of each decision in seconds.
     :param latest: now -> the latest allowed time; later events are refused.
+    :param check: called before each event, which is refused if this raises ValueError.
     :returns: actions and refused events; if all are refused, nothing has changed.
 
     >>> from hivecore.interop.events.rounds import take
@@ -77,6 +79,7 @@ def take(
             decide()
             is_open = False
         try:
+            check(event)
             event.tell(scheduler, moment)
         except KeyError as error:
             round.errors.append(RefusedEvent(index, 404, message_of(error)))

@@ -169,7 +169,8 @@ class SchedulerService(Service):
     async def _decided(self, events: list[SchedulerEvent]) -> Round:
         """Apply events, in our turn."""
         now = self._clock.now()
-        arguments = self._scheduler, events, now, self.metrics.round_took, self._latest
+        limits = self.metrics.round_took, self._latest, self._check
+        arguments = self._scheduler, events, now, *limits
         self._is_known = False
         try:
             if sum(map(_size, events)) <= _FEW:
@@ -182,6 +183,9 @@ class SchedulerService(Service):
         await self._sync()
         self._note(events, round)
         return round
+
+    def _check(self, event: SchedulerEvent) -> None:
+        """Raise ValueError if an event must not be applied here."""
 
     async def _sync(self) -> None:
         """Flush the log before an answer if that is promised, in our turn."""

@@ -18,6 +18,7 @@ from hivecore.interop.extender.claim_writer import (
 from hivecore.interop.extender.claim_writes import ClaimWrite
 from hivecore.interop.extender.claims import CLAIM
 from hivecore.interop.extender.extender import PodExtender
+from hivecore.interop.extender.requests import PREFIX
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId
@@ -31,6 +32,8 @@ __all__ = ["DevicesNotReadyError", "PodService"]
 
 _Result = TypeVar("_Result")
 _OF_CLUSTER = "add_node", "remove_node", "reconfigure", "set_quota", "set_total", "update_claims"
+#: Events after which running jobs may move, which pods cannot.
+_MOVING = "drain", "move", "regroup", "defragment"
 _MOMENT = 1.0  # seconds
 _UNREADY = 3.0  # seconds after which devices are looked at again
 _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to a thread
@@ -162,6 +165,18 @@ class PodService(ExtenderService, SchedulerService):
         finally:
             await self._note_rounds()
         return round
+
+    def _check(self, event: SchedulerEvent) -> None:
+        if event.name not in _MOVING:
+            return
+        given = dict(event.arguments)
+        named = {move.job for move in given["moves"]} if "moves" in given else None
+        for job in self._scheduler:
+            if job.startswith(PREFIX) and (named is None or job in named):
+                status = self._scheduler.status(job)
+                nodes = {pod.node for pod in status.pods if status.since is not None}
+                if nodes and given.get("node", next(iter(nodes))) in nodes:
+                    raise ValueError(f"{event.name}: {show(job)} runs, and pods cannot move")
 
     # --- pods
 
