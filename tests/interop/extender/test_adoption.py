@@ -660,6 +660,21 @@ def test_an_event_that_would_move_pods_that_run_is_refused(worlds, event):
         tell(world, event, **fields)
 
 
+def test_a_pod_on_a_node_that_comes_back_keeps_its_gpus_before_pods_that_wait(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    for name, gpus in (("p", 2), ("full-1", 4), ("full-2", 4)):
+        world.cluster.run(koordinator_pod(name, "a", gpus))
+    tell(world, "remove_node", node="n0")
+    for name in ("full-3", "q"):  # the place of p is beside the first of them
+        world.cluster.run(koordinator_pod(name, "a", 2))
+    add_node(world, "n0")
+    world.cluster.pump()
+    assert world.cluster.bound()["q"] == "n0"
+    assert places(world)["pods:lone:x/p"]["pod", 0] == ("n0", (0, 1))
+    assert places(world)["pods:x/q"]["pod", 0] == ("n0", (2, 3))
+
+
 def test_a_node_stays_drained_after_a_restart(worlds):
     world = worlds("topology")
     tell(world, "drain", node="n0")

@@ -121,7 +121,7 @@ class Adopter:
         """Adopt a job with its running pods, in place of one of its name; return their slots.
 
         :param is_other: whether another scheduler manages the job.
-        :param yielding: returns jobs to cancel if there is no room otherwise.
+        :param yielding: returns jobs to cancel if there is no room, or not on the named devices.
         :raises ValueError: the pods cannot be where they are.
         """
         own = _with_numbers(job, members)
@@ -130,10 +130,10 @@ class Adopter:
         ).replace(preemptible=False)
         jobs = [other] if is_other else [job, job.replace(where=Where(), together=()), other]
         reason: Exception | None = None
-        for may_cancel, has_names in ((False, True), (False, False), (True, True), (True, False)):
+        for may_cancel, has_names in ((False, True), (True, True), (False, False), (True, False)):
             gone = yielding() if may_cancel else ()
             if may_cancel and not gone:
-                break
+                continue
             pods = self._placed(own, has_names)
             for candidate in jobs:
                 try:

@@ -437,7 +437,9 @@ class RunningPods(ClaimedPods):
             pods = named  # the others come next, and get no device of these
         try:
             requests = [member.request for member in gang.members.values()]
-            slots = adopter.adopt(self._job_of(requests, [()] * len(requests), _ALL), pods)
+            job = self._job_of(requests, [()] * len(requests), _ALL)
+            yielding = partial(self._yielding, {pod.node for pod in pods})
+            slots = adopter.adopt(job, pods, yielding=yielding)
         except ValueError:  # they contradict each other
             for pod in pods:
                 if pod.request.holds:
@@ -478,19 +480,19 @@ class RunningPods(ClaimedPods):
         if not adopter.has(job, pod):
             adopter.cancel(name)  # its pod was elsewhere, or another one
             try:
-                adopter.adopt(job, [pod], is_other, partial(self._yielding, pod.node))
+                adopter.adopt(job, [pod], is_other, partial(self._yielding, {pod.node}))
             except ValueError as error:
                 self._give_up(pod, error)
                 return
         self._lone[name] = pod.identity
 
-    def _yielding(self, node: str) -> list[str]:
+    def _yielding(self, nodes: set[str]) -> list[str]:
         """Return the jobs without bound pods that have a place on a node; they start elsewhere."""
         names = [
             gang.name
             for gang in self._gangs.values()
             if not gang.is_bound and not gang.has_to_stop(self._scheduler)
-            if any(place.node == node for place in gang.places(self._scheduler).values())
+            if any(place.node in nodes for place in gang.places(self._scheduler).values())
         ]
         self._unsettled |= dict.fromkeys(names)
         return names
