@@ -51,8 +51,6 @@ class Promises:
     def obey(self, actions: Sequence[Action], now: float) -> None:
         for action in actions:
             if isinstance(action, Wait) and action.job not in self.first:
-                if action.refusal.code == "backfill":  # it waits for the promise of another one
-                    continue
                 promised = self.scheduler.promised(action.job)
                 if promised is not None:
                     self.first[action.job] = promised

@@ -200,6 +200,43 @@ def test_a_promise_to_a_more_important_job_takes_no_account_of_others(is_last):
     assert jobs_of(scheduler.decide(10.0), Start) == ["urgent"]
 
 
+@pytest.mark.parametrize("seed", seeds(40))
+def test_the_first_waiting_jobs_have_promises_also_if_others_are_like_them(seed):
+    rng = random.Random(seed)
+    most, nodes = rng.randint(1, 4), [f"n{i}" for i in range(rng.randint(1, 2))]
+    devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=4)))
+    scheduler, now, ends = Scheduler(devices=devices, backfill=most, preemption=False), 0.0, {}
+    for number in range(40):
+        now += rng.choice((0, 1, 1, 2))
+        leaves = [name for name, end in ends.items() if end <= now or rng.random() < 0.05]
+        for name in leaves:
+            scheduler.finish(name, now)
+            del ends[name]
+        waiting = [name for name in scheduler if name not in ends]
+        if waiting and rng.random() < 0.1:
+            scheduler.cancel(rng.choice(waiting), now)
+        for name in range(2 * number, 2 * number + rng.randint(0, 2)):
+            job = Job(str(name), "a", rng.randint(1, 4), run_time=rng.choice((1, 3, 5, 9)))
+            scheduler.submit(job, now)
+        for name in jobs_of(scheduler.decide(now), Start):
+            ends[name] = now + scheduler.job(name).run_time
+        scheduler.check()
+        waiting = [name for name in scheduler if name not in ends]
+        promised = [name for name in waiting if scheduler.promised(name) is not None]
+        assert promised == waiting[:most]
+
+
+def test_a_promise_gets_earlier_once_the_job_before_it_is_cancelled():
+    scheduler = limited(8, backfill=2)
+    decided(scheduler, Job("now", "a", 8, run_time=60))
+    decided(scheduler, *(Job(name, "a", 8, run_time=60) for name in ("next", "last")))
+    assert scheduler.promised("last") == 120.0
+    scheduler.cancel("next", 1.0)
+    assert scheduler.promised("last") == 60.0
+    decided(scheduler, Job("more", "a", 8, run_time=60), now=1.0)
+    assert [scheduler.promised(name) for name in ("last", "more")] == [60.0, 120.0]
+
+
 def strict(*jobs, backfill=1):
     """4 GPUs, and a queue per tenant that no job passes; a job of 4 GPUs was promised a start."""
     queues = TenantQueues(order="arrival", blocking="fifo")

@@ -1,5 +1,7 @@
 """The queues of units: one for each tenant, and one for idle cells."""
 
+from collections.abc import Iterable
+
 from hivecore._record import force_setattr
 from hivecore.decisions import Refusal
 from hivecore.queues import QueuedJob, TenantQueues
@@ -10,9 +12,11 @@ from hivecore.scheduler.stages.units import Key, Kind, Refused, Unit
 
 __all__ = [
     "came",
+    "displaced_by",
     "lend_no_more",
     "line_of",
     "offer_idle_cells",
+    "park",
     "push",
     "queue_of",
     "queued_job",
@@ -26,6 +30,7 @@ __all__ = [
     "wait_again",
     "wait_apart",
     "wait_by_itself",
+    "wake_kind",
     "withdraw",
 ]
 
@@ -125,7 +130,7 @@ def rejoin(state: State) -> None:
             take_off(state, unit)
             requeue(state, unit)
             if refused is not None and state.waiting.is_only(unit.kind):
-                _park(state, unit.kind, refused)
+                park(state, unit.kind, refused)
 
 
 def update_rank(state: State, unit: Unit) -> None:
@@ -178,12 +183,31 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     is_first = unit is live.units[0] and not live.runs
     if is_first and live.job.together:  # another job may have to start with it
         refused = refused._replace(keys=(*refused.keys, *state.stops_of_linked(live)))
-    _park(state, kind, refused)
+    park(state, kind, refused)
     if is_first or unit.is_lost:
         state.report(live, refused.refusal)
 
 
-def _park(state: State, kind: Kind, refused: Refused) -> None:
+def displaced_by(state: State, job: Job, promised: Iterable[str] | None = None) -> str | None:
+    """Which job of its queue would have a promised start no more, if this job had one; "" if none;
+    ``None``: those that have one are as important, and as many as may be.
+    """
+    queue, of = queue_of(state, job), state.jobs
+    given = state.promised if promised is None else promised
+    others = [name for name in given if queue_of(state, of[name].job) == queue]
+    if len(others) < state.backfill:
+        return ""
+    least = min(others, key=lambda name: of[name].job.priority)
+    return least if of[least].job.priority < job.priority else None
+
+
+def wake_kind(state: State, kind: Kind) -> None:
+    """Offer a parked kind again."""
+    state.waiting.wake(kind)
+    line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
+
+
+def park(state: State, kind: Kind, refused: Refused) -> None:
     """Do not offer units of a kind until a key of the refusal is touched."""
     line_of(state, kind).park(queue_of(state, kind.job), kind.number)
     state.waiting.park(kind, refused.refusal, refused.keys)
@@ -215,6 +239,8 @@ def report_if_parked(state: State, live: Live) -> None:
     if refusal is not None:
         state.report(live, refusal)
         _try_beside_promises(state, kind, refusal)
+        if state.backfill and displaced_by(state, live.job) is not None:
+            wake_kind(state, kind)  # to promise it a start
 
 
 def _try_beside_promises(state: State, kind: Kind, refusal: Refusal) -> None:

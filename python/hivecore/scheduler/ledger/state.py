@@ -190,6 +190,8 @@ class State(Trials):
             self.note_change(name)
         if name in self.promised and target not in (PENDING, LENT):
             self.promise_no_more(name)
+            if target == GONE:  # others may start earlier
+                self.log.set(self, "are_promises_new", False)
         if reads or (reads is False and old == "running"):
             self.stages.read(name, reads)
         if target == GONE:

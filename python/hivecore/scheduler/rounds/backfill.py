@@ -1,27 +1,37 @@
 """Backfilling: waiting jobs get promised starts, which later jobs must not delay.
 
-A refused job is promised the earliest time at which it can start if running jobs end by their
+A waiting job is promised the earliest time at which it can start if running jobs end by their
 estimates. A job that is no more important may start before that if all promised jobs still start in
 time, since it ends before, or uses what they do not need. One promise is EASY backfilling, many are
 conservative backfilling.
 
-Promises are renewed when a job ended earlier or later than estimated, the cluster changed, a more
-important job started, one ahead in a strict queue started, a job started that could evict the
-promised one, which would borrow, or requests have changed what quotas allow. All of these can delay
-them; an earlier end can do so only if there are several, as jobs then get other places. Jobs that
-were refused because of a promise are retried if it is delayed; not if another job has just started,
-even where they would now get other nodes.
+Promises are renewed when a job ended earlier or later than estimated, a promised job was cancelled,
+the cluster changed, a more important job started, one ahead in a strict queue started, a job
+started that could evict the promised one, which would borrow, or requests have changed what quotas
+allow. All of these can delay them; an earlier end can do so only if there are several, as jobs then
+get other places. Jobs that were refused because of a promise are retried if it is delayed; not if
+another job has just started, even where they would now get other nodes.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from itertools import groupby, islice
 from math import inf
 from operator import itemgetter
+from typing import Self
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.ledger.lines import came, queue_of, wait, wait_by_itself
+from hivecore.scheduler.ledger.lines import (
+    came,
+    displaced_by,
+    park,
+    queue_of,
+    wait,
+    wait_by_itself,
+    wake_kind,
+)
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import leave, start_beside
@@ -33,6 +43,7 @@ from hivecore.scheduler.stages.units import FREED, Refused, Unit
 __all__ = [
     "has_overdue",
     "has_to_keep_promises",
+    "offer_like",
     "pass_by",
     "promise",
     "promise_broken",
@@ -155,7 +166,9 @@ def _renewed(state: State, live: Live, promises: list[_Promise]) -> list[_Promis
     lives = [live, *companions]
     names = {live.job.name for live in lives}
     others = [entry for entry in promises if entry[1] not in names]
-    time = _earliest(state, lives, others)
+    known = [time for time, name in promises if name in names]
+    until = max(known) if len(known) == len(names) else inf  # they can start then
+    time = _earliest(state, lives, others, until)
     return promises if time is None else sorted([*others, *((time, name) for name in names)])
 
 
@@ -206,17 +219,13 @@ def promise(state: State, live: Live) -> None:
     waits = any(member.state == "reserved" or {*state.missing(member)} - names for member in lives)
     if live.job.name in state.promised or waits:
         return
-    queue = queue_of(state, live.job)
     promised = {other: time for other, time in state.promised.items() if other not in names}
     behind = [name for name in promised if _waits_behind(state, state.jobs[name], live)]
     for other in behind:
         del promised[other]
-    others = [other for other in promised if queue_of(state, state.jobs[other].job) == queue]
-    if len(others) >= state.backfill:
-        least = min(others, key=lambda other: state.jobs[other].job.priority)
-        if state.jobs[least].job.priority >= live.job.priority:
-            return
-        del promised[least]
+    if (displaced := displaced_by(state, live.job, promised)) is None:
+        return
+    promised.pop(displaced, None)
     ahead = [
         (max(time, state.now), other)
         for other, time in promised.items()
@@ -238,6 +247,22 @@ def promise(state: State, live: Live) -> None:
     _retry_delayed(state, before)
 
 
+def offer_like(state: State, live: Live, unit: Unit) -> None:
+    """Offer the next job of a kind, after one that waits with a promised start, if there may be a
+    promise for it.
+    """
+    kind, refused = unit.kind, state.waiting.refused(unit.kind)
+    if refused is None or kind.is_alone or state.waiting.is_only(kind):
+        return
+    if live.job.name in state.promised and displaced_by(state, live.job) is not None:
+        for like in [state.queued[name] for name in state.waiting.names(kind)]:
+            if like.owner in state.promised:
+                wait_by_itself(state, like)
+                park(state, like.kind, refused)
+        if state.waiting.refusal(kind) is not None:
+            wake_kind(state, kind)
+
+
 def _end(now: float, job: Job) -> float:
     return inf if job.run_time is None else now + job.run_time
 
@@ -252,8 +277,12 @@ def _ends(state: State) -> list[tuple[float, str]]:
     )
 
 
-def _earliest(state: State, lives: Sequence[Live], promises: list[_Promise]) -> float | None:
-    """When jobs can start together without breaking promises; ``None`` if that is unknown."""
+def _earliest(
+    state: State, lives: Sequence[Live], promises: list[_Promise], until: float = inf
+) -> float | None:
+    """When jobs can start together before a time without breaking promises; ``None`` if that is
+    unknown.
+    """
     names = {live.job.name for live in lives}
     ends = [end for end in _ends(state) if end[1] not in names]
     alone = (_earliest_alone(state, live, ends) for live in lives)
@@ -265,9 +294,17 @@ def _earliest(state: State, lives: Sequence[Live], promises: list[_Promise]) -> 
         return first
     times = {state.now, *(time for time, _ in ends)}
     times |= {_end(time, state.jobs[name].job) for time, name in promises}
-    for time in islice(sorted(time for time in times if first <= time < inf), _MOST_TIMES):
-        if not _broken(state, sorted([*promises, *((time, name) for name in names)])):
-            return time
+    course, later = _Course(state), sorted(promises)
+    with state.stages.trial():
+        for time in islice(sorted(time for time in times if first <= time < until), _MOST_TIMES):
+            earlier = bisect_left(later, (time, ""))
+            if course.broken(later[:earlier]):
+                return None
+            del later[:earlier]
+            course.end_until(time)
+            with state.stages.trial():
+                if not course.copy().broken(sorted([*later, *((time, name) for name in names)])):
+                    return time
     return None
 
 
@@ -305,33 +342,64 @@ def _broken(
     :param quota: the quota of that unit, if it could evict jobs of others that borrow: these may be
         delayed.
     """
-    stages = state.stages
-    ends: list[tuple[float, str, Unit | None]] = [(end, name, None) for end, name in _ends(state)]
+    course = _Course(state)
     if beside is not None:
-        ends = [end for end in ends if end[1] != beside[1].name]  # it left idle cells
-        insort(ends, (beside[0], beside[1].name, beside[1]))
-    ended: set[str] = set()
-    with stages.trial():
+        course.add(*beside)
+    with state.stages.trial():
+        return course.broken(promises, quota)
+
+
+class _Course:
+    """What happens in a trial, if running jobs run to their ends."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        #: times and names; of a unit of which the job does not run yet, the unit
+        self.ends: list[tuple[float, str, Unit | None]] = [(*end, None) for end in _ends(state)]
+        self.ended: set[str] = set()
+
+    def copy(self) -> Self:
+        """A copy for a trial within the trial."""
+        course = copy(self)
+        course.ends, course.ended = self.ends.copy(), self.ended.copy()
+        return course
+
+    def add(self, end: float, unit: Unit) -> None:
+        """Add a unit that holds its resources."""
+        self._drop(unit.name)  # it left idle cells
+        insort(self.ends, (end, unit.name, unit))
+
+    def _drop(self, name: str) -> None:
+        self.ends = [end for end in self.ends if end[1] != name]
+
+    def broken(self, promises: list[_Promise], quota: str | None = None) -> str:
+        """Start jobs when promised, in this order. The first that cannot start; "" if all can."""
+        stages = self.state.stages
         for time, name in promises:
-            live = state.jobs[name]
-            while ends and ends[0][0] <= time:
-                _, other, unit = ends.pop(0)
-                if unit is None:
-                    leave(stages, state.jobs[other])
-                    ended.add(other)
-                else:
-                    stages.give_back(unit, end=False)
-            if name in ended:  # on idle cells
+            live = self.state.jobs[name]
+            self.end_until(time)
+            if name in self.ended:  # on idle cells
                 continue
-            ends = [end for end in ends if end[1] != name]
+            if name in self.state.running:
+                self._drop(name)
             _leave_idle_cells(stages, live)
             waiting = live.units[0].trial()
             if not isinstance(stages.start(waiting), Started):
                 if quota is None or live.job.quota == quota or not stages.borrows(waiting):
                     return name
                 continue
-            insort(ends, (_end(time, state.jobs[name].job), name, waiting))
-    return ""
+            insort(self.ends, (_end(time, live.job), name, waiting))
+        return ""
+
+    def end_until(self, time: float) -> None:
+        """Let jobs end that do so until a time."""
+        while self.ends and self.ends[0][0] <= time:
+            _, name, unit = self.ends.pop(0)
+            if unit is not None:
+                self.state.stages.give_back(unit, end=False)
+                continue
+            leave(self.state.stages, self.state.jobs[name])
+            self.ended.add(name)
 
 
 def pass_by(state: State, live: Live, unit: Unit, name: str) -> None:

@@ -11,6 +11,7 @@ from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.moves.moving import hold_in_place, start_beside, start_in_place
 from hivecore.scheduler.rounds.backfill import (
     has_to_keep_promises,
+    offer_like,
     pass_by,
     promise,
     promise_broken,
@@ -62,6 +63,8 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         return
     if state.backfill and (delayed := promise_broken(state, live, unit)):
         pass_by(state, live, unit, delayed)
+        if is_main:
+            _promise(state, live, unit)
         return
     if unit is live.lent:
         lend(state, live, unit)
@@ -107,7 +110,7 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         refused = state.stages.note_refusal(unit.kind, refused)
         wait(state, live, unit, as_held(state, live, unit, refused))
         if state.backfill and is_main:
-            promise(state, live)
+            _promise(state, live, unit)
         return
     stopping = preempt_victims(state, victims, live)
     if state.immediate or not stopping:
@@ -131,6 +134,11 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     for leaver in units:
         leaver.note(state.log)
     hold_in_place(state.stages, state.jobs, held, units)
+
+
+def _promise(state: State, live: Live, unit: Unit) -> None:
+    promise(state, live)
+    offer_like(state, live, unit)
 
 
 def _has_started(state: State, live: Live, unit: Unit, started: Started) -> None:

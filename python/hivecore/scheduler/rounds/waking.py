@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from hivecore.decisions import Refusal
-from hivecore.scheduler.ledger.lines import line_of, queue_of
+from hivecore.scheduler.ledger.lines import line_of, queue_of, wake_kind
 from hivecore.scheduler.ledger.live import Live
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.rounds.backfill import has_to_keep_promises
@@ -28,8 +28,7 @@ def wake(state: State) -> None:
     if state.may_promise:
         state.log.set(state, "may_promise", False)
         for kind in state.waiting.parked().values():
-            state.waiting.wake(kind)
-            line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
+            wake_kind(state, kind)
     refused, able = partial(_still_refused, state), state.stages.able_to_share
     for kind in state.waiting.woken(refused, able):
         line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
