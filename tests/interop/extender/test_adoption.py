@@ -666,13 +666,83 @@ def test_a_pod_on_a_node_that_comes_back_keeps_its_gpus_before_pods_that_wait(wo
     for name, gpus in (("p", 2), ("full-1", 4), ("full-2", 4)):
         world.cluster.run(koordinator_pod(name, "a", gpus))
     tell(world, "remove_node", node="n0")
-    for name in ("full-3", "q"):  # the place of p is beside the first of them
-        world.cluster.run(koordinator_pod(name, "a", 2))
+    for name, gpus in (("full-3", 4), ("q", 2)):
+        world.cluster.run(koordinator_pod(name, "a", gpus))
     add_node(world, "n0")
     world.cluster.pump()
     assert world.cluster.bound()["q"] == "n0"
-    assert places(world)["pods:lone:x/p"]["pod", 0] == ("n0", (0, 1))
+    assert places(world)["pods:x/p"]["pod", 0] == ("n0", (0, 1))
     assert places(world)["pods:x/q"]["pod", 0] == ("n0", (2, 3))
+
+
+def add_back(world, parts, name):
+    fields = {"topology": {"free": {"gpu": 4}, "labels": {"rack": "r0"}}}
+    fields["devices"] = {"inventory": plain_record(NodeDevices.uniform(gpus=4))}
+    both = {
+        key: value for part, more in fields.items() if part in parts for key, value in more.items()
+    }
+    tell(world, "add_node", node=name, **both)
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices", "quotas and devices"])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_pods_of_a_gang_on_other_nodes_than_one_that_is_removed_keep_their_gpus(
+    worlds, parts, is_listed
+):
+    world = worlds(parts)
+    if is_listed:
+        world.cluster.listed()
+    world.cluster.run(*koordinator_gang("g", 2, gpus=3))
+    bound = world.cluster.bound()
+    others = [node for node in NODES if node not in bound.values()]
+    world.cluster.run(*[koordinator_pod(f"full-{node}", "b", 4) for node in others])
+    world.cluster.run(koordinator_pod("next", "b", 3))
+    before = places(world)["pods:x/g"]
+    tell(world, "remove_node", node=bound["g-1"])
+    after = places(world)
+    assert after["pods:x/g"] == {("pod", 0): before["pod", 0]}
+    world.cluster.pump()
+    assert "next" not in world.cluster.bound()
+    world.cluster.delete("g-0", "g-1")
+    world.cluster.pump()
+    assert world.cluster.bound()["next"] == bound["g-0"]
+
+
+@pytest.mark.parametrize("parts", ["topology", "devices", "topology and devices"])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_pods_on_a_node_that_comes_back_are_counted_before_jobs_that_wait(worlds, parts, is_listed):
+    world = worlds(parts)
+    if is_listed:
+        world.cluster.listed()
+    world.cluster.run(*koordinator_gang("g", 2, gpus=2))
+    (node,) = set(world.cluster.bound().values())
+    world.cluster.run(*[koordinator_pod(f"full-{i}", "b", 4) for i in range(3)])
+    before = places(world)["pods:x/g"]
+    tell(world, "remove_node", node=node)
+    world.cluster.run(*koordinator_gang("next", 2, gpus=1, tenant="b"))
+    world.cluster.run(*koordinator_gang("more", 2, gpus=1))
+    add_back(world, parts, node)
+    assert places(world)["pods:x/g"] == before
+    world.cluster.pump()
+    assert {"next-0", "more-0"}.isdisjoint(world.cluster.bound())
+
+
+def test_the_job_of_a_pod_on_a_removed_node_takes_no_place_elsewhere(worlds):
+    world = worlds("devices")
+    world.cluster.run(koordinator_pod("p", "a", 4))
+    tell(world, "remove_node", node=world.cluster.bound()["p"])
+    assert places(world) == {}
+
+
+def test_a_pod_that_another_scheduler_bound_keeps_its_gpus_before_pods_that_wait(worlds):
+    world = worlds("devices")
+    world.cluster.listed()
+    world.cluster.create(koordinator_pod("q", "a", 2))
+    ((node, gpus),) = places(world)["pods:x/q"].values()
+    pod = koordinator_pod("p", "a", 2)
+    world.cluster.create(running(pod, node, held=gpus))
+    assert places(world)["pods:x/p"] == {("pod", 0): (node, gpus)}
+    assert places(world)["pods:x/q"]["pod", 0][1] != gpus
 
 
 def test_a_node_stays_drained_after_a_restart(worlds):

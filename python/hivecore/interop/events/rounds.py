@@ -42,6 +42,8 @@ def take(
     decided: Callable[[float], object] = lambda seconds: None,
     latest: Callable[[float], float] = lambda now: inf,
     check: Callable[[SchedulerEvent], object] = lambda event: None,
+    applied: Callable[[SchedulerEvent], object] = lambda event: None,
+    decides: bool = True,
 ) -> Round:
     """Apply events in order, and decide at the end of each moment.
 
@@ -50,6 +52,8 @@ def take(
     :param decided: called with the duration of each decision in seconds.
     :param latest: now -> the latest allowed time; later events are refused.
     :param check: called before each event, which is refused if this raises ValueError.
+    :param applied: called after each event that was not refused, before anything is decided.
+    :param decides: ``False`` decides nothing.
     :returns: actions and refused events; if all are refused, nothing has changed.
 
     >>> from hivecore.interop.events.rounds import take
@@ -64,6 +68,8 @@ def take(
     is_open = False
 
     def decide() -> None:
+        if not decides:
+            return
         started = time.perf_counter()
         actions = scheduler.decide(scheduler.now)
         decided(time.perf_counter() - started)
@@ -87,6 +93,7 @@ def take(
             round.errors.append(RefusedEvent(index, 409, message_of(error)))
         else:
             is_open = True
+            applied(event)
     if is_open:
         decide()
     return round

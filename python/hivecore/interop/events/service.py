@@ -169,7 +169,7 @@ class SchedulerService(Service):
     async def _decided(self, events: list[SchedulerEvent]) -> Round:
         """Apply events, in our turn."""
         now = self._clock.now()
-        limits = self.metrics.round_took, self._latest, self._check
+        limits = self.metrics.round_took, self._latest, self._check, self._applied
         arguments = self._scheduler, events, now, *limits
         self._is_known = False
         try:
@@ -186,6 +186,9 @@ class SchedulerService(Service):
 
     def _check(self, event: SchedulerEvent) -> None:
         """Raise ValueError if an event must not be applied here."""
+
+    def _applied(self, event: SchedulerEvent) -> None:
+        """Follow an event before anything is decided."""
 
     async def _sync(self) -> None:
         """Flush the log before an answer if that is promised, in our turn."""

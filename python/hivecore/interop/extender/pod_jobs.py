@@ -69,8 +69,6 @@ class PodJobs(RunningPods):
         self._names: dict[str, str] = {}
         self._named_by: dict[str, set[str]] = {}  # job -> jobs that name it as their partner
         self._ending: dict[str, None] = {}  # victims that end once the job starts that evicts them
-        # Jobs inherited from a log, whose pods are unknown until all are listed.
-        self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
         self.victims = Victims(scheduler, self._gangs)
         """The jobs that have to stop."""
 

@@ -16,6 +16,7 @@ from hivecore.interop.extender.claimed_pods import ClaimedPods
 from hivecore.interop.extender.gang_objects import owner_of, renamed
 from hivecore.interop.extender.gangs import Gang, Member, Slot
 from hivecore.interop.extender.requests import (
+    PREFIX,
     Request,
     completed,
     job_of,
@@ -59,6 +60,8 @@ class RunningPods(ClaimedPods):
         self._others: dict[str, Member] = {}
         self._new_others: dict[str, Member] = {}  # not counted yet
         self._uncounted: dict[str, Member] = {}  # running pods for which there was no room
+        # Jobs inherited from a log, whose pods are unknown until all are listed.
+        self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
 
     def see(self, actions: Iterable[Action]) -> None:
         """Follow actions of the scheduler."""
@@ -341,13 +344,15 @@ class RunningPods(ClaimedPods):
 
     def _adopt(self) -> None:
         """Adopt running pods that have no place."""
-        gangs = [self._gangs[name] for name in self._unsettled if name in self._gangs]
+        gangs = [self._gangs[name] for name in self._unsettled if self._has_all_of(name)]
         homeless = [(gang, pods) for gang in gangs if (pods := self._homeless(gang))]
-        homeless = self._on_known_nodes(homeless) if self.is_listed else []
-        if not self.is_listed or not (homeless or self._new_others):
+        homeless = self._on_known_nodes(homeless)
+        others = list(self._new_others.values()) if self.is_listed else []
+        if not (homeless or others):
             return
-        nodes, others = set(self._nodes()), list(self._new_others.values())
-        self._new_others = {}
+        nodes = set(self._nodes())
+        if others:
+            self._new_others = {}
         with self._scheduler.what_if() as branch:
             for event in self._events:
                 with suppress(KeyError, ValueError, StaleDecisionError):
@@ -394,6 +399,13 @@ class RunningPods(ClaimedPods):
             if self._lone.get(other.job) != identity:
                 self._new_others[identity] = other
                 self._unsettled[other.job] = None
+
+    def _has_all_of(self, job: str) -> bool:
+        """Whether the pods of a gang are known: all are, or its job has started since."""
+        gang = self._gangs.get(job)
+        return gang is not None and (
+            self.is_listed or (gang.has_started and job not in self._inherited)
+        )
 
     def _homeless(self, gang: Gang) -> list[Member]:
         """Return the running pods without a place that are not adopted on their own."""

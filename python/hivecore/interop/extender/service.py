@@ -83,6 +83,7 @@ class PodService(ExtenderService, SchedulerService):
         self._rounds: list[tuple[list[SchedulerEvent], Round]] = []
         self.changed = asyncio.Event()
         """Set when waiting pods should be retried, see `PodJobs.woken`."""
+        self._is_amid = False  # amid events: nothing is decided yet
         self.touches = False
         """Whether these pods are touched."""
         counts = self.extender.jobs.counts
@@ -135,7 +136,10 @@ class PodService(ExtenderService, SchedulerService):
             return work()
 
     def _tell(self, events: list[SchedulerEvent]) -> Round:
-        round = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
+        if self._is_amid:
+            round = take(self._scheduler, events, self._scheduler.now, decides=False)
+        else:
+            round = take(self._scheduler, events, self._clock.now(), self.metrics.round_took)
         self._rounds.append((events, round))
         return round
 
@@ -155,9 +159,6 @@ class PodService(ExtenderService, SchedulerService):
         round = await super()._decided(events)
         try:
             self.extender.jobs.see(action for _, action in round.actions)
-            if any(event.name in _OF_CLUSTER for event in events):
-                self.extender.jobs.cluster_changed()
-                self.extender.informer.cluster_changed()
             self.extender.jobs.settle()
         except Exception as error:
             self._fail(error)
@@ -165,6 +166,17 @@ class PodService(ExtenderService, SchedulerService):
         finally:
             await self._note_rounds()
         return round
+
+    def _applied(self, event: SchedulerEvent) -> None:
+        """Count running pods again that have lost their places, before others get these."""
+        if event.name in _OF_CLUSTER:
+            self._is_amid = True
+            try:
+                self.extender.jobs.cluster_changed()
+                self.extender.informer.cluster_changed()
+                self.extender.jobs.settle()
+            finally:
+                self._is_amid = False
 
     def _check(self, event: SchedulerEvent) -> None:
         if event.name not in _MOVING:
