@@ -745,6 +745,35 @@ def test_a_pod_that_another_scheduler_bound_keeps_its_gpus_before_pods_that_wait
     assert places(world)["pods:x/q"]["pod", 0][1] != gpus
 
 
+@pytest.mark.parametrize("parts", ["topology", "devices", "cells", "quotas and devices"])
+@pytest.mark.parametrize("event", ["cancel", "finish", "fail"])
+def test_pods_keep_their_gpus_though_a_client_ends_their_job(worlds, parts, event):
+    world = worlds(parts)
+    world.cluster.run(*hived_gang("g", 2))
+    before = places(world)["pods:g"]
+    world.cluster.run(hived_pod("next-a", "a", 4), hived_pod("next-b", "b", 4))
+    world.cluster.run(hived_pod("more-a", "a", 4), hived_pod("more-b", "b", 4))
+    bound = world.cluster.bound()
+    tell(world, event, job="pods:g")
+    world.cluster.pump()
+    assert (places(world)["pods:g"], world.cluster.bound()) == (before, bound)
+    world.cluster.delete(*bound)
+    world.cluster.pump()
+    assert "pods:g" not in world.states()
+
+
+@pytest.mark.parametrize("event", ["cancel", "finish", "fail", "stopped"])
+def test_a_client_cannot_end_a_job_that_has_to_stop_while_its_pods_run(worlds, event):
+    world = worlds("devices")
+    world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4) for i in range(4)])
+    world.cluster.run(koordinator_pod("next", "a", 4, priority=10), grace=True)
+    (victim,) = [job for job in world.scheduler if world.scheduler.status(job).for_job]
+    status, answer = world.ask("/v1/events", {"event": event, "job": victim})
+    assert (status, answer["Error"]) == (409, f"{event}: {victim!r} has to stop, and its pods run")
+    world.cluster.pump()
+    assert "next" in world.cluster.bound()
+
+
 def test_a_node_stays_drained_after_a_restart(worlds):
     world = worlds("topology")
     tell(world, "drain", node="n0")

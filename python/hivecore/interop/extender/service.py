@@ -34,6 +34,8 @@ _Result = TypeVar("_Result")
 _OF_CLUSTER = "add_node", "remove_node", "reconfigure", "set_quota", "set_total", "update_claims"
 #: Events after which running jobs may move, which pods cannot.
 _MOVING = "drain", "move", "regroup", "defragment"
+#: Events after which a job that has to stop holds nothing.
+_STOPPING = "finish", "cancel", "fail", "stopped"
 _MOMENT = 1.0  # seconds
 _UNREADY = 3.0  # seconds after which devices are looked at again
 _SMALL = 256 * 1024  # bytes of a body that take less time than to hand them to a thread
@@ -169,7 +171,7 @@ class PodService(ExtenderService, SchedulerService):
 
     def _applied(self, event: SchedulerEvent) -> None:
         """Count running pods again that have lost their places, before others get these."""
-        if event.name in _OF_CLUSTER:
+        if event.name in _OF_CLUSTER or _job_of(event).startswith(PREFIX):
             self._is_amid = True
             try:
                 self.extender.jobs.cluster_changed()
@@ -179,6 +181,8 @@ class PodService(ExtenderService, SchedulerService):
                 self._is_amid = False
 
     def _check(self, event: SchedulerEvent) -> None:
+        if event.name in _STOPPING and self._has_to_stop(_job_of(event)):
+            raise ValueError(f"{event.name}: {show(_job_of(event))} has to stop, and its pods run")
         if event.name not in _MOVING:
             return
         given = dict(event.arguments)
@@ -189,6 +193,13 @@ class PodService(ExtenderService, SchedulerService):
                 nodes = {pod.node for pod in status.pods if status.since is not None}
                 if nodes and given.get("node", next(iter(nodes))) in nodes:
                     raise ValueError(f"{event.name}: {show(job)} runs, and pods cannot move")
+
+    def _has_to_stop(self, job: str) -> bool:
+        """Whether a job has to stop for another one, which starts once no pod of it runs."""
+        if not job.startswith(PREFIX) or job not in self._scheduler:
+            return False
+        gang = self.extender.jobs.gang(job)
+        return bool(self._scheduler.status(job).for_job) and (gang is None or gang.is_bound)
 
     # --- pods
 
@@ -246,6 +257,11 @@ class PodService(ExtenderService, SchedulerService):
     async def _sent(self, reply: Reply, error: Exception | None) -> None:
         if error is not None:
             await self._in_turn(lambda: self.extender.sent(reply, error))
+
+
+def _job_of(event: SchedulerEvent) -> str:
+    job = dict(event.arguments).get("job", "")
+    return job if isinstance(job, str) else job.name
 
 
 async def _refuse_to_bind(binding: dict[str, Any]) -> None:
