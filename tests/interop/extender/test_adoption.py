@@ -4,6 +4,7 @@ import pytest
 from interop.extender.pods_and_kubelets import (
     GANG,
     HIVED,
+    KubeScheduler,
     hived_gang,
     hived_pod,
     koordinator_pod,
@@ -772,6 +773,22 @@ def test_a_client_cannot_end_a_job_that_has_to_stop_while_its_pods_run(worlds, e
     assert (status, answer["Error"]) == (409, f"{event}: {victim!r} has to stop, and its pods run")
     world.cluster.pump()
     assert "next" in world.cluster.bound()
+
+
+@pytest.mark.parametrize("parts", ["devices", "cells"])
+def test_a_pod_that_has_just_been_bound_keeps_the_gpus_that_it_was_bound_with(worlds, parts):
+    world = worlds(parts)
+    world.cluster.listed()
+    first, pod = hived_pod("first", "a", 2), hived_pod("p", "a", 2)
+    world.cluster.run(first)
+    world.cluster.create(pod)
+    before = places(world)["pods:x/p"]
+    ((node, gpus),) = before.values()
+    assert (node, gpus) == (world.cluster.bound()["first"], (2, 3))
+    KubeScheduler.bind(world.cluster, pod, node)  # not reported yet
+    world.cluster.delete("first")
+    tell(world, "cancel", job="pods:x/p")
+    assert places(world)["pods:x/p"] == before
 
 
 def test_a_node_stays_drained_after_a_restart(worlds):

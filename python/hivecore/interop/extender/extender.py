@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hivecore.interop.events.bodies import message_of
 from hivecore.interop.events.rounds import Round
-from hivecore.interop.extender.annotations import annotations_of
+from hivecore.interop.extender.annotations import annotations_of, read_devices
 from hivecore.interop.extender.claim_writer import ClaimInDoubtError, ClaimTakenError
 from hivecore.interop.extender.claim_writes import ClaimWrite
 from hivecore.interop.extender.claims import CLAIM
@@ -216,7 +216,10 @@ class PodExtender:
                 try:
                     annotations = annotations_of(member, place, self._scheduler)
                     writes = jobs.writes(member, place, node)
-                    member.node = node
+                    member.node, member.said = node, member.slot
+                    member.held = read_devices(
+                        {"metadata": {"annotations": annotations}}, member.request.is_of_hived
+                    )
                 except ValueError as error:
                     mistake = str(error)
                     jobs.settle()

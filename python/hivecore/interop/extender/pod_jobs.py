@@ -176,7 +176,7 @@ class PodJobs(RunningPods):
 
     def unbound(self, member: Member) -> None:
         """Note that binding a pod has failed."""
-        member.node = ""
+        member.node, member.held, member.said = "", (), None
         self.refuse(member.identity)
         self._unsettle_claims(member)
         gang = self._gangs[member.job]
