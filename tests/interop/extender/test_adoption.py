@@ -775,6 +775,22 @@ def test_a_client_cannot_end_a_job_that_has_to_stop_while_its_pods_run(worlds, e
     assert "next" in world.cluster.bound()
 
 
+@pytest.mark.parametrize("least", [1, 2])
+def test_pods_that_have_to_stop_are_counted_on_a_node_that_comes_back(worlds, least):
+    world = worlds("devices")
+    world.cluster.listed()
+    world.cluster.run(*koordinator_gang("g", 2, least=least))
+    world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4, priority=20) for i in range(2)])
+    world.cluster.run(koordinator_pod("next", "a", 4, priority=10), grace=True)
+    assert world.scheduler.status("pods:x/g").for_job == "pods:x/next"
+    for name in ("g-0", "g-1"):
+        node = world.cluster.bound()[name]
+        tell(world, "remove_node", node=node)
+        add_back(world, "devices", node)
+        places_now = [place for pods in places(world).values() for place in pods.values()]
+        assert (node, (0, 1, 2, 3)) in places_now
+
+
 @pytest.mark.parametrize("parts", ["devices", "cells"])
 def test_a_pod_that_has_just_been_bound_keeps_the_gpus_that_it_was_bound_with(worlds, parts):
     world = worlds(parts)

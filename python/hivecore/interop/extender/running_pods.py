@@ -410,8 +410,6 @@ class RunningPods(ClaimedPods):
     def _homeless(self, gang: Gang) -> list[Member]:
         """Return the running pods without a place that are not adopted on their own."""
         places = gang.places(self._scheduler) if gang.name in self._scheduler else {}
-        if gang.has_to_stop(self._scheduler):
-            return []
         return [
             member
             for member in gang.members.values()
@@ -438,7 +436,9 @@ class RunningPods(ClaimedPods):
             for pod in pods:
                 if free := gang.free_for(pod, scheduler):
                     gang.take(pod, free[0])
-                elif pod.request.holds and not self._moved(adopter, gang, pod):
+                elif pod.request.holds and (
+                    gang.has_to_stop(scheduler) or not self._moved(adopter, gang, pod)
+                ):
                     self._adopt_alone(adopter, pod)
             return
         # A launcher alone does not make a gang run; it counts towards the others' minimum.

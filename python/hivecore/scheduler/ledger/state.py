@@ -243,9 +243,7 @@ class State(Trials):
                 self.relief = None
 
     def end_of(self, live: Live) -> float:
-        """The estimated end of a job that runs or would start now; inf if unknown. An extra pod
-        ends with its job.
-        """
+        """When a job that runs or starts now, or an extra pod of it, should end; inf if unknown."""
         whole = self.jobs[live.extra_of] if live.extra_of else live
         begun = whole.since if whole.runs else self.now
         return inf if whole.job.run_time is None else begun + whole.job.run_time
