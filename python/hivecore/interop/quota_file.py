@@ -131,13 +131,13 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
         with field.named():
             tree.set_total(amounts, tree=name, carved=carved)
     names = {quota.name for quota in quotas}
-    resources = {resource for quota in quotas for resource, _ in quota.max}
+    resources = dict.fromkeys(resource for quota in quotas for resource, _ in quota.max)
     for name, field in document["owners"].items():
         request, running = _owner(name, field)
         if request.quota not in names:
             raise field["quota"].error(f"there is no quota {request.quota!r}")
-        for resource in dict(request.amounts).keys() - resources:
-            if meant := resource_meant(resource, resources):
+        for resource, _ in request.amounts:
+            if resource not in resources and (meant := resource_meant(resource, resources)):
                 raise field["amounts"][resource].error(f"no quota has it; is {meant} meant?")
         with field.named():
             tree.recover(request, running)

@@ -84,6 +84,12 @@ def test_gpus_of_claims_count_once_with_all_their_instances():
         devices = [{"name": f"d{i}"} for i in range(count)]
         spec = {"driver": driver, "pool": pool, "nodeName": "n9", "devices": devices}
         claims.update({"kind": "ResourceSlice", "metadata": {"name": driver}, "spec": spec})
+    devices = [{"name": f"d{i}", "nodeName": f"n{7 + i}"} for i in range(2)]
+    spec = {"driver": "gpu.example.com", "pool": {**pool, "name": "both"}, "devices": devices}
+    spec["perDeviceNodeSelection"] = True
+    claims.update({"kind": "ResourceSlice", "metadata": {"name": "both"}, "spec": spec})
+    for node in ("n7", "n8"):
+        claims.update({"kind": "Node", "metadata": {"name": node}})
     scheduler = Scheduler(claims=claims)
     for i in range(3):
         claim = mig_claim("mig", {"1g.6gb": 2})
@@ -94,6 +100,8 @@ def test_gpus_of_claims_count_once_with_all_their_instances():
     assert shown == {
         NODES[0]: (2, 2, ["mig0", "mig1", "mig2"]),
         NODES[1]: (2, 0, []),
+        "n7": (1, 0, []),
+        "n8": (1, 0, []),
         "n9": (8, 0, []),
     }
 

@@ -192,7 +192,7 @@ def test_quotas_that_nothing_gives_a_total_are_remarked():
 
 
 def test_a_tenant_without_a_quota_beside_quotas_is_remarked(tmp_path):
-    remarks = ("tenants.b: has no quota, its jobs are refused",)
+    remarks = ("tenants.b: has no quota: its jobs must name another",)
     assert SchedulerSpec.of_yaml(QUOTA.replace("}}}}", "}}}, b: }")).remarks == remarks
     quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}, "spec": {"max": {"cpu": 6}}}
     name = written(tmp_path, quotas_yaml=json.dumps([quota]))

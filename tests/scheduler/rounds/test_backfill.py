@@ -200,8 +200,9 @@ def test_a_promise_to_a_more_important_job_takes_no_account_of_others(is_last):
     assert jobs_of(scheduler.decide(10.0), Start) == ["urgent"]
 
 
+@pytest.mark.parametrize("priorities", [1, 3])
 @pytest.mark.parametrize("seed", seeds(40))
-def test_the_first_waiting_jobs_have_promises_also_if_others_are_like_them(seed):
+def test_the_first_waiting_jobs_have_promises_also_if_others_are_like_them(seed, priorities):
     rng = random.Random(seed)
     most, nodes = rng.randint(1, 4), [f"n{i}" for i in range(rng.randint(1, 2))]
     devices = DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=4)))
@@ -216,14 +217,44 @@ def test_the_first_waiting_jobs_have_promises_also_if_others_are_like_them(seed)
         if waiting and rng.random() < 0.1:
             scheduler.cancel(rng.choice(waiting), now)
         for name in range(2 * number, 2 * number + rng.randint(0, 2)):
-            job = Job(str(name), "a", rng.randint(1, 4), run_time=rng.choice((1, 3, 5, 9)))
+            seconds, priority = rng.choice((1, 3, 5, 9)), rng.randrange(priorities)
+            job = Job(str(name), "a", rng.randint(1, 4), run_time=seconds, priority=priority)
             scheduler.submit(job, now)
         for name in jobs_of(scheduler.decide(now), Start):
             ends[name] = now + scheduler.job(name).run_time
         scheduler.check()
         waiting = [name for name in scheduler if name not in ends]
+        waiting.sort(key=lambda name: -scheduler.job(name).priority)
         promised = [name for name in waiting if scheduler.promised(name) is not None]
         assert promised == waiting[:most]
+
+
+def test_a_job_between_two_that_start_together_does_not_take_their_promise_for_ever():
+    scheduler = Scheduler(
+        devices=DeviceCluster({"n": NodeDevices.uniform(gpus=4)}), backfill=3, preemption=False
+    )
+    jobs = [
+        Job("now", "a", 4, priority=2, run_time=10),
+        Job("low", "a", 2),
+        Job("high", "a", 2, priority=2, run_time=10, together=["low"]),
+        Job("mid", "a", 4, priority=1, run_time=3),
+        Job("last", "a", 3, run_time=3),
+    ]
+    decided(scheduler, *jobs)
+    assert [scheduler.promised(name) for name in ("high", "low")] == [10.0, 10.0]
+
+
+def test_a_job_is_tried_again_where_a_more_important_one_delays_the_promise_that_it_waits_for():
+    scheduler = Scheduler(devices=DeviceCluster({"n": NodeDevices.uniform(gpus=4)}), backfill=4)
+    for now, name, gpus, seconds, priority in (
+        (0.0, "nine", 2, 18, 1),
+        (1.0, "ten", 4, 3, 1),
+        (10.0, "twelve", 1, 9, 1),
+    ):
+        decided(scheduler, Job(name, "a", gpus, run_time=seconds, priority=priority), now=now)
+    assert scheduler.state("twelve") == "pending"
+    urgent = Job("urgent", "a", 3, run_time=9, priority=2)
+    assert "twelve" in jobs_of(decided(scheduler, urgent, now=17.0), Start)
 
 
 def test_a_promise_gets_earlier_once_the_job_before_it_is_cancelled():

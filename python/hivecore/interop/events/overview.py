@@ -7,7 +7,7 @@ from typing import Any
 
 from hivecore._thousandths import as_number
 from hivecore.cells import CellCluster
-from hivecore.dra import DraCluster
+from hivecore.dra import DeviceId, DraCluster
 from hivecore.dra.pools import published
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler import Scheduler
@@ -110,15 +110,19 @@ def _claimed(cluster: DraCluster) -> tuple[dict[str, int], Counter[str]]:
     """
     facts = cluster.facts()
     held = {device for devices in facts.held.values() for device, *_ in devices}
-    nodes = {(part.driver, part.pool.name): part.node_name for part in facts.slices}
-    in_use: dict[tuple[str, str, tuple[str, ...]], bool] = {}
+    nodes = {
+        DeviceId(part.driver, part.pool.name, device.name): device.node_name or part.node_name
+        for part in sorted(facts.slices, key=lambda part: part.pool.generation)
+        for device in part.devices
+    }
+    in_use: dict[tuple[str, str, str, tuple[str, ...]], bool] = {}
     for device, of in published(facts.slices).items():
         if device.driver.startswith("gpu."):
             sets = tuple(counters.counter_set for counters in of.consumes_counters)
-            gpu = device.driver, device.pool, sets or (device.device, "")
+            gpu = nodes[device], device.driver, device.pool, sets or (device.device, "")
             in_use[gpu] = in_use.get(gpu, False) or device in held
-    totals = Counter(nodes[gpu[:2]] for gpu in in_use)
-    used = Counter(nodes[gpu[:2]] for gpu, is_used in in_use.items() if is_used)
+    totals = Counter(node for node, *_ in in_use)
+    used = Counter(gpu[0] for gpu, is_used in in_use.items() if is_used)
     return {node: totals[node] for node in cluster.nodes}, used
 
 

@@ -76,7 +76,7 @@ def read_quotas(
     tree = reader.build(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
     if tree is not None and reader.build(_AT, lambda: Scheduler(quotas=tree)) is not None:
         reader.remarks += [
-            f"{reader.path(((None, 'tenants'), name))}: has no quota, its jobs are refused"
+            f"{reader.path(((None, 'tenants'), name))}: has no quota: its jobs must name another"
             for name in tenants
             if name not in tree.quotas
         ]

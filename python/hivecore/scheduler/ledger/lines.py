@@ -189,15 +189,15 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
 
 
 def displaced_by(state: State, job: Job, promised: Iterable[str] | None = None) -> str | None:
-    """Which job of its queue would have a promised start no more, if this job had one; "" if none;
-    ``None``: those that have one are as important, and as many as may be.
+    """Which job of its queue loses its promised start if this job gets one; "" if there is room;
+    ``None``: this job may get none.
     """
     queue, of = queue_of(state, job), state.jobs
     given = state.promised if promised is None else promised
     others = [name for name in given if queue_of(state, of[name].job) == queue]
     if len(others) < state.backfill:
         return ""
-    least = min(others, key=lambda name: of[name].job.priority)
+    least = min(others, key=lambda name: (of[name].job.priority, -of[name].number))
     return least if of[least].job.priority < job.priority else None
 
 

@@ -92,6 +92,7 @@ class State(Trials):
         self.are_promises_new = True
         #: promised starts that are in time as things are now, as far as that is known
         self.kept_promises: list[tuple[float, str]] = []
+        self.dropped: set[str] = set()  #: jobs that lost their promise in this round
         #: whether to offer all kinds again, as the next job may get a promise
         self.may_promise = False
         self.kinds = Kinds(self.log, stages.by_stages, stages.hosts, stages.gpu_memory)

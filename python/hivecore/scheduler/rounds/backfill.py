@@ -14,7 +14,7 @@ another job has just started, even where they would now get other nodes.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import groupby, islice
 from math import inf
@@ -44,6 +44,7 @@ __all__ = [
     "has_overdue",
     "has_to_keep_promises",
     "offer_like",
+    "outdate_less_important",
     "pass_by",
     "promise",
     "promise_broken",
@@ -154,8 +155,9 @@ def renew(state: State) -> None:
             promises = _renewed(state, state.jobs[name], promises)
     before = state.promised
     state.log.set(state, "promised", {name: time for time, name in promises})
-    if before.keys() - state.promised.keys():
+    if dropped := before.keys() - state.promised.keys():
         state.log.set(state, "may_promise", True)
+        state.dropped |= dropped
     _retry_delayed(state, before)
 
 
@@ -167,13 +169,24 @@ def _renewed(state: State, live: Live, promises: list[_Promise]) -> list[_Promis
     names = {live.job.name for live in lives}
     others = [entry for entry in promises if entry[1] not in names]
     known = [time for time, name in promises if name in names]
-    until = max(known) if len(known) == len(names) else inf  # they can start then
+    until = max(known) if len(known) == len(names) else inf  # they keep that time otherwise
     time = _earliest(state, lives, others, until)
     return promises if time is None else sorted([*others, *((time, name) for name in names)])
 
 
 def _priority(state: State, promise: _Promise) -> int:
     return state.jobs[promise[1]].job.priority
+
+
+def _importance(state: State, promised: Iterable[str]) -> dict[str, int]:
+    """The priorities of promised jobs, or of more important ones that start together with them."""
+    importance = {name: state.jobs[name].job.priority for name in promised}
+    for name in promised:
+        live = state.jobs[name]
+        for other in state.companions(live) if live.job.together else ():
+            known = importance.get(other.job.name, live.job.priority)
+            importance[other.job.name] = max(known, live.job.priority)
+    return importance
 
 
 def _in_time(state: State) -> list[_Promise]:
@@ -217,7 +230,8 @@ def promise(state: State, live: Live) -> None:
     lives = [live, *state.companions(live)]
     names = {member.job.name for member in lives}
     waits = any(member.state == "reserved" or {*state.missing(member)} - names for member in lives)
-    if live.job.name in state.promised or waits:
+    # a promise that was given in this round and could not be kept is not given again
+    if live.job.name in state.promised or live.job.name in state.dropped or waits:
         return
     promised = {other: time for other, time in state.promised.items() if other not in names}
     behind = [name for name in promised if _waits_behind(state, state.jobs[name], live)]
@@ -226,10 +240,11 @@ def promise(state: State, live: Live) -> None:
     if (displaced := displaced_by(state, live.job, promised)) is None:
         return
     promised.pop(displaced, None)
+    importance = _importance(state, promised)
     ahead = [
         (max(time, state.now), other)
         for other, time in promised.items()
-        if state.jobs[other].job.priority >= live.job.priority
+        if importance[other] >= live.job.priority
     ]
     is_ahead_of_others = len(ahead) < len(promised)
     time = _earliest(state, lives, ahead)
@@ -243,14 +258,18 @@ def promise(state: State, live: Live) -> None:
     before = state.promised
     state.log.set(state, "promised", promised)
     if is_ahead_of_others:
-        state.log.set(state, "are_promises_new", False)
+        state.outdate_promises()
     _retry_delayed(state, before)
 
 
+def outdate_less_important(state: State, live: Live) -> None:
+    """Outdate promises to jobs that are less important than one that starts."""
+    if any(state.jobs[name].job.priority < live.job.priority for name in state.promised):
+        state.log.set(state, "are_promises_new", False)
+
+
 def offer_like(state: State, live: Live, unit: Unit) -> None:
-    """Offer the next job of a kind, after one that waits with a promised start, if there may be a
-    promise for it.
-    """
+    """Offer the next job of a kind after a promised one was refused: it may get a promise, too."""
     kind, refused = unit.kind, state.waiting.refused(unit.kind)
     if refused is None or kind.is_alone or state.waiting.is_only(kind):
         return
@@ -392,7 +411,7 @@ class _Course:
         return ""
 
     def end_until(self, time: float) -> None:
-        """Let jobs end that do so until a time."""
+        """Let running jobs end that end at or before a time."""
         while self.ends and self.ends[0][0] <= time:
             _, name, unit = self.ends.pop(0)
             if unit is not None:

@@ -12,6 +12,7 @@ from hivecore.scheduler.moves.moving import hold_in_place, start_beside, start_i
 from hivecore.scheduler.rounds.backfill import (
     has_to_keep_promises,
     offer_like,
+    outdate_less_important,
     pass_by,
     promise,
     promise_broken,
@@ -143,5 +144,6 @@ def _promise(state: State, live: Live, unit: Unit) -> None:
 
 def _has_started(state: State, live: Live, unit: Unit, started: Started) -> None:
     has_started(state, live, unit, started)
+    outdate_less_important(state, live)
     if unit.is_lost:
         regain(state, live, unit)

@@ -32,7 +32,7 @@ def decide(state: State, now: float, most: int) -> list[Action]:
 
 
 def _decided(state: State, now: float, most: int) -> list[Action]:
-    state.now, state.kept_promises = now, []
+    state.now, state.kept_promises, state.dropped = now, [], set()
     moment = state.microseconds
     state.stages.begin_round()
     if state.apart:
