@@ -351,7 +351,10 @@ class FakeApiServer:
             started.set()
             await self._end.wait()
             self.drop_watches()
+            server = runner.server
             await runner.cleanup()
+            await asyncio.sleep(0.01)  # connections that are accepted meanwhile are closed, too
+            await server.shutdown(0.1)
 
         asyncio.run(main())
 
