@@ -60,7 +60,7 @@ class RunningPods(ClaimedPods):
         self._others: dict[str, Member] = {}
         self._new_others: dict[str, Member] = {}  # not counted yet
         self._uncounted: dict[str, Member] = {}  # running pods for which there was no room
-        # Jobs inherited from a log, whose pods are unknown until all are listed.
+        # Jobs inherited from a log; their pods are unknown until all are listed.
         self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
 
     def see(self, actions: Iterable[Action]) -> None:

@@ -55,7 +55,7 @@ class LoggedRun:
         #: number of events that do not apply to another scheduler
         self.skipped = 0
         happened: set[float] = set()
-        #: times whose last events no decision followed
+        #: times at which no decision came after the last event
         self.undecided: set[float] = set()
         for scheduler, record in steps:
             self.recorder.follow(scheduler, record)
