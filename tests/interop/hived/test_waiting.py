@@ -77,6 +77,41 @@ def test_nothing_is_evicted_for_a_pod_that_kube_scheduler_does_not_try(extender,
     assert list(extender.victims()) == ([] if why else ["u-low"])
 
 
+def told(extender, name, node=None, **more):
+    """A watch tells of a pod: it is bound there, or has no node."""
+    item = pod(name, **more)
+    if node is not None:
+        call = {"PodName": name, "PodNamespace": "x", "PodUID": f"u-{name}", "Node": node}
+        binding = extender.handle(BIND, call)[1]["Binding"]
+        item["metadata"]["annotations"] |= binding["metadata"]["annotations"]
+        item["spec"] = {"nodeName": node}
+    assert extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **item}}) == []
+
+
+def test_a_pod_whose_group_has_become_complete_keeps_no_victim_of_others(extender):
+    """The service looks for victims once a second; it must not end with one pod's mistake."""
+    for name, vc in (("low", "A"), ("low2", "B")):
+        told(extender, name, filtered(extender, name, vc=vc, priority=-1)[0], vc=vc, priority=-1)
+    one = {"priority": 5, "group": "g", "members": [(1, 4)]}
+    for name in ("p", "q"):  # one pod is declared, and two ask
+        assert "to be preempted" in str(filtered(extender, name, **one))
+    [victim] = extender.victims()
+    extender.apply(gone(victim.removeprefix("u-")))
+    told(extender, "p", filtered(extender, "p", **one)[0], **one)
+    assert extender.victims() == {}
+    assert "to be preempted" in str(filtered(extender, "other", vc="B", priority=5))
+    assert list(extender.victims()) == [{"u-low": "u-low2", "u-low2": "u-low"}[victim]]
+
+
+def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
+    for name in ("low", "low2"):
+        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    for vc in "BA":
+        assert "to be preempted" in str(filtered(extender, f"of-{vc}", vc=vc, priority=5))
+    extender.scheduler.reconfigure(config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}}))
+    assert list(extender.victims().values()) == ["it has to stop for the group 'x/of-A'"]
+
+
 def test_a_list_in_pages_counts_when_it_is_complete(extender):
     assert filtered(extender, "a") == ["n1"]
     assert filtered(extender, "b", vc="B") == ["n2"]

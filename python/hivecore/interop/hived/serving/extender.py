@@ -259,11 +259,15 @@ class Extender(HttpExtender):
         reasons: dict[str, str] = {}
         with self._lock:
             self._decide_unasked()
-            groups = {pod.request.gang: pod for pod in self.waiting.preempting()}
-            for group, pod in groups.items():
-                decision = self.scheduler.schedule(pod.pod, pod.spec, "Preempting")
-                reason = f"it has to stop for the group {show(group)}"
-                reasons |= dict.fromkeys(decision.victims, reason)
+            decided: set[str] = set()
+            for pod in self.waiting.preempting():
+                group = pod.request.gang
+                if group not in decided:
+                    with suppress(RequestError):  # its group is complete by now, or its tenant gone
+                        decision = self.scheduler.schedule(pod.pod, pod.spec, "Preempting")
+                        decided.add(group)
+                        reason = f"it has to stop for the group {show(group)}"
+                        reasons |= dict.fromkeys(decision.victims, reason)
         return reasons
 
     def _decide_unasked(self) -> None:
