@@ -327,6 +327,21 @@ def test_a_node_is_avoided_while_a_pod_runs_there_whose_cells_cannot_be_read(key
     assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n1"]
 
 
+@pytest.mark.parametrize("healthy", [True, False])
+def test_a_node_that_was_never_reported_is_after_a_stranger_as_it_was_before(healthy):
+    scheduler = HivedScheduler(CONFIG, initially_healthy=healthy)
+    extender = Extender(scheduler, foreign="nvidia.com/gpu")
+    before = get(extender, STATUS)
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "resources": limits}]}
+    stranger = {"metadata": {"name": "stranger"}, "spec": spec}
+    get(extender, "/v1/watch", event("ADDED", "Pod", stranger))
+    cells = get(extender, STATUS)["physicalCluster"][0]["cellChildren"]
+    assert cells[0]["cellHealthiness"] == "Bad"
+    get(extender, "/v1/watch", event("DELETED", "Pod", stranger))
+    assert get(extender, STATUS) == before
+
+
 def test_where_a_pod_is_bound_counts_and_not_where_it_was_to_be_bound():
     before, extender = started(), started()
     get(before, FILTER, ask("p"))

@@ -66,6 +66,11 @@ class HivedLedger(Stateful):
         with self._lock:
             return self._config
 
+    @property
+    def initially_healthy(self) -> bool:
+        """Whether nodes are healthy before ``set_node`` says so."""
+        return self._initially_healthy
+
     # --- what there is
 
     def leaf_cells_by_node(self) -> dict[str, int]:

@@ -129,7 +129,7 @@ class Informer(ClusterInformer):
             version = mapping_in(pod, "metadata").get("resourceVersion")
             self._strangers[identity] = node, version_of(version)
             self._crowds[node] = self._crowds.get(node, 0) + 1
-            self._set_ready(node, self._ready.get(node, False))
+            self._scheduler.set_node(node, False)
 
     def _leave(self, identity: str) -> None:
         node, _ = self._strangers.pop(identity, ("", 0))
@@ -139,7 +139,7 @@ class Informer(ClusterInformer):
         if not self._crowds[node]:
             del self._crowds[node]
             self.gains += 1
-            self._set_ready(node, self._ready.get(node, False))
+            self._set_health(node, self._ready.get(node, self._scheduler.initially_healthy))
 
 
 def _annotations(pod: Mapping[str, Any]) -> Mapping[str, Any]:
