@@ -414,6 +414,37 @@ def test_a_preempting_group_is_touched_when_its_victims_are_gone(extender):
     assert due(extender, 5.0) == ["high"]
 
 
+def test_what_was_reserved_is_for_others_when_a_higher_priority_takes_over_a_part_of_it():
+    owned = {"A": {"RACK.NODE": 2}}
+    extender = Extender(HivedScheduler(config(TREE, [rack("n1", "n2")], owned)))
+    for name in ("low1", "low2"):
+        filtered(extender, name, priority=-1)
+    gang = {"priority": 1, "group": "g", "members": [(2, 4)]}
+    filtered(extender, "p", **gang)
+    assert sorted(extender.victims()) == ["u-low1", "u-low2"]  # reserves the cells of both
+    for name in ("low1", "low2"):
+        extender.apply(gone(name))
+    assert "Pod is waiting" in str(filtered(extender, "idle", priority=-1))
+    before = extender.gains
+    assert filtered(extender, "high", priority=5) == ["n1"]  # the gang gives both nodes up
+    assert extender.gains > before
+    extender.waiting.look_again(0.0)
+    assert due(extender, 0.0) == ["idle"]
+
+
+def test_what_another_scheduler_binds_elsewhere_leaves_its_cells_to_pods_that_wait(extender):
+    filtered(extender, "p")
+    filtered(extender, "q")
+    before = extender.gains
+    elsewhere = {"kind": "Pod", **pod("p"), "spec": {"nodeName": "n7"}}
+    extender.apply({"type": "MODIFIED", "object": elsewhere})
+    assert extender.gains == before + 1
+    extender.apply({"type": "MODIFIED", "object": elsewhere})
+    assert extender.gains == before + 1
+    extender.waiting.look_again(0.0)
+    assert due(extender, 0.0) == ["q"]
+
+
 # --- leases
 
 

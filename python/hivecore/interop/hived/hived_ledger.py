@@ -71,6 +71,12 @@ class HivedLedger(Stateful):
         """Whether nodes are healthy before ``set_node`` says so."""
         return self._initially_healthy
 
+    @property
+    def given_up(self) -> int:
+        """How often reservations were given up: other groups may have their cells."""
+        with self._lock:
+            return self._groups.given_up
+
     # --- what there is
 
     def leaf_cells_by_node(self) -> dict[str, int]:

@@ -143,6 +143,8 @@ class PlacedGroups:
         self.waiting = {
             pod: group for group in self.live.values() for pod in group.preempting or ()
         }
+        self.given_up = 0
+        """How often reservations were given up, for another group or for other cells."""
 
     # --- decisions
 
@@ -195,6 +197,7 @@ class PlacedGroups:
             if group is not None and reserve:
                 self.cluster.cancel(group.name)
                 self.forget(group.name)
+                self.given_up += 1
             return None
         planned = _planned(request if group is None else group.declared, decision)
         slots = planned.slots[request.leaf_number]
@@ -220,6 +223,7 @@ class PlacedGroups:
 
     def _forget_given_up(self, decision: GroupDecision, before: PlacedGroup | None) -> None:
         """Drop the groups whose reservations a decision ends, its own group's included."""
+        self.given_up += bool(decision.cancels)
         own = () if before is None else (before.name,)
         for name in {*decision.cancels, *own}:
             self.forget(name)

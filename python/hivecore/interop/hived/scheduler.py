@@ -302,6 +302,7 @@ class HivedScheduler(HivedLedger):
             ) from None
         if preempting:
             groups.forget(group.name)
+            groups.given_up += 1
             groups.offers.clear()
             self._cluster = groups.cluster = cluster
         return recovery

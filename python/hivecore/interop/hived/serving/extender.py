@@ -133,6 +133,11 @@ class Extender(HttpExtender):
         with self._lock:
             self.informer.forget(identity)
 
+    @property
+    def gains(self) -> int:
+        """How often something may have become free."""
+        return self.informer.gains + self.scheduler.given_up
+
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list, as ``/v1/watch``; returns what could not be applied."""
         with self._lock:

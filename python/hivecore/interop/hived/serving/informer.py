@@ -63,8 +63,10 @@ class Informer(ClusterInformer):
             return
         self._settle(identity)
         if known is None or not isinstance(spec, str) or not isinstance(info, str):
-            if known is not None and self._seat_of(identity) != node:
+            seat = self._seat_of(identity)
+            if known is not None and seat != node:
                 self._scheduler.delete(identity)  # another scheduler has bound it
+                self.gains += bool(seat)
             self._visit(identity, node, pod, is_ours=known is not None)
         elif known.recovered != hash(info):
             try:
@@ -85,6 +87,7 @@ class Informer(ClusterInformer):
             if known.recovered is not None:
                 raise
             self._scheduler.delete(pod)
+            self.gains += 1
             self._scheduler.recover(pod, request, record)
 
     def _seat_of(self, identity: str) -> str:

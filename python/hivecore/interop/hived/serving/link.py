@@ -54,7 +54,9 @@ class HivedLink(ClusterLink):
         self._patches: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
 
     async def _victims(self) -> Mapping[str, str]:
-        return self._service.extender.victims()
+        victims = self._service.extender.victims()
+        self._service.look_for_gains()
+        return victims
 
     def _more(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [self._patch_nodes() for _ in range(_PATCHES)]
@@ -105,9 +107,9 @@ class HivedLink(ClusterLink):
     # --- pods that wait
 
     async def _touch(self) -> None:
-        waiting, changed = self._service.extender.waiting, self._service.changed
-        informer = self._service.extender.informer
-        gains = informer.gains
+        extender, changed = self._service.extender, self._service.changed
+        waiting = extender.waiting
+        gains = extender.gains
         while True:
             pause = waiting.next_due() - time.monotonic()
             with suppress(TimeoutError):
@@ -116,8 +118,8 @@ class HivedLink(ClusterLink):
             if changed.is_set():
                 await asyncio.sleep(_AFTER_GAINS)
                 changed.clear()
-            if informer.gains != gains:
-                gains = informer.gains
+            if extender.gains != gains:
+                gains = extender.gains
                 waiting.look_again(time.monotonic())
             started = time.monotonic()
             for pod in waiting.to_touch(started):

@@ -55,7 +55,7 @@ class HivedService(ExtenderService):
 
     def look_for_gains(self) -> None:
         """Notice that something may have become free."""
-        gains = self.extender.informer.gains
+        gains = self.extender.gains
         if gains != self._gains:
             self._gains = gains
             self.changed.set()
