@@ -362,6 +362,21 @@ def test_all_pods_of_a_gang_are_touched_together(extender):
     assert due(extender, 0.0) == ["x", "y"]
 
 
+def test_a_pod_of_a_gang_is_touched_when_another_one_was_offered_nodes_that_do_for_both(extender):
+    gang = {"group": "g", "members": [(1, 4), (1, 1)], "priority": -1}
+    gang["ignoreK8sSuggestedNodes"] = False
+    [taken] = filtered(extender, "low", number=1, priority=-1)
+    [free] = {"n1", "n2"} - {taken}
+    large = ask("large", **gang) | {"NodeNames": [free]}
+    assert "Pod is waiting" in str(extender.handle(FILTER, large)[1])
+    assert due(extender, 0.0) == []
+    assert filtered(extender, "small", number=1, **gang) == [taken]
+    assert extender.waiting.is_sooner
+    assert due(extender, 0.0) == ["large"]
+    assert extender.handle(FILTER, large)[1]["NodeNames"] == [free]
+    assert len(extender.waiting) == 0
+
+
 def test_a_pod_that_is_not_asked_for_is_touched_less_and_less(extender):
     filtered(extender, "a")
     filtered(extender, "a2")

@@ -107,8 +107,8 @@ class HivedLink(ClusterLink):
     # --- pods that wait
 
     async def _touch(self) -> None:
-        extender, changed = self._service.extender, self._service.changed
-        waiting = extender.waiting
+        extender = self._service.extender
+        waiting, changed = extender.waiting, self._service.changed
         gains = extender.gains
         while True:
             pause = waiting.next_due() - time.monotonic()

@@ -61,7 +61,9 @@ class HivedService(ExtenderService):
             self.changed.set()
 
     def _answered(self, reply: Reply) -> None:
-        if reply.outcome == "deferred":
+        waiting = self.extender.waiting
+        if waiting.is_sooner:
+            waiting.is_sooner = False
             self.changed.set()
         self.look_for_gains()
 

@@ -56,6 +56,9 @@ class WaitingPods:
     def __init__(self, scheduler: HivedScheduler) -> None:
         self._scheduler = scheduler
         self._pods: dict[str, WaitingPod] = {}
+        self._groups: dict[str, dict[str, WaitingPod]] = {}
+        self.is_sooner = False
+        """Whether a pod has become due though nothing has become free; others set it back."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -63,12 +66,14 @@ class WaitingPods:
     def note(self, pod: PodId, spec: Mapping[str, Any], outcome: Outcome) -> None:
         """A pod was answered: it is bound, or waits from now on if it did not wait before."""
         if outcome == "bind":
-            self._pods.pop(pod.identity, None)
+            self.forget(pod.identity)
+            self._call_mates(pod, spec)
             return
         known = self._pods.get(pod.identity)
         if known is None:
             request = PodRequest.read(spec, pod.full)
-            self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
+            known = self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
+            self._groups.setdefault(request.gang, {})[pod.identity] = known
         else:
             known.outcome, known.due, known.pause, known.ignored = outcome, inf, _SHORTEST, 0
             known.outlook = "wait"
@@ -77,10 +82,27 @@ class WaitingPods:
         """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
         self.note(pod, spec, "wait")
         self._pods[pod.identity].due = now + _MOMENT
+        self.is_sooner = True
+
+    def _call_mates(self, pod: PodId, spec: Mapping[str, Any]) -> None:
+        """A pod has a place, and so has its group: its pods that were refused are due.
+
+        What they were offered by kube-scheduler may not have been enough for the group.
+        """
+        mates = self._groups and self._groups.get(PodRequest.read(spec, pod.full).gang)
+        for mate in (mates or {}).values():
+            if mate.due == inf:
+                mate.due = mate.touched + _SHORTEST
+                self.is_sooner = True
 
     def forget(self, identity: str) -> None:
         """The pod is gone."""
-        self._pods.pop(identity, None)
+        known = self._pods.pop(identity, None)
+        if known is not None:
+            mates = self._groups[known.request.gang]
+            del mates[identity]
+            if not mates:
+                del self._groups[known.request.gang]
 
     def preempting(self) -> list[WaitingPod]:
         """The pods that wait for victims to go, or would if they were asked about."""
