@@ -112,6 +112,28 @@ def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
     assert list(extender.victims().values()) == ["it has to stop for the group 'x/of-A'"]
 
 
+def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
+    """Users correct the annotation of a pod that waits."""
+    for name in ("low", "low2"):
+        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    told(extender, "p", priority=5, vc="A")
+    assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="A"))
+    told(extender, "p", priority=5, vc="B")
+    assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="B"))
+    assert len(extender.victims()) == 1
+    assert extender.scheduler.affinity_group("x/p")["virtual_cluster"] == "B"
+
+
+def test_nothing_is_evicted_for_a_pod_that_asks_for_a_mistake_by_now(extender):
+    for name in ("low", "low2"):
+        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    assert "to be preempted" in str(filtered(extender, "p", priority=5))
+    assert "known are" in filtered(extender, "p", priority=5, vc="C")
+    assert extender.victims() == {}
+    assert extender.scheduler.affinity_group("x/p") is None
+    assert len(extender.waiting) == 0
+
+
 def test_a_list_in_pages_counts_when_it_is_complete(extender):
     assert filtered(extender, "a") == ["n1"]
     assert filtered(extender, "b", vc="B") == ["n2"]

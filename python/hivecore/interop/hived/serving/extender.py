@@ -159,7 +159,11 @@ class Extender(HttpExtender):
             if self.informer.is_missing(asking.pod.identity):
                 return _missing(asking.pod, FilterReply)
             self.informer.note_question(asking.pod, arguments.pod)
-            decision = self._decide(asking, suggested)
+            try:
+                decision = self._decide(asking, suggested)
+            except RequestError:
+                self.waiting.forget(asking.pod.identity)
+                raise
             if decision.hopeless:
                 self.waiting.forget(asking.pod.identity)
                 return Reply(200, FilterReply(error=decision.reason), "error", asking.pod)

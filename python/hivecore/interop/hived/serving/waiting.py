@@ -70,7 +70,8 @@ class WaitingPods:
             self._call_mates(pod, spec)
             return
         known = self._pods.get(pod.identity)
-        if known is None:
+        if known is None or known.spec != spec:
+            self.forget(pod.identity)
             request = PodRequest.read(spec, pod.full)
             known = self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
             self._groups.setdefault(request.gang, {})[pod.identity] = known
