@@ -77,7 +77,7 @@ def test_nothing_is_evicted_for_a_pod_that_kube_scheduler_does_not_try(extender,
     assert list(extender.victims()) == ([] if why else ["u-low"])
 
 
-def told(extender, name, node=None, **more):
+def report(extender, name, node=None, **more):
     """A watch tells of a pod: it is bound there, or has no node."""
     item = pod(name, **more)
     if node is not None:
@@ -91,13 +91,13 @@ def told(extender, name, node=None, **more):
 def test_a_pod_whose_group_has_become_complete_keeps_no_victim_of_others(extender):
     """The service looks for victims once a second; it must not end with one pod's mistake."""
     for name, vc in (("low", "A"), ("low2", "B")):
-        told(extender, name, filtered(extender, name, vc=vc, priority=-1)[0], vc=vc, priority=-1)
-    one = {"priority": 5, "group": "g", "members": [(1, 4)]}
+        report(extender, name, filtered(extender, name, vc=vc, priority=-1)[0], vc=vc, priority=-1)
+    declared = {"priority": 5, "group": "g", "members": [(1, 4)]}
     for name in ("p", "q"):  # one pod is declared, and two ask
-        assert "to be preempted" in str(filtered(extender, name, **one))
+        assert "to be preempted" in str(filtered(extender, name, **declared))
     [victim] = extender.victims()
     extender.apply(gone(victim.removeprefix("u-")))
-    told(extender, "p", filtered(extender, "p", **one)[0], **one)
+    report(extender, "p", filtered(extender, "p", **declared)[0], **declared)
     assert extender.victims() == {}
     assert "to be preempted" in str(filtered(extender, "other", vc="B", priority=5))
     assert list(extender.victims()) == [{"u-low": "u-low2", "u-low2": "u-low"}[victim]]
@@ -105,7 +105,7 @@ def test_a_pod_whose_group_has_become_complete_keeps_no_victim_of_others(extende
 
 def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
     for name in ("low", "low2"):
-        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
     for vc in "BA":
         assert "to be preempted" in str(filtered(extender, f"of-{vc}", vc=vc, priority=5))
     extender.scheduler.reconfigure(config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}}))
@@ -115,10 +115,10 @@ def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
 def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
     """Users correct the annotation of a pod that waits."""
     for name in ("low", "low2"):
-        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
-    told(extender, "p", priority=5, vc="A")
+        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    report(extender, "p", priority=5, vc="A")
     assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="A"))
-    told(extender, "p", priority=5, vc="B")
+    report(extender, "p", priority=5, vc="B")
     assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="B"))
     assert len(extender.victims()) == 1
     assert extender.scheduler.affinity_group("x/p")["virtual_cluster"] == "B"
@@ -126,7 +126,7 @@ def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
 
 def test_nothing_is_evicted_for_a_pod_that_asks_for_a_mistake_by_now(extender):
     for name in ("low", "low2"):
-        told(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
     assert "to be preempted" in str(filtered(extender, "p", priority=5))
     assert "known are" in filtered(extender, "p", priority=5, vc="C")
     assert extender.victims() == {}

@@ -69,7 +69,8 @@ class HivedLedger(Stateful):
     @property
     def initially_healthy(self) -> bool:
         """Whether nodes are healthy before ``set_node`` says so."""
-        return self._initially_healthy
+        with self._lock:
+            return self._initially_healthy
 
     @property
     def given_up(self) -> int:

@@ -136,7 +136,8 @@ class Extender(HttpExtender):
     @property
     def gains(self) -> int:
         """How often something may have become free."""
-        return self.informer.gains + self.scheduler.given_up
+        with self._lock:
+            return self.informer.gains + self.scheduler.given_up
 
     def apply(self, events: Any) -> list[str]:
         """Apply a watch event or a list, as ``/v1/watch``; returns what could not be applied."""
