@@ -46,7 +46,9 @@ def cmake(*arguments):
 def test_a_project_of_ones_own_finds_the_installed_kernels(tmp_path):
     build, prefix, own = (tmp_path / name for name in ("build", "prefix", "own"))
     # Only what the example needs: the whole takes minutes.
-    cmake("-S", ROOT, "-B", build, "-DHIVECORE_SUBJECTS=cells", *UNOPTIMIZED)
+    cmake(
+        "-S", ROOT, "-B", build, "-DHIVECORE_SUBJECTS=cells", "-DCMAKE_UNITY_BUILD=ON", *UNOPTIMIZED
+    )
     cmake("--build", build, "-j2")
     cmake("--install", build, "--prefix", prefix)
     cmake("-S", EXAMPLE, "-B", own, f"-DCMAKE_PREFIX_PATH={prefix}", *UNOPTIMIZED)

@@ -351,7 +351,7 @@ limits = st.dictionaries(
 
 
 @given(cases(), st.sampled_from(["first", "best"]), st.just({}) | limits)
-@examples(1500)
+@examples(250)
 def test_the_twin_gives_the_first_or_best_of_all_valid_assignments(case, mode, within):
     check(*case, mode, within)
 
@@ -361,7 +361,7 @@ alternatives = st.tuples(st.sampled_from([1, 1, 2]), st.sampled_from([None, "a",
 
 
 @given(models, st.lists(st.lists(alternatives, min_size=1, max_size=3), min_size=1, max_size=2))
-@examples(500)
+@examples(250)
 def test_alternatives_that_compete_are_chosen_as_each_mode_says(of_devices, of_requests):
     on = [worlds.device(f"d{i}", {"model": model}) for i, model in enumerate(of_devices)]
     wanted = [

@@ -77,7 +77,7 @@ MODES = ["fewest blocks", f"fewest {ROOT}", "least waste of memory"]
 
 
 @given(cases(), st.sampled_from(MODES), st.sampled_from([512, 0]), st.just({}) | limits)
-@examples(900)
+@examples(300)
 def test_no_answer_with_the_best_alternatives_uses_less(case, mode, steps, within):
     slices, claims, held = case
     judge, cluster = Judge(slices, claims, held, within), with_held(slices, held)

@@ -66,7 +66,7 @@ def assignments(draw):
 
 
 @given(assignments())
-@examples(1500)
+@examples(500)
 def test_an_assignment_is_accepted_exactly_if_it_is_valid(case):
     slices, claims, held, chosen, is_valid, judge = case
     facts, records = with_held(slices, held).facts(), [ResourceClaim.of(claim) for claim in claims]

@@ -28,7 +28,7 @@ OPENB = FOLDER / "openb"
 
 REPLAYS = json.loads(Path(__file__).with_name("openb.json").read_text())
 CASES = [
-    (source, name, policy)
+    pytest.param(source, name, policy, marks=() if name == "default" else pytest.mark.whole_trace)
     for source, lists in REPLAYS.items()
     for name, policies in lists.items()
     for policy in policies

@@ -36,12 +36,10 @@ def test_itp_tenants_own_nodes_by_their_average_use_and_largest_job(itp, oversub
 
 
 @needs(ITP[0])
+@pytest.mark.whole_trace
 @pytest.mark.parametrize(
     ("oversubscribe", "later"),
-    [
-        pytest.param(1.3, [0, 2513, 0, 411, 0, 2924], marks=pytest.mark.whole_trace),
-        (2.0, [46, 2581, 0, 83, 0, 2710]),
-    ],
+    [(1.3, [0, 2513, 0, 411, 0, 2924]), (2.0, [46, 2581, 0, 83, 0, 2710])],
 )
 def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe, later):
     assert itp.jobs == 39_686

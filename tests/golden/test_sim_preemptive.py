@@ -68,7 +68,9 @@ def assert_as_recorded(result, trace, name, metrics=ALL):
 
 
 @pytest.mark.parametrize("policy", ["SRTF", "SRSF", "Tiresias"])
-@pytest.mark.parametrize("number", [1, pytest.param(2, marks=whole_trace), 3, 4])
+@pytest.mark.parametrize(
+    "number", [1, pytest.param(2, marks=whole_trace), 3, pytest.param(4, marks=whole_trace)]
+)
 @pytest.mark.parametrize("form", ["", "_pr"])
 def test_preemptive_policies_give_the_recorded_figures(policy, number, form):
     trace = f"trace{number}{form}"
@@ -108,7 +110,9 @@ def test_muri_gives_the_recorded_figures_when_all_jobs_come_at_once(name, larges
     assert result.events == events
 
 
-@pytest.mark.parametrize("trace", ["trace1", "trace3", pytest.param("trace4", marks=whole_trace)])
+@pytest.mark.parametrize(
+    "trace", ["trace3", *(pytest.param(name, marks=whole_trace) for name in ("trace1", "trace4"))]
+)
 def test_muri_without_matching_gives_the_recorded_figures(trace):
     result = figures(trace, "muri-l", autopack=False, matching=False)
     metrics = ["mean_completion", "makespan"]

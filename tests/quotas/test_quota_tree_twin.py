@@ -23,7 +23,7 @@ SETTINGS = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("large", [1, 10**9 + 7, 2**56 + 1])
 def test_kernel_and_twin_live_the_same_lives(settings, large):
-    for seed in seeds(6):
+    for seed in seeds(2):
         life = Life(large=large, **settings)
         rng = Random(f"{seed} {large} {settings}")
         for _ in range(120):
@@ -33,7 +33,7 @@ def test_kernel_and_twin_live_the_same_lives(settings, large):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_kernel_and_twin_take_back_the_same_from_the_same(settings):
-    for seed in seeds(12):
+    for seed in seeds(2):
         life = Life(large=1 if seed % 2 else 2**55 - 1, **settings)
         rng = Random(f"{seed} {settings}")
         life.crowd(rng)
@@ -45,7 +45,7 @@ def test_kernel_and_twin_take_back_the_same_from_the_same(settings):
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("large", [1, 2**56 + 1])
 def test_trials_that_nest_are_undone_in_kernel_and_twin(settings, large):
-    for seed in seeds(8):
+    for seed in seeds(3):
         life = Life(large=large, **settings)
         rng = Random(f"{seed} {large} {settings}")
         step = life.step
@@ -76,7 +76,7 @@ def test_any_life_is_the_same_in_kernel_and_twin(rng, settings):
 @pytest.mark.parametrize("large", [1, 2**44 + 1, 2**56 + 1])
 @pytest.mark.parametrize("fractions", [0.02, 0.5])
 def test_fractions_are_counted_exactly_from_any_moment_on(settings, large, fractions):
-    for seed in seeds(4):
+    for seed in seeds(2):
         life = Life(large=large, fractions=fractions, **settings)
         rng = Random(f"{seed} {large} {fractions} {settings}")
         step = life.step

@@ -585,7 +585,7 @@ class HeldLives(Lives):
 
 
 TestHeldLives = HeldLives.TestCase
-TestHeldLives.settings = examples(200, stateful_step_count=30)
+TestHeldLives.settings = examples(60, stateful_step_count=30)
 
 
 class ChangingLives(Lives):
@@ -631,8 +631,8 @@ class ChangingLives(Lives):
 
 
 TestChangingLives = ChangingLives.TestCase
-TestChangingLives.settings = examples(200, stateful_step_count=20)
+TestChangingLives.settings = examples(60, stateful_step_count=20)
 TestLives = Lives.TestCase
 TestSharedLives = SharedLives.TestCase
-TestSharedLives.settings = examples(100, stateful_step_count=40)
-TestLives.settings = examples(200, stateful_step_count=40)
+TestSharedLives.settings = examples(40, stateful_step_count=40)
+TestLives.settings = examples(60, stateful_step_count=40)

@@ -79,7 +79,7 @@ def test_ctrl_c_at_any_line_changes_nothing_or_ends_with_the_call(parts, call):
     lines, _ = interrupted(lambda: answers.append(CALLS[call](scheduler)), 0)
     after = scheduler.to_bytes()
     undone = 0
-    for seed in seeds(30):
+    for seed in seeds(10):
         scheduler = Scheduler.from_bytes(saved)
         line = seed * 7919 % lines + 1
         done, was_interrupted = interrupted(lambda: CALLS[call](scheduler), line)  # noqa: B023

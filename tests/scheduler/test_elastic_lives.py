@@ -200,4 +200,4 @@ class ElasticLives(RuleBasedStateMachine):
 
 
 TestElasticLives = ElasticLives.TestCase
-TestElasticLives.settings = examples(150, stateful_step_count=30)
+TestElasticLives.settings = examples(50, stateful_step_count=30)

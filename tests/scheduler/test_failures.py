@@ -395,7 +395,7 @@ def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
 def test_histories_with_failures_are_consistent(parts):
-    for seed in seeds(6):
+    for seed in seeds(2):
         history = FailingHistory(parts, seed)
         try:
             history.live(40)

@@ -103,7 +103,7 @@ def test_histories_are_the_same_whether_or_not_kinds_share(parts, tmp_path, monk
         shared.append(shape)
         new(self, *arguments, shape=shape, **more)
 
-    for seed in seeds(4):
+    for seed in seeds(2):
         logs, states = [], []
         for init in (noted, without):
             path = tmp_path / f"{seed}-{init.__name__}"

@@ -74,7 +74,7 @@ class SpreadElasticHistory(SpreadHistory, ElasticHistory):
     "parts", [parts for parts in sorted(COMPOSITIONS) if "queues" not in parts]
 )
 def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind):
-    for seed in seeds(4):
+    for seed in seeds(1):
         history = kind(parts, seed)
         try:
             history.live(40)

@@ -96,7 +96,7 @@ def is_possible(pod_request, idle):
     return False
 
 
-@examples(4000)
+@examples(1500)
 @given(st.integers(0, 2**32))
 def test_a_request_is_served_exactly_if_some_choice_of_devices_serves_it(seed):
     rng = random.Random(seed)

@@ -204,7 +204,7 @@ def post_until_it_dies(client, events, done, reached):
 
 @pytest.mark.slow
 @posix
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("options", [(), ("--snapshot-every", 40, "--fsync", "always")])
 def test_a_server_that_is_killed_goes_on_from_its_log_as_if_nothing_had_happened(
     seed, options, state_file, tmp_path

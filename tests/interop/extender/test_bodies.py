@@ -201,7 +201,7 @@ OF_HIVED = hived_pod("q", "a", 2, "g", [(1, 2)], 1, leafCellType="gpu", pinnedCe
 
 @ALL
 @given(data=st.data())
-@examples(400)
+@examples(200)
 def test_whatever_is_sent_the_answer_is_200_or_400(kind, data):
     subject = kind()
     watch = f"{kind.root}watch" if kind is Gpushare else "/v1/watch"

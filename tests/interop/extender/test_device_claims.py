@@ -832,7 +832,7 @@ class History:
         self.check(has_heard=rng.random() < 0.6)
 
 
-@pytest.mark.parametrize("seed", [*seeds(12), 52, 76, 60085, 62117, 62128, 65208, 400001])
+@pytest.mark.parametrize("seed", [*seeds(4), 52, 76, 60085, 62117, 62128, 65208, 400001])
 def test_no_device_is_given_twice_whatever_happens(clusters, seed):
     rng = random.Random(seed)
     cluster = clusters(nodes=("n0", "n1", "n2"), devices=rng.choice([1, 2, 3]))

@@ -203,7 +203,7 @@ def test_a_pod_that_the_binder_does_not_find_is_forgotten(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_in_a_burst_of_pods_loses_none_and_gives_nothing_twice(tmp_path, number):
-    nodes, owned, count = 40, {"A": 20, "B": 20}, 300 if number == signal.SIGKILL else 60
+    nodes, owned, count = 40, {"A": 20, "B": 20}, 128 if number == signal.SIGKILL else 60
     with (
         cluster(tmp_path, nodes=nodes, owned=owned) as (api, extender),
         FakeKubeScheduler(api, lambda: extender.url),

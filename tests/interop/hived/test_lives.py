@@ -429,4 +429,4 @@ class HivedMachine(RuleBasedStateMachine):
 
 
 TestHived = HivedMachine.TestCase
-TestHived.settings = examples(40, stateful_step_count=40)
+TestHived.settings = examples(20, stateful_step_count=40)

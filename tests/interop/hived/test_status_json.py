@@ -74,7 +74,7 @@ class Churn:
         self.pods = [pod for pod in self.pods if hived.group(pod) is not None]
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_json_is_the_status_while_one_scheduler_lives_on(seed):
     churn = Churn(seed, racks(4, {"A": {"RACK": 1, "RACK.NODE": 2}, "B": {"RACK.NODE.SWITCH": 5}}))
     for _ in range(60):

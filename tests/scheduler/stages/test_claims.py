@@ -828,7 +828,7 @@ BY_SIDE = {
 @pytest.mark.parametrize("parts", BY_SIDE)
 @pytest.mark.parametrize("may_evict", [False, True], ids=["waits", "evicts"])
 @pytest.mark.parametrize("kind", ["plain", "parts", "shares"])
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_in_any_history_no_job_waits_that_could_start(seed, kind, may_evict, parts):
     rng = random.Random(f"{seed}{kind}")
     policy = {"value": "8", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
@@ -944,7 +944,7 @@ def charged(scheduler):
     ("seed", "parts"),
     # In the last two, a job is evicted to which another one has passed its devices, and the quota
     # refuses the devices of a job that is on idle cells.
-    [*product(seeds(8), COMPOSED), (30007, "sharing"), (90008, "lending")],
+    [*product(seeds(2), COMPOSED), (30007, "sharing"), (90008, "lending")],
 )
 def test_any_history_of_a_composition_is_sound_saved_and_replayed(seed, parts, tmp_path):
     rng = random.Random(f"{seed}{parts}")

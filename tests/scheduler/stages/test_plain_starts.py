@@ -71,7 +71,7 @@ def test_histories_are_the_same_whether_or_not_units_start_with_fewer_calls(
         return right(*arguments)
 
     monkeypatch.setattr(Stages, "_start_plain", noted)
-    for seed in seeds(5):
+    for seed in seeds(2):
         logs, states = [], []
         for is_plain in (True, False):
             path, before = tmp_path / f"{seed}-{is_plain}", len(plain)

@@ -52,7 +52,7 @@ def searching(scheduler):
 
 @pytest.mark.parametrize("immediate", [True, False])
 @given(st.sampled_from(PARTS), st.lists(EVENTS, min_size=5, max_size=25))
-@examples(150)
+@examples(60)
 def test_counting_first_changes_nothing(immediate, parts, events):
     scheduler = make_scheduler(COMPOSITIONS[parts], immediate=immediate)
     other = make_scheduler(COMPOSITIONS[parts], immediate=immediate)

@@ -94,7 +94,7 @@ class FluidTwins(RuleBasedStateMachine):
         self.twin.check()
 
 
-FluidTwins.TestCase.settings = examples(150, stateful_step_count=25)
+FluidTwins.TestCase.settings = examples(50, stateful_step_count=25)
 TestFluidTwins = FluidTwins.TestCase
 
 
