@@ -191,6 +191,17 @@ def test_objects_that_a_list_leaves_out_are_gone(cluster):
     assert cluster.scheduler.claims.nodes == ("n1",)
 
 
+def test_a_pod_waits_while_the_node_of_its_claim_is_not_offered(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n1", "d0"))
+    cluster.add_pod("p", gpus="c")
+    cluster.hear()
+    answer = cluster.filter(cluster.api.pod("p"), ["n0"])
+    assert answer["FailedNodes"] == {"n0": "the devices of its claims cannot be used there"}
+    cluster.settle(1)
+    assert cluster.node_of("p") == "n1"
+
+
 # --- several pods with one claim
 
 

@@ -165,7 +165,9 @@ class PodExtender:
         goes_there = self.jobs.exchange if is_nominated else self.jobs.confine
         if goes_there(member, nodes):
             return self._place(member, nodes, arguments, pod)
-        failed = dict.fromkeys(nodes, f"the pod goes to {node}, which is not offered")
+        unusable = "the devices of its claims cannot be used there"
+        reason = f"the pod goes to {node}, which is not offered" if node else unusable
+        failed = dict.fromkeys(nodes, reason)
         return Reply(200, FilterReply(failed_nodes=failed), "deferred", pod)
 
     def _leaving(self, member: Member, standing: Standing) -> dict[str, str]:

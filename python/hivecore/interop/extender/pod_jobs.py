@@ -482,6 +482,8 @@ class PodJobs(RunningPods):
             job = self._job(gang)
         except ValueError:
             return False
+        if not self._scheduler.places(job):
+            return False  # its pods go where their claims have devices
         nodes = [node for node in job.where.nodes or self._nodes() if node in allowed]
         if not nodes:
             return False
