@@ -349,6 +349,18 @@ def test_devices_that_another_claim_has_got_are_given_up(cluster):
     assert cluster.devices("c") == ["n0/d1"]
 
 
+def test_devices_that_a_claim_has_before_its_pod_is_known_are_taken_off_it(cluster):
+    """The watches of claims and of pods do not wait for each other."""
+    cluster.add_claimed("p")
+    allocate(cluster, "c", allocation("n1", "d1"), ["p"])
+    for kind, item in ("ResourceClaim", cluster.api.claim("c")), ("Pod", cluster.api.pod("p")):
+        event = {"type": "ADDED", "object": {**item, "kind": kind}}
+        cluster.run(cluster.service.apply(event))
+    cluster.seen = cluster.api.version
+    cluster.settle(3)
+    assert cluster.node_of("p") is not None
+
+
 def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster):
     cluster.add_claimed("p")
     failing(cluster, ("POST", BINDING))

@@ -349,6 +349,8 @@ class Claims:
         for ref in refs:
             if ref.claim:
                 self._users.setdefault(ref.claim, {})[pod] = None
+            if self._given(ref):
+                self.unsettle(ref)  # perhaps for this pod alone, which was not known before
 
     def beside(self, pod: str) -> list[str]:
         """Return the other pods that share a claim with a pod."""
