@@ -277,6 +277,24 @@ def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim
     assert cluster.node_of("g-2") == "n0"
 
 
+def test_a_pod_of_a_running_gang_uses_the_claim_that_was_made_again(cluster):
+    cluster.add_gang("g", 2, gpus="new-gpu")
+    cluster.api.control_claims(cluster.templates)
+    cluster.hear()
+    cluster.filter(cluster.api.pod("g-1"))
+    assert cluster.try_pod("g-0")
+    pod = copy.deepcopy(cluster.api.pod("g-1"))
+    (status,) = pod["status"]["resourceClaimStatuses"]
+    cluster.api.delete("resourceclaims", status["resourceClaimName"], "x")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "g-1", "uid": pod["metadata"]["uid"]}
+    cluster.api.add_claim("again", {"gpu": 1}, ownerReferences=[{**owner, "controller": True}])
+    status["resourceClaimName"] = "again"
+    cluster.api._put("pods", pod)
+    cluster.hear()
+    assert cluster.try_pod("g-1")
+    assert len(cluster.devices("again")) == 1
+
+
 def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
     cluster.api.add_claim("c", {"gpu": 1})
     cluster.add_gang("g", 2, gpus="c")

@@ -10,6 +10,8 @@ they have theirs.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from msgspec import structs
+
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import OTHERS, check_devices, event_of, lone_name
@@ -83,6 +85,8 @@ class PodJobs(RunningPods):
         known = self.members.get(identity)
         keeps = known is not None and (known.slot is not None or bool(known.node))
         if known is not None and (keeps or known.request == request):
+            if not known.node and known.request.claims != request.claims:
+                self._exchange_claims(known, request)
             self._unsettled[known.job] = None
             return known
         job = request.job_name
@@ -106,6 +110,12 @@ class PodJobs(RunningPods):
             self.claims.note(identity, request.claims)
             self._read_claims(member)
         return member
+
+    def _exchange_claims(self, member: Member, request: Request) -> None:
+        """Note that claims were made again from the templates of a pod, which keeps its place."""
+        member.request = structs.replace(member.request, claims=request.claims)
+        if self.claims is not None:
+            self.claims.note(member.identity, request.claims)
 
     def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
