@@ -17,7 +17,7 @@ from hivecore.dra.features import KubernetesFeatures
 from hivecore.dra.node import Node, NodeSelector
 from hivecore.dra.resource_slice import DeviceTaintRule, ResourceSlice
 
-__all__ = ["Pool", "PoolDevice", "gather_pools", "published"]
+__all__ = ["Pool", "PoolDevice", "gather_pools", "newest", "published"]
 
 
 class PoolDevice(Record, frozen=True):
@@ -102,17 +102,23 @@ def gather_pools(
 
 def published(slices: Iterable[ResourceSlice]) -> dict[DeviceId, Device]:
     """Return the devices of each pool's newest generation, on all nodes."""
-    newest: dict[tuple[str, str], int] = {}
+    return {
+        DeviceId(part.driver, part.pool.name, device.name): device
+        for part in newest(slices)
+        for device in part.devices
+    }
+
+
+def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return the slices of each pool's newest generation."""
+    generations: dict[tuple[str, str], int] = {}
     given = list(slices)
     for part in given:
         key = part.driver, part.pool.name
-        newest[key] = max(newest.get(key, 0), part.pool.generation)
-    return {
-        DeviceId(part.driver, part.pool.name, device.name): device
-        for part in given
-        if part.pool.generation == newest[part.driver, part.pool.name]
-        for device in part.devices
-    }
+        generations[key] = max(generations.get(key, 0), part.pool.generation)
+    return [
+        part for part in given if part.pool.generation == generations[part.driver, part.pool.name]
+    ]
 
 
 def _pool(

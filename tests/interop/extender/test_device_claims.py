@@ -562,6 +562,43 @@ def test_shares_of_a_device_have_ids_of_their_claims(clusters):
     assert cluster.booked() == {}
 
 
+# --- partitions
+
+
+def partition(name, amount):
+    counters = {"slices": {"value": str(amount)}}
+    return {"name": name, "consumesCounters": [{"counterSet": "gpu", "counters": counters}]}
+
+
+def test_partitions_that_overlap_are_not_given_to_two_claims(clusters):
+    """The victim shares its claim with a pod that stays; so it frees nothing."""
+    cluster = clusters(nodes=("n0",), devices=0)
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 2}
+    halves = [partition("half0", 1), partition("half1", 1)]
+    cluster.api.add_slice("n0", [partition("whole", 2), *halves], pool=pool)
+    total = [{"name": "gpu", "counters": {"slices": {"value": "2"}}}]
+    spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n0", "sharedCounters": total}
+    cluster.api._put("resourceslices", {"metadata": {"name": "n0-counters"}, "spec": spec})
+    cluster.add_claimed("first")
+    cluster.settle(2)
+    assert cluster.devices("c") == ["n0/whole"]
+    cluster.add_pod("pair", priority=9000, gpus="new-pair")
+    cluster.api.control_claims(cluster.templates)
+    cluster.hear()
+    assert not cluster.try_pod("pair")
+    cluster.add_pod("second", gpus="c")
+    cluster.hear()
+    assert cluster.try_pod("second")
+    cluster.evict()
+    cluster.settle(3)
+    assert cluster.api.pod("first") is None
+    assert cluster.node_of("pair") is None
+    assert cluster.devices("c") == ["n0/whole"]
+    cluster.api.delete_pod("second")
+    cluster.settle(3)
+    assert cluster.node_of("pair") == "n0"
+
+
 # --- restarts
 
 

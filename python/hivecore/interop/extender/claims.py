@@ -10,14 +10,17 @@ Kubernetes clears them, and those of a write that may still reach the API server
 gone, are booked under the uid of their claim.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from msgspec import Struct, convert
 
-from hivecore.dra import DraCluster, NodeSelectorTerm, ResourceClaim
+from hivecore.dra import DeviceId, DraCluster, NodeSelectorTerm, ResourceClaim, ResourceSlice
 from hivecore.dra.ledger import record_of
+from hivecore.dra.pools import newest, published
 from hivecore.interop.extender.claim_writes import ClaimWrite, OpenWrites
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in, version_of
@@ -206,6 +209,24 @@ def has_same_devices(first: Mapping[str, Any] | None, other: Mapping[str, Any] |
         for given in (first, other)
     ]
     return (first is None) == (other is None) and rows[0] == rows[1]
+
+
+def _exceeded(slices: Iterable[ResourceSlice], devices: Iterable[tuple[str, ...]]) -> str:
+    """Return a counter of these slices' pools of which devices consume too much together, or ""."""
+    known = newest(slices)
+    consumers = published(known)
+    used = defaultdict[tuple[str, ...], Fraction](Fraction)
+    for device in map(DeviceId._make, devices):
+        for of in consumers[device].consumes_counters if device in consumers else ():
+            for name, counter in of.counters.items():
+                used[device.driver, device.pool, of.counter_set, name] += counter.value
+    for part in known:
+        for given in part.shared_counters:
+            for name, counter in given.counters.items():
+                key = part.driver, part.pool.name, given.name, name
+                if used[key] > counter.value:
+                    return "/".join(key)
+    return ""
 
 
 class Claims:
@@ -504,6 +525,15 @@ class Claims:
                     name = next((of.name for of in self.known.values() if of.uid == holder), holder)
                     what = f"the device {'/'.join(device)} still belongs to the claim {show(name)}"
                     raise ValueError(what)
+        devices = {*_devices_of(allocation)}
+        pools = {device[:2] for device in devices}
+        slices = [of for (kind, _), of in self._objects.items() if kind == "ResourceSlice"]
+        slices = [of for of in slices if (of.driver, of.pool.name) in pools]
+        if any(of.shared_counters for of in slices):
+            devices.update(device for device, of in self._holders.items() if {*of} != {uid})
+            devices.update(device for other, of in sent if other != uid for device in of)
+            if counter := _exceeded(slices, devices):
+                raise ValueError(f"devices of other claims still use the counter {show(counter)}")
 
     # --- writes
 
