@@ -614,6 +614,29 @@ def test_claims_of_a_file_are_booked_as_the_cluster_has_them(cluster):
     assert cluster.booked() == {"n0/d0": [claim["metadata"]["uid"] + "#0"]}
 
 
+def relisted(cluster, name, given):
+    """Another scheduler gives a claim other devices, between two lists of all claims."""
+    allocate(cluster, name, given)
+    page = {**cluster.api._list("resourceclaims", {}), "kind": "ResourceClaimList"}
+    cluster.run(cluster.service.apply(page))
+    cluster.seen = cluster.api.version
+
+
+def test_devices_that_another_scheduler_exchanges_unseen_are_free(clusters):
+    cluster = clusters(nodes=("n0",), devices=2)
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n0", "d0"))
+    cluster.add_pod("p", gpus="new-gpu")
+    cluster.api.control_claims(cluster.templates)
+    cluster.hear()
+    assert cluster.booked()["n0/d1"] == [OWN]
+    relisted(cluster, "c", allocation("n0", "d1"))  # its job has to go elsewhere
+    assert cluster.booked() == {"n0/d1": [OWN]}
+    cluster.api.delete("resourceclaims", "c", "x")
+    cluster.hear()
+    assert cluster.booked() == {"n0/d1": [OWN]}
+
+
 def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(cluster):
     cluster.api.add_claim("c", {"gpu": 2})
     allocate(cluster, "c", allocation("n0", "d0", "d1"))

@@ -652,7 +652,8 @@ class Claims:
             uid = meta["uid"].partition(_PART)[0]
             self._blocked[uid] = meta["name"]
             self._booked.get(uid, {}).pop(meta["uid"], None)
-            return []
+            # What it had before is free, even if it was exchanged and never reported as released.
+            return [_event("release", [meta["uid"]])] if meta["uid"] in self._part else []
         return [_event(name, [document]) for document in given] if len(given) > 1 else []
 
 
