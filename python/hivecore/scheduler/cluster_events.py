@@ -8,7 +8,8 @@ from hivecore._record import between
 from hivecore._thousandths import AmountsLike, as_fractions
 from hivecore.cells import ClusterSpec, Reconfiguration
 from hivecore.devices import NodeDevices
-from hivecore.dra import DraCluster
+from hivecore.dra import DraCluster, ResourceClaim
+from hivecore.dra.ledger import owner_of, record_of
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.ledger.budgets import by_quota
@@ -325,10 +326,13 @@ class ClusterEvents(SchedulerLedger):
                     part.release(as_text(claim, "release"))
                 for kind, name in gone:
                     part.remove(kind, name)
-                part.update(*documents)
-                if gone or any(document.get("kind") != "ResourceClaim" for document in documents):
+                records = [record_of(document, i) for i, document in enumerate(documents)]
+                claims = [record for record in records if isinstance(record, ResourceClaim)]
+                is_exchanged = any(owner_of(claim) in part for claim in claims)
+                part.update(*records)
+                if gone or len(claims) < len(records):
                     renew(self._state)
-                elif freed:
+                elif freed or is_exchanged:
                     self._state.waiting.touch_all()
             fields = {"objects": documents, "remove": [*map(list, gone)], "release": freed}
             self._note("update_claims", **{name: value for name, value in fields.items() if value})

@@ -637,6 +637,18 @@ def test_devices_that_another_scheduler_exchanges_unseen_are_free(clusters):
     assert cluster.booked() == {"n0/d1": [OWN]}
 
 
+def test_a_pod_starts_on_devices_that_another_scheduler_exchanges_unseen(cluster):
+    cluster.api.add_claim("c", {"gpu": 1})
+    allocate(cluster, "c", allocation("n0", "d0"))
+    cluster.api.add_slice("n1", ["d0"])
+    cluster.add_pod("p", gpus="new-pair")
+    cluster.settle(2)
+    assert cluster.node_of("p") is None
+    relisted(cluster, "c", allocation("n1", "d0"))
+    cluster.settle(1, only_touched=True)
+    assert cluster.node_of("p") == "n0"
+
+
 def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(cluster):
     cluster.api.add_claim("c", {"gpu": 2})
     allocate(cluster, "c", allocation("n0", "d0", "d1"))
