@@ -392,6 +392,28 @@ def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster
     assert cluster.node_of("p") == "n1"
 
 
+def test_admin_access_to_devices_on_another_node_is_taken_off_the_claim(clusters):
+    """Only such devices: nothing is booked for the claim."""
+    cluster = clusters(devices=1)
+    claim = copy.deepcopy(cluster.api.add_claim("c", {"gpu": 1}))
+    claim["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+    cluster.api._put("resourceclaims", claim)
+    cluster.add_pod("p", a="c", b="new-gpu")
+    cluster.api.control_claims(cluster.templates)
+    failing(cluster, ("POST", BINDING))
+    cluster.hear()
+    assert not cluster.try_pod("p")
+    assert cluster.devices("c") == ["n0/d0"]
+    cluster.api.delete("nodes", "n0")
+    cluster.api.delete("resourceslices", "n0-gpu.x")
+    cluster.restart(with_log=False)
+    cluster.settle(4)
+    assert cluster.node_of("p") == "n1"
+    assert cluster.devices("c") == ["n1/d0"]
+    cluster.api.delete_pod("p")
+    cluster.settle(1)
+
+
 def test_a_claim_whose_devices_are_used_is_not_cleared(cluster):
     cluster.add_claimed("p")
     cluster.settle(1)

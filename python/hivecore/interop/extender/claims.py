@@ -609,16 +609,16 @@ class Claims:
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
         """Whether a claim has devices that no job has booked for it."""
-        return bool(_devices_of(claim.allocation)) and not self.holder(claim, place_of)
+        return claim.allocation is not None and not self.holder(claim, place_of)
 
     def holder(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> str:
         """Return the pod of the job that has booked a claim's devices, or ""."""
         return self._holder(claim, claim.allocation, place_of)
 
     def _owned(self, claim: KnownClaim) -> list[Mapping[str, Any]]:
-        """Return the allocations with devices that a claim has, or gets if a write arrives."""
+        """Return the allocations that a claim has, or gets if a write arrives."""
         sent = (write.allocation for write in self._sent.of(claim.uid))
-        return [of for of in (claim.allocation, *sent) if of is not None and _devices_of(of)]
+        return [of for of in (claim.allocation, *sent) if of is not None]
 
     def _holder(
         self,
