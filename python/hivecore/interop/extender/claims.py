@@ -216,10 +216,11 @@ def _exceeded(slices: Iterable[ResourceSlice], devices: Iterable[tuple[str, ...]
     known = newest(slices)
     consumers = published(known)
     used = defaultdict[tuple[str, ...], Fraction](Fraction)
-    for device in map(DeviceId._make, devices):
-        for of in consumers[device].consumes_counters if device in consumers else ():
+    for driver, pool, device in devices:
+        consumer = consumers.get(DeviceId(driver, pool, device))
+        for of in () if consumer is None else consumer.consumes_counters:
             for name, counter in of.counters.items():
-                used[device.driver, device.pool, of.counter_set, name] += counter.value
+                used[driver, pool, of.counter_set, name] += counter.value
     for part in known:
         for given in part.shared_counters:
             for name, counter in given.counters.items():
