@@ -147,18 +147,23 @@ format: $(VENV)/dev
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out, and what does the same with memory over and over: whole
-# traces, and tests that go through all that can happen to find the one decision that is wrong.
-SAN_TESTS = $(filter-out tests/interop/% tests/traces/% tests/gangs/% tests/scheduler/log/% tests/sim/demo/% \
+# traces, and tests that go through all that can happen to find the one decision that is wrong. Of
+# the histories of whole schedulers those of test_any_history.py do.
+SAN_TESTS = $(filter-out tests/interop/% tests/traces/% tests/gangs/% tests/sim/demo/% \
+            $(addprefix tests/scheduler/,log/% orders/% rounds/% victims/%) \
             $(addprefix tests/test_,cli.py cpp_users.py docs.py examples.py figures.py house.py words.py) \
-            $(addprefix tests/sim/,preemptive/test_job_plots.py test_failures.py test_opportunistic.py test_quotas.py test_report.py test_specs.py test_sweep.py test_workloads.py) \
+            $(addprefix tests/sim/,preemptive/test_job_plots.py test_failures.py test_opportunistic.py test_quotas.py storage/test_storage.py test_report.py test_specs.py test_sweep.py test_workloads.py) \
             tests/quotas/decisions/test_reclaim_ends.py \
-            $(addprefix tests/scheduler/,stages/test_claims.py victims/test_evictions_end.py victims/test_fragments.py) \
-            $(addprefix tests/scheduler/test_,errors.py explanation.py explanations_hold.py failures.py per_node.py) \
+            $(addprefix tests/scheduler/,stages/test_claims.py stages/test_plain_starts.py) \
+            $(addprefix tests/scheduler/test_,adopt.py ctrl_c.py errors.py explanation.py explanations_hold.py failures.py guarantee.py) \
+            $(addprefix tests/scheduler/test_,kinds.py long_histories.py mixed_histories.py per_domain.py per_node.py replaced_pods.py) \
             $(addprefix tests/golden/test_,openb.py replicas.py sim.py sim_preemptive.py),\
             $(sort $(shell find tests -name 'test_*.py'))) \
             $(addprefix tests/interop/,hived/test_lives.py hived/test_defects.py scheduler_file/test_documents.py)
-# Sanitized modules are several times slower, and what they look for shows in few examples.
+# Sanitized modules are several times slower, and what they look for shows in few examples. These
+# tests wait for nothing, and each process reads all of them first.
 SAN_EXAMPLES ?= 0.1
+san: WORKERS = 2
 san: build
 	rm -rf build/san build/sanitize/lib*
 	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
