@@ -21,7 +21,7 @@ from hivecore.topology import NetworkTopology
 
 #: a long run tries more jobs of more sizes
 JOBS = 3 if SCALE < 10 else 4
-SIZES = (1, 3) if SCALE < 2 else (1, 2, 4) if SCALE < 5 else (1, 2, 3, 4)
+SIZES = (1, 4) if SCALE < 2 else (1, 2, 4) if SCALE < 5 else (1, 2, 3, 4)
 NODES = "n0", "n1"
 #: tenant, GPUs, priority, guaranteed
 CHOICES = [
