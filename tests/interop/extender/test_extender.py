@@ -932,3 +932,23 @@ def test_an_object_that_only_has_the_name_of_a_workload_does_not_define_its_gang
     jobs = world.service.extender.jobs
     defined = jobs.definitions_of(jobs.gang("pods:x/train/all/0"))
     assert defined == [("Workload.k8s.io", "x/train")]
+
+
+def test_a_late_event_of_a_pod_does_not_drop_the_pod_that_has_its_name_now(worlds):
+    world = worlds("cells")
+    old, new = hived_pod("p", "a", 4), hived_pod("p", "a", 4)
+    old["metadata"]["resourceVersion"] = "5"
+    world.cluster.run(old)
+    del world.cluster.pods[old["metadata"]["uid"]]
+    late = copy.deepcopy(old)
+    late["metadata"]["resourceVersion"] = "6"
+    new["metadata"]["resourceVersion"] = "9"
+    world.cluster.pods[new["metadata"]["uid"]] = new
+    world.cluster.watches = False  # kube-scheduler has heard of it before us
+    world.cluster.pump()
+    world.cluster.watches = True
+    world.cluster.watch("MODIFIED", late)
+    world.cluster.watch("DELETED", late)
+    world.cluster.run(*(hived_pod(f"q{i}", "a", 4) for i in range(4)))
+    assert "p" in world.cluster.bound()
+    assert_no_gpu_is_given_twice(world.cluster)

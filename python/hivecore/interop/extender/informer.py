@@ -73,6 +73,10 @@ class JobInformer(ClusterInformer):
             return
         if known is None:
             return
+        namesake = self._jobs.by_name(known.name)
+        if namesake is not None and 0 < known.version < self._version(namesake.identity):
+            self.forget(identity)  # it is gone, and the watch is late
+            return
         last, request = self._last
         self._last = None, None
         if last is not pod:
@@ -91,6 +95,9 @@ class JobInformer(ClusterInformer):
         if known.recovered != record:
             known.recovered = record
             self._jobs.bound(member, node, job, slot, held)
+
+    def _version(self, identity: str) -> int:
+        return self.pods[identity].version if identity in self.pods else 0
 
     def _see_other_pod(self, identity: str, pod: Mapping[str, Any]) -> None:
         """Count what a pod of another scheduler uses.
