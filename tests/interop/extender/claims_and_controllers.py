@@ -214,7 +214,7 @@ class ClaimCluster(KubeScheduler):
             name, status = claim["metadata"]["name"], claim.get("status") or {}
             for device in self.devices(name):
                 holders.setdefault(device, []).append(name)
-            if status.get("allocation"):
+            if status.get("allocation") is not None:
                 assert PROTECTION in claim["metadata"]["finalizers"]
             else:
                 assert not status.get("reservedFor")
@@ -228,9 +228,9 @@ class ClaimCluster(KubeScheduler):
                 if name and pod["status"]["phase"] not in ("Succeeded", "Failed"):
                     claim = self.api.claim(name)
                     assert uid in [of["uid"] for of in claim["status"]["reservedFor"]]
-                    assert {
-                        of.partition("/")[0] for of in self.devices(claim["metadata"]["name"])
-                    } == {node}
+                    devices = self.devices(claim["metadata"]["name"])
+                    assert {of.partition("/")[0] for of in devices} <= {node}
+                    assert devices or not claim["spec"]["devices"]["requests"]
         if self.scheduler.claims is None:
             return holders, {}
         booked = self.booked()

@@ -291,8 +291,32 @@ def test_a_pod_of_a_running_gang_uses_the_claim_that_was_made_again(cluster):
     status["resourceClaimName"] = "again"
     cluster.api._put("pods", pod)
     cluster.hear()
+    cluster.add_pod("q", gpus="again")
+    cluster.hear()
+    assert not cluster.try_pod("q")  # the job of g-1 allocates it
     assert cluster.try_pod("g-1")
+    cluster.settle(2)
+    assert cluster.node_of("q") == cluster.node_of("g-1")
     assert len(cluster.devices("again")) == 1
+
+
+def test_a_claim_of_no_devices_is_reserved(cluster):
+    cluster.api.add_claim("c", {})
+    cluster.add_pod("p", gpus="c")
+    cluster.settle(2)
+    assert cluster.node_of("p") is not None
+
+
+def test_what_kube_scheduler_has_not_heard_of_a_pod_takes_no_claim_away(cluster):
+    cluster.add_gang("g", 2, gpus="new-gpu")
+    older = copy.deepcopy(cluster.api.pod("g-1"))  # before its claim was made
+    cluster.api.control_claims(cluster.templates)
+    cluster.hear()
+    cluster.filter(cluster.api.pod("g-0"))
+    (node,) = cluster.filter(older)["NodeNames"]
+    answer = cluster._answer("/v1/extender/bind", cluster.bind_body(older, node))
+    assert answer[1]["Error"] == ""
+    assert cluster.try_pod("g-0")
 
 
 def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
@@ -590,6 +614,30 @@ def test_shares_of_a_device_have_ids_of_their_claims(clusters):
 def partition(name, amount):
     counters = {"slices": {"value": str(amount)}}
     return {"name": name, "consumesCounters": [{"counterSet": "gpu", "counters": counters}]}
+
+
+def test_a_counter_that_is_used_up_keeps_only_its_own_devices(clusters):
+    """The driver has less of it than before; the devices in use stay."""
+    cluster = clusters(nodes=("n0",), devices=0)
+    halves = [partition("a", 2), partition("b", 2)]
+    halves[1]["consumesCounters"][0]["counterSet"] = "other"
+    for generation, total in ((1, "2"), (2, "1")):
+        pool = {"name": "n0", "generation": generation, "resourceSliceCount": 2}
+        cluster.api.add_slice("n0", halves, pool=pool)
+        counts = [
+            {"name": name, "counters": {"slices": {"value": value}}}
+            for name, value in (("gpu", total), ("other", "2"))
+        ]
+        spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n0", "sharedCounters": counts}
+        cluster.api._put("resourceslices", {"metadata": {"name": "n0-counters"}, "spec": spec})
+        cluster.hear()
+        if generation == 1:
+            cluster.add_claimed("first")
+            cluster.settle(2)
+    assert cluster.devices("c") == ["n0/a"]
+    cluster.add_pod("p", gpus="new-gpu")
+    cluster.settle(2)
+    assert cluster.node_of("p") == "n0"
 
 
 def test_partitions_that_overlap_are_not_given_to_two_claims(clusters):

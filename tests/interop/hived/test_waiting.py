@@ -118,20 +118,31 @@ def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
         report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
     report(extender, "p", priority=5, vc="A")
     assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="A"))
+    assert len(extender.victims()) == 1
     report(extender, "p", priority=5, vc="B")
     assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="B"))
     assert len(extender.victims()) == 1
     assert extender.scheduler.affinity_group("x/p")["virtual_cluster"] == "B"
 
 
-def test_nothing_is_evicted_for_a_pod_that_asks_for_a_mistake_by_now(extender):
+@pytest.mark.parametrize("mistake", ["another tenant", "no annotation"])
+def test_nothing_is_evicted_for_a_pod_that_asks_for_a_mistake_by_now(extender, mistake):
     for name in ("low", "low2"):
         report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
     assert "to be preempted" in str(filtered(extender, "p", priority=5))
-    assert "known are" in filtered(extender, "p", priority=5, vc="C")
+    assert len(extender.victims()) == 1
+    assert extender.scheduler.affinity_group("x/p") is not None
+    gains = extender.gains
+    if mistake == "another tenant":
+        assert "known are" in filtered(extender, "p", priority=5, vc="C")
+    else:
+        question = ask("p")
+        question["Pod"]["metadata"]["annotations"].clear()
+        assert "annotations" in extender.handle(FILTER, question)[1]["Error"]
     assert extender.victims() == {}
     assert extender.scheduler.affinity_group("x/p") is None
     assert len(extender.waiting) == 0
+    assert extender.gains > gains
 
 
 def test_a_list_in_pages_counts_when_it_is_complete(extender):

@@ -557,7 +557,7 @@ class FakeApiServer:
             raise Refused(422, "reservedFor: resource, name and uid are needed")
         if len(set(uids)) < len(uids) or len(uids) > 256:
             raise Refused(422, "reservedFor: a uid is there twice, or there are too many")
-        if reserved and not new.get("allocation"):
+        if reserved and new.get("allocation") is None:
             raise Refused(422, "reservedFor: not without an allocation")
         if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
             raise Refused(422, "allocation: field is immutable")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from hivecore.interop.extender.claims import share_of
+from hivecore.interop.extender.claims import results_of, share_of
 from hivecore.interop.kubernetes.client.pod_events import now
 from hivecore.interop.kubernetes.messages import show
 
@@ -31,7 +31,7 @@ class Unready(NamedTuple):
 
 def timed(allocation: Mapping[str, Any]) -> Mapping[str, Any]:
     """The allocation with the present time, if it has devices that must become ready."""
-    if not any(result.get("bindingConditions") for result in allocation["devices"]["results"]):
+    if not any(result.get("bindingConditions") for result in results_of(allocation)):
         return allocation
     return {**allocation, "allocationTimestamp": now()}
 
@@ -46,7 +46,7 @@ def unready(claim: Mapping[str, Any], seconds: float) -> Unready | None:
     allocation = status.get("allocation") or {}
     said = {share_of(entry): entry.get("conditions") or () for entry in status.get("devices") or ()}
     waits = ""
-    for result in (allocation.get("devices") or {}).get("results") or ():
+    for result in results_of(allocation):
         wanted = result.get("bindingConditions") or ()
         reported = said.get(share_of(result), ()) if wanted else ()
         true = {entry.get("type") for entry in reported if entry.get("status") == "True"}

@@ -11,7 +11,7 @@ gone, are booked under the uid of their claim.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
@@ -39,6 +39,7 @@ __all__ = [
     "Wants",
     "has_same_devices",
     "refs_of",
+    "results_of",
     "share_of",
 ]
 
@@ -127,7 +128,7 @@ class KnownClaim(Struct, frozen=True):
         """
         devices: dict[tuple[str, ...], Mapping[str, Any]] = {}
         for allocation in allocations:
-            for result in (allocation.get("devices") or {}).get("results") or ():
+            for result in results_of(allocation):
                 if not result.get("adminAccess"):
                     devices.setdefault(share_of(result), result)
         documents = {}
@@ -178,6 +179,11 @@ def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
     return tuple(refs)
 
 
+def results_of(allocation: Mapping[str, Any] | None) -> Sequence[Any]:
+    """Return the entries for the devices of an allocation, which may have none."""
+    return ((allocation or {}).get("devices") or {}).get("results") or ()
+
+
 def share_of(device: Mapping[str, Any]) -> tuple[str, ...]:
     """Return driver, pool, device and share of an entry of a claim's status."""
     return (*(str(device.get(key) or "") for key in _OF_SHARE),)
@@ -190,7 +196,7 @@ def _devices_of(allocation: Mapping[str, Any] | None) -> dict[tuple[str, ...], l
     """
     devices: dict[tuple[str, ...], list[str]] = {}
     try:
-        for result in ((allocation or {}).get("devices") or {}).get("results") or ():
+        for result in results_of(allocation):
             if not result.get("adminAccess"):
                 device = (result["driver"], result["pool"], result["device"])
                 devices.setdefault(device, []).append(result.get("shareID") or "")
@@ -203,29 +209,37 @@ def has_same_devices(first: Mapping[str, Any] | None, other: Mapping[str, Any] |
     """Whether two allocations have the same devices; ids of shares may differ."""
     rows = [
         sorted(
-            (*(str(of.get(key)) for key in _OF_DEVICE), "shareID" in of)
-            for of in ((given or {}).get("devices") or {}).get("results") or ()
+            (*(str(of.get(key)) for key in _OF_DEVICE), "shareID" in of) for of in results_of(given)
         )
         for given in (first, other)
     ]
     return (first is None) == (other is None) and rows[0] == rows[1]
 
 
-def _exceeded(slices: Iterable[ResourceSlice], devices: Iterable[tuple[str, ...]]) -> str:
-    """Return a counter of these slices' pools of which devices consume too much together, or ""."""
+def _exceeded(
+    slices: Iterable[ResourceSlice],
+    devices: Iterable[tuple[str, ...]],
+    others: Iterable[tuple[str, ...]],
+) -> str:
+    """Return a counter of which devices consume too much beside others of these pools, or ""."""
     known = newest(slices)
     consumers = published(known)
-    used = defaultdict[tuple[str, ...], Fraction](Fraction)
-    for driver, pool, device in devices:
-        consumer = consumers.get(DeviceId(driver, pool, device))
-        for of in () if consumer is None else consumer.consumes_counters:
-            for name, counter in of.counters.items():
-                used[driver, pool, of.counter_set, name] += counter.value
+
+    def used_by(given: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Fraction]:
+        used = defaultdict[tuple[str, ...], Fraction](Fraction)
+        for driver, pool, device in given:
+            consumer = consumers.get(DeviceId(driver, pool, device))
+            for of in () if consumer is None else consumer.consumes_counters:
+                for name, counter in of.counters.items():
+                    used[driver, pool, of.counter_set, name] += counter.value
+        return used
+
+    own, beside = used_by(devices), used_by(others)
     for part in known:
         for given in part.shared_counters:
             for name, counter in given.counters.items():
                 key = part.driver, part.pool.name, given.name, name
-                if used[key] > counter.value:
+                if key in own and own[key] + beside.get(key, 0) > counter.value:
                     return "/".join(key)
     return ""
 
@@ -247,6 +261,7 @@ class Claims:
         self._versions: dict[tuple[str, str], int] = {}  # of reported objects
         self._objects: dict[tuple[str, str], Any] = part.objects  # as last reported
         self._reported = set(self._objects)
+        self._counting: dict[tuple[str, ...], list[ResourceSlice]] | None = None
         self._changed: dict[tuple[str, str], dict[str, Any] | None] = {}  # None: deleted
         self._booked: dict[str, dict[str, Any]] = {}  # uid -> what is booked of a claim
         for booked in part.claims:
@@ -304,6 +319,8 @@ class Claims:
         record = None if document is None else record_of(document, 0)
         if self._objects.get(key) == record:
             return False
+        if key[0] == "ResourceSlice":
+            self._counting = None
         if record is None:
             del self._objects[key]
         else:
@@ -526,15 +543,30 @@ class Claims:
                     name = next((of.name for of in self.known.values() if of.uid == holder), holder)
                     what = f"the device {'/'.join(device)} still belongs to the claim {show(name)}"
                     raise ValueError(what)
-        devices = {*_devices_of(allocation)}
-        pools = {device[:2] for device in devices}
-        slices = [of for (kind, _), of in self._objects.items() if kind == "ResourceSlice"]
-        slices = [of for of in slices if (of.driver, of.pool.name) in pools]
-        if any(of.shared_counters for of in slices):
-            devices.update(device for device, of in self._holders.items() if {*of} != {uid})
-            devices.update(device for other, of in sent if other != uid for device in of)
-            if counter := _exceeded(slices, devices):
+        devices = [*_devices_of(allocation)]
+        counting = self._counting_pools()
+        pools = {device[:2] for device in devices} & counting.keys()
+        if pools:
+            others = {device for device, of in self._holders.items() if device[:2] in pools}
+            others -= {device for device in others if {*self._holders[device]} == {uid}}
+            others.update(device for other, of in sent if other != uid for device in of)
+            slices = [of for pool in pools for of in counting[pool]]
+            if counter := _exceeded(slices, devices, others.difference(devices)):
                 raise ValueError(f"devices of other claims still use the counter {show(counter)}")
+
+    def _counting_pools(self) -> dict[tuple[str, ...], list[ResourceSlice]]:
+        """Return the slices of the pools that have shared counters."""
+        if self._counting is None:
+            pools = defaultdict[tuple[str, ...], list[ResourceSlice]](list)
+            for (kind, _), part in self._objects.items():
+                if kind == "ResourceSlice":
+                    pools[part.driver, part.pool.name].append(part)
+            self._counting = {
+                pool: slices
+                for pool, slices in pools.items()
+                if any(part.shared_counters for part in slices)
+            }
+        return self._counting
 
     # --- writes
 
@@ -668,6 +700,8 @@ def _with_own_shares(allocation: Mapping[str, Any], uid: str) -> dict[str, Any]:
         {**result, "shareID": str(uuid5(UUID(result["shareID"]), uid))}
         if "shareID" in result
         else result
-        for result in allocation["devices"]["results"]
+        for result in results_of(allocation)
     ]
+    if not results:
+        return {**allocation}
     return {**allocation, "devices": {**allocation["devices"], "results": results}}

@@ -87,6 +87,8 @@ class JobInformer(ClusterInformer):
             return
         member = self._jobs.add(identity, known.name, request, is_bound=bool(node))
         if not node:
+            if not member.node:
+                self._jobs.follow_claims(member, request)
             return
         self._settled(identity)
         job, slot = read_place(pod)

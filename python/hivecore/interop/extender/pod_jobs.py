@@ -85,8 +85,6 @@ class PodJobs(RunningPods):
         known = self.members.get(identity)
         keeps = known is not None and (known.slot is not None or bool(known.node))
         if known is not None and (keeps or known.request == request):
-            if not known.node and known.request.claims != request.claims:
-                self._exchange_claims(known, request)
             self._unsettled[known.job] = None
             return known
         job = request.job_name
@@ -111,11 +109,17 @@ class PodJobs(RunningPods):
             self._read_claims(member)
         return member
 
-    def _exchange_claims(self, member: Member, request: Request) -> None:
-        """Note that claims were made again from the templates of a pod, which keeps its place."""
+    def follow_claims(self, member: Member, request: Request) -> None:
+        """Note claims that were made again from the templates of a pod, which keeps its place.
+
+        :param request: of the pod as the watch has it; kube-scheduler's may be older.
+        """
+        are_others = member.request.claims != request.claims
+        if self.claims is None or not are_others or not all(ref.claim for ref in request.claims):
+            return
         member.request = structs.replace(member.request, claims=request.claims)
-        if self.claims is not None:
-            self.claims.note(member.identity, request.claims)
+        self.claims.note(member.identity, request.claims)
+        self.claims.allocates(member.identity)
 
     def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]

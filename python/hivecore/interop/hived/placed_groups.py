@@ -288,6 +288,7 @@ class PlacedGroups:
             if not waits_in.preempting:
                 self.cluster.cancel(waits_in.name)
                 del self.live[waits_in.name]
+                self.given_up += 1
 
     def forget(self, name: str) -> None:
         """Drop a preempting group that the cluster has given up."""

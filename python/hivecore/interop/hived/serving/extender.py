@@ -39,7 +39,7 @@ from hivecore.interop.kubernetes.calls import (
 )
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
+from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of, identify
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
 from hivecore.interop.kubernetes.serving.replies import Reply
@@ -150,7 +150,12 @@ class Extender(HttpExtender):
         body, names = split_names(call.body, self._last_names)
         self._last_names = names or self._last_names
         arguments = read_call(body, FilterCall)
-        asking = _AskingPod.read(arguments.pod)
+        try:
+            asking = _AskingPod.read(arguments.pod)
+        except (BadCall, RequestError):
+            with self._lock, suppress(TypeError, ValueError):
+                self._withdraw(identify(arguments.pod)[0])
+            raise
         suggested: OfferedNodes | NodeSet | None = names
         if arguments.nodes is not None or arguments.node_names is not None:
             suggested = NodeSet(arguments.offered())
@@ -160,10 +165,12 @@ class Extender(HttpExtender):
             if self.informer.is_missing(asking.pod.identity):
                 return _missing(asking.pod, FilterReply)
             self.informer.note_question(asking.pod, arguments.pod)
+            if self.waiting.asks_otherwise(asking.pod.identity, asking.spec):
+                self._withdraw(asking.pod.identity)
             try:
                 decision = self._decide(asking, suggested)
             except RequestError:
-                self.waiting.forget(asking.pod.identity)
+                self._withdraw(asking.pod.identity)
                 raise
             if decision.hopeless:
                 self.waiting.forget(asking.pod.identity)
@@ -279,6 +286,12 @@ class Extender(HttpExtender):
                         reason = f"it has to stop for the group {show(group)}"
                         reasons |= dict.fromkeys(decision.victims, reason)
         return reasons
+
+    def _withdraw(self, identity: str) -> None:
+        """Evict nothing for what a pod has asked for; it asks for something else, or a mistake."""
+        self.waiting.forget(identity)
+        if not self.informer.seat_of(identity):
+            self.scheduler.delete(identity)
 
     def _decide_unasked(self) -> None:
         """Find some of the pods about which kube-scheduler does not ask that have victims."""

@@ -63,7 +63,7 @@ class Informer(ClusterInformer):
             return
         self._settle(identity)
         if known is None or not isinstance(spec, str) or not isinstance(info, str):
-            seat = self._seat_of(identity)
+            seat = self.seat_of(identity)
             if known is not None and seat != node:
                 self._scheduler.delete(identity)  # another scheduler has bound it
                 self.gains += bool(seat)
@@ -90,7 +90,8 @@ class Informer(ClusterInformer):
             self.gains += 1
             self._scheduler.recover(pod, request, record)
 
-    def _seat_of(self, identity: str) -> str:
+    def seat_of(self, identity: str) -> str:
+        """Return the node that a pod is bound to or has a place on; "": none."""
         """The node on which the pod has cells, or ""."""
         try:
             return str(self._scheduler.bind_info(identity)["node"])

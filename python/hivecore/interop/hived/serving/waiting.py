@@ -92,9 +92,14 @@ class WaitingPods:
         """
         mates = self._groups and self._groups.get(PodRequest.read(spec, pod.full).gang)
         for mate in (mates or {}).values():
-            if mate.due == inf:
+            if mate.due > mate.touched + _SHORTEST:
                 mate.due = mate.touched + _SHORTEST
                 self.is_sooner = True
+
+    def asks_otherwise(self, identity: str, spec: Mapping[str, Any]) -> bool:
+        """Whether a pod waits for something else than it asks for now."""
+        known = self._pods.get(identity)
+        return known is not None and known.spec != spec
 
     def forget(self, identity: str) -> None:
         """The pod is gone."""
