@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import structs
 from msgspec.json import encode
 
 from hivecore.interop.extender.annotations import without_place
@@ -113,6 +114,18 @@ class ClaimedPods:
                     for pod in claims.beside(member.identity)
                     if pod in self.members and not self._gangs[self.members[pod].job].refused
                 )
+
+    def follow_claims(self, member: Member, request: Request) -> None:
+        """Note claims that were made again from the templates of a pod, which keeps its place.
+
+        :param request: of the pod as the watch has it; kube-scheduler's may be older.
+        """
+        are_others = member.request.claims != request.claims
+        if self.claims is None or not are_others or not all(ref.claim for ref in request.claims):
+            return
+        member.request = structs.replace(member.request, claims=request.claims)
+        self.claims.note(member.identity, request.claims)
+        self.claims.allocates(member.identity)
 
     def _read_claims(self, member: Member, is_new: bool = False) -> None:
         """Read a pod's claims again, unless the pod has a place.

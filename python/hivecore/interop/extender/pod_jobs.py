@@ -10,8 +10,6 @@ they have theirs.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from msgspec import structs
-
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.adoption import OTHERS, check_devices, event_of, lone_name
@@ -108,18 +106,6 @@ class PodJobs(RunningPods):
             self.claims.note(identity, request.claims)
             self._read_claims(member)
         return member
-
-    def follow_claims(self, member: Member, request: Request) -> None:
-        """Note claims that were made again from the templates of a pod, which keeps its place.
-
-        :param request: of the pod as the watch has it; kube-scheduler's may be older.
-        """
-        are_others = member.request.claims != request.claims
-        if self.claims is None or not are_others or not all(ref.claim for ref in request.claims):
-            return
-        member.request = structs.replace(member.request, claims=request.claims)
-        self.claims.note(member.identity, request.claims)
-        self.claims.allocates(member.identity)
 
     def _check(self, request: Request, job: str, gang: Gang | None, identity: str) -> None:
         others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
