@@ -148,7 +148,7 @@ format: $(VENV)/dev
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out, and what does the same with memory over and over: whole
 # traces, and tests that go through all that can happen to find the one decision that is wrong. Of
-# the histories of whole schedulers those of test_any_history.py do.
+# the histories of whole schedulers, only those of test_any_history.py are run.
 SAN_TESTS = $(filter-out tests/interop/% tests/traces/% tests/gangs/% tests/sim/demo/% \
             $(addprefix tests/scheduler/,log/% orders/% rounds/% victims/%) \
             $(addprefix tests/test_,cli.py cpp_users.py docs.py examples.py figures.py house.py words.py) \

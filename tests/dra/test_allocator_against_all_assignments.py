@@ -351,7 +351,7 @@ limits = st.dictionaries(
 
 
 @given(cases(), st.sampled_from(["first", "best"]), st.just({}) | limits)
-@examples(250)
+@examples(500)
 def test_the_twin_gives_the_first_or_best_of_all_valid_assignments(case, mode, within):
     check(*case, mode, within)
 

@@ -33,7 +33,7 @@ def test_kernel_and_twin_live_the_same_lives(settings, large):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_kernel_and_twin_take_back_the_same_from_the_same(settings):
-    for seed in seeds(2):
+    for seed in seeds(4):
         life = Life(large=1 if seed % 2 else 2**55 - 1, **settings)
         rng = Random(f"{seed} {settings}")
         life.crowd(rng)

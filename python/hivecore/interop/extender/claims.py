@@ -641,7 +641,7 @@ class Claims:
         return [*events, *(_event("objects", [document]) for document in new)]
 
     def is_by_itself(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> bool:
-        """Whether a claim has devices that no job has booked for it."""
+        """Whether a claim has an allocation that no job has booked for it."""
         return claim.allocation is not None and not self.holder(claim, place_of)
 
     def holder(self, claim: KnownClaim, place_of: Callable[[str], PlacedPod | None]) -> str:

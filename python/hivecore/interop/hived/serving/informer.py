@@ -92,7 +92,6 @@ class Informer(ClusterInformer):
 
     def seat_of(self, identity: str) -> str:
         """Return the node that a pod is bound to or has a place on; "": none."""
-        """The node on which the pod has cells, or ""."""
         try:
             return str(self._scheduler.bind_info(identity)["node"])
         except RequestError:
