@@ -5,27 +5,17 @@ import errno
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hivecore import __version__
-from hivecore.interop.claims_command import add_explain_command
-from hivecore.interop.quota_file import read_quota_file
-from hivecore.interop.scheduler_file import SchedulerSpec
-from hivecore.interop.scheduler_file.init_command import add_init_command
-from hivecore.interop.serve_command import add_serve_command
-from hivecore.interop.slurm.live.command import add_slurm_command
-from hivecore.interop.slurm.topology_command import add_topology_command
-from hivecore.interop.validate_command import add_validate_command
-from hivecore.interop.what_if_command import add_what_if_command
-from hivecore.sim.console import picture, say_written, try_outputs
-from hivecore.sim.demo.command import add_demo_command
-from hivecore.sim.logs.command import add_log_command
-from hivecore.sim.pictures import save_figure, waits_picture
-from hivecore.sim.quotas.command import add_quota_command
-from hivecore.sim.replay_command import add_replay_command, kind_of
-from hivecore.sim.tenants.sweep_command import add_sweep_command
+
+if TYPE_CHECKING:
+    from hivecore.interop.quota_file import QuotaFile
+    from hivecore.interop.scheduler_file import SchedulerSpec
+    from hivecore.scheduler import Scheduler
 
 __all__ = ["main"]
 
@@ -44,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :raises BrokenPipeError: the reader of the output has gone.
     """
-    parser = _parser()
     given = _with_kind(list(sys.argv[1:] if argv is None else argv))
+    parser = _parser(given)
     arguments = parser.parse_args(given)
     missing = [name for name in arguments.needs if not find_spec(name)]
     if missing:
@@ -71,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _with_kind(given: list[str]) -> list[str]:
     """Spell a replay with its kind, and say so where it is without."""
-    if given[:1] != ["replay"] or not (kind := kind_of(given[1:])):
+    if given[:1] != ["replay"]:
+        return given
+    from hivecore.sim.replay_command import kind_of
+
+    if not (kind := kind_of(given[1:])):
         return given
     new = f"hivecore replay {kind}{' --system' if '--storage' in given else ''}"
     print(f"hivecore: hint: write `{new}`, the spelling without it will go", file=sys.stderr)
@@ -133,16 +127,38 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
     return f"{file}: {what}"
 
 
-def _read(path: Path) -> SchedulerSpec:
+def _read(path: Path) -> "SchedulerSpec":
     """Read the file of a scheduler, and print what in it is perhaps not meant."""
+    from hivecore.interop.scheduler_file import SchedulerSpec
+
     spec = SchedulerSpec.read(path)
     for remark in spec.remarks:
         print(remark, file=sys.stderr)
     return spec
 
 
+def _read_scheduler(path: Path) -> "Scheduler":
+    return _read(path).scheduler()
+
+
+def _read_quotas(text: str, **options: Any) -> "QuotaFile":
+    from hivecore.interop.quota_file import read_quota_file
+
+    return read_quota_file(text, **options)
+
+
+def _picture(text: str) -> Path:
+    """An option's picture of waiting times."""
+    from hivecore.sim.console import picture
+
+    return picture(".svg", ".png")(text)
+
+
 def _plot_waits(path: Path) -> Callable[[Mapping[str, Sequence[float]], int], None]:
     """Find out that a picture can be written, and return what draws it."""
+    from hivecore.sim.console import say_written, try_outputs
+    from hivecore.sim.pictures import save_figure, waits_picture
+
     try_outputs(path, None)
     return lambda waits, jobs: say_written(save_figure(waits_picture(waits, jobs), path))
 
@@ -219,7 +235,26 @@ def _is_value(text: str, option: argparse.Action, values: Sequence[str]) -> bool
     return True
 
 
-def _parser() -> argparse.ArgumentParser:
+#: a command -> the module that adds it, and what that is given: the rooms of simulations read no
+#: files of clusters, and the others draw nothing
+_COMMANDS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    "replay": ("sim.replay_command", (_read,), _NEEDS),
+    "demo": ("sim.demo.command", (), _NEEDS),
+    "sweep": ("sim.tenants.sweep_command", (_read,), _NEEDS),
+    "quota": ("sim.quotas.command", (_read_quotas,), {}),
+    "log": ("sim.logs.command", (_read_scheduler,), {}),
+    "init": ("interop.scheduler_file.init_command", (), {}),
+    "validate": ("interop.validate_command", (), {}),
+    "explain": ("interop.claims_command", (), {}),
+    "what-if": ("interop.what_if_command", (), {}),
+    "topology": ("interop.slurm.topology_command", (), {}),
+    "slurm": ("interop.slurm.live.command", (_picture, _plot_waits), {}),
+    "serve": ("interop.serve_command", (), {}),
+}
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of the command that is given: each one imports much. Otherwise, of all of them."""
     parser = _Parser(
         prog="hivecore",
         description="Trace-driven simulation of multi-tenant GPU clusters, elastic quotas, "
@@ -231,16 +266,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hivecore {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    add_replay_command(commands, _read, **_NEEDS)
-    add_demo_command(commands, **_NEEDS)
-    add_sweep_command(commands, _read, **_NEEDS)
-    add_quota_command(commands, read_quota_file)
-    add_log_command(commands, lambda path: _read(path).scheduler())
-    add_init_command(commands)
-    add_validate_command(commands)
-    add_explain_command(commands)
-    add_what_if_command(commands)
-    add_topology_command(commands)
-    add_slurm_command(commands, picture(".svg", ".png"), _plot_waits)
-    add_serve_command(commands)
+    if given[:1] != ["--version"]:
+        for name in _COMMANDS.keys() & given[:1] or _COMMANDS:
+            module, arguments, options = _COMMANDS[name]
+            add = getattr(
+                import_module(f"hivecore.{module}"), f"add_{name.replace('-', '_')}_command"
+            )
+            add(commands, *arguments, **options)
     return parser

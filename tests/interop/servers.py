@@ -5,6 +5,7 @@ import json
 import queue
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,10 @@ import httpx
 
 from hivecore.interop.kubernetes.serving.server import HttpServer, Listening
 
-__all__ = ["Command", "served", "until"]
+__all__ = ["PLAIN", "Command", "served", "until"]
+
+#: of clients without TLS: by default each one reads all authorities that the system trusts
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @contextmanager
@@ -61,7 +65,7 @@ class Command:
 
     def __init__(self, *options):
         self.options = [*map(str, options)]
-        self.client = httpx.Client(timeout=20)
+        self.client = httpx.Client(timeout=20, verify=PLAIN)
         self.errors = tempfile.TemporaryFile("ab+")  # noqa: SIM115
 
     def start(self):

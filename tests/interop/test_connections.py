@@ -6,10 +6,11 @@ import ssl
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import httpx
 import pytest
-from interop.servers import Command, served
+from interop.servers import PLAIN, Command, served
 from scheduler.lives import COMPOSITIONS, make_scheduler
 
 from hivecore.interop.events.service import SchedulerService
@@ -18,6 +19,7 @@ from hivecore.interop.kubernetes.serving._connections import most_connections
 from hivecore.scheduler import Job, Scheduler
 
 trustme = pytest.importorskip("trustme")
+get = partial(httpx.get, verify=PLAIN, timeout=20)
 posix = pytest.mark.skipif(sys.platform == "win32", reason="has no limit of open files")
 PROBES = ("/healthz", "/livez", "/readyz")
 HEAD = b"POST /v1/events HTTP/1.1\r\nHost: x\r\n"
@@ -81,13 +83,13 @@ def test_200_connections_of_a_process_with_128_files_keep_no_probe_out(tmp_path,
         for _ in range(200):
             opened(stack, url, KINDS[kind])
         for path in PROBES * 5:
-            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
+            assert get(url + path).json() == {"status": "ok"}
         roles = [{"name": "w", "gpus": 1}]
         event = {"event": "submit", "job": {"name": "train", "tenant": "a", "roles": roles}}
         assert httpx.post(f"{url}/v1/events", json=event, timeout=20).json()["last"] == 1
         for _ in range(100):
             opened(stack, url, KINDS[kind])
-        assert httpx.get(f"{url}/v1/status", timeout=20).json()["jobs"]["running"] == 1
+        assert get(f"{url}/v1/status").json()["jobs"]["running"] == 1
 
 
 @posix
@@ -106,7 +108,7 @@ def test_answers_that_are_not_read_keep_no_probe_out(tmp_path):
             connection.connect(address(url))
             connection.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n")
         for path in PROBES * 5:
-            assert httpx.get(url + path, timeout=20).json() == {"status": "ok"}
+            assert get(url + path).json() == {"status": "ok"}
 
 
 def connect_again_and_again(url, text, stop):
@@ -150,7 +152,7 @@ def test_clients_that_connect_again_and_again_keep_no_probe_out(tmp_path):
                 answers = []
                 for _ in range(3):  # as kubelet does before it gives a container up
                     with suppress(httpx.TransportError):
-                        answers.append(httpx.get(f"{url}/healthz", timeout=20).status_code)
+                        answers.append(get(f"{url}/healthz").status_code)
                         break
                 assert answers == [200]
         finally:
@@ -176,7 +178,7 @@ def test_of_all_connections_the_one_that_is_missed_least_gives_way(monkeypatch):
         connections[2].sendall(KINDS["a probe, and nothing more"])
         assert connections[2].recv(4096).startswith(b"HTTP/1.1 200 ")
         for ended in (3, 2, 1, 0):
-            stack.enter_context(httpx.Client(base_url=url, timeout=20)).get("/healthz")
+            stack.enter_context(httpx.Client(base_url=url, timeout=20, verify=PLAIN)).get("/healthz")
             if ended == 3:
                 assert is_ended(connections[3])
         assert is_ended(connections[2])
@@ -198,7 +200,7 @@ def test_a_head_has_its_time(kind):
                 assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
                 connection.sendall(b" HTTP")
         assert all(map(is_ended, connections))
-        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+        assert get(f"{url}/healthz").status_code == 200
 
 
 @posix
@@ -253,7 +255,7 @@ def test_a_client_that_does_not_read_is_given_up():
         served(lambda: SchedulerService(scheduler), 1000, body_seconds=0.5) as url,
         ExitStack() as stack,
     ):
-        whole = len(httpx.get(f"{url}/v1/jobs", timeout=20).content)
+        whole = len(get(f"{url}/v1/jobs").content)
         slow = []
         for _ in range(3):
             connection = stack.enter_context(socket.socket())
@@ -330,7 +332,7 @@ def test_whatever_is_sent_the_answer_is_json(caplog):
             assert b"\r\nContent-Type: application/json" in head, text
             assert list(json.loads(body)) == ["Error"], text
             assert len(body) < 500
-        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+        assert get(f"{url}/healthz").status_code == 200
     assert len(scheduler) == 0
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
@@ -370,9 +372,9 @@ def test_a_connection_that_cannot_be_accepted_makes_room(monkeypatch):
     monkeypatch.setattr(socket.socket, "accept", refused)
     with served(lambda: SchedulerService(Scheduler()), 1000) as url, ExitStack() as stack:
         idle = opened(stack, url, KINDS["half a head"])
-        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+        assert get(f"{url}/healthz").status_code == 200
         refuse.append(True)
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"{url}/healthz", timeout=20)
+            get(f"{url}/healthz")
         assert is_ended(idle)
-        assert httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+        assert get(f"{url}/healthz").status_code == 200

@@ -1,5 +1,6 @@
 """Which requests an API server allows: the rules of a manifest, applied to requests."""
 
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,7 @@ def documents(name):
     return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
 
 
+@cache
 def _rules(manifest, kind, namespace=None):
     return [
         rule
@@ -36,9 +38,10 @@ def is_allowed(method, path, watching=False, manifest="hivecore.yaml"):
     verb = _VERBS[method]
     if method == "GET" and len(parts) == 1:
         verb = "watch" if watching else "list"
-    rules = _rules(manifest, "ClusterRole")
-    if namespaced:
-        rules += _rules(manifest, "Role", namespace)
+    rules = [
+        *_rules(manifest, "ClusterRole"),
+        *(_rules(manifest, "Role", namespace) if namespaced else ()),
+    ]
     return any(
         group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]
         for rule in rules

@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+from interop.servers import PLAIN
 
 __all__ = ["LEAF_CELL", "FakeKubeScheduler", "bound"]
 
@@ -45,7 +46,7 @@ class FakeKubeScheduler:
         self._leaving = set()
         self._end = threading.Event()
         self._pool = ThreadPoolExecutor(8)
-        self._client = httpx.Client(timeout=20)
+        self._client = httpx.Client(timeout=20, verify=PLAIN)
 
     def __enter__(self):
         self._thread = threading.Thread(target=self._run, daemon=True)
