@@ -323,6 +323,14 @@ def test_a_recreated_pod_is_another_one():
 # --- events
 
 
+def test_an_amount_that_is_changed_in_the_annotations_counts():
+    extender, _ = make_extender({"n": cards_of(8)})
+    place(extender, "p", 6, "n")
+    for amount in (6, 2, 8):
+        get(extender, WATCH, event("MODIFIED", bound("p", amount, 0, "n")))
+        assert free(extender, "n") == [8 - amount]
+
+
 def test_a_restart_recovers_pods_and_nodes_in_any_order():
     extender, cluster = make_extender({})
     pods = [bound("p", 6, 1, "n"), bound("q", 2, 0, "n"), bound("over", 2, 0, "n", phase="Failed")]

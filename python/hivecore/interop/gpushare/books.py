@@ -185,9 +185,9 @@ class Books:
             self._waiting[owner] = uid, bound
 
     def _has(self, owner: str, known: Holding, bound: BoundPod) -> bool:
-        """Whether the pod has the card with which it is bound."""
-        cards = [card.minor for card in self.cluster.allocations(owner)]
-        return (known.node, cards) == (bound.node, [card.minor for card in bound.allocations])
+        """Whether the pod has the card with which it is bound, and as much of it."""
+        cards = self.cluster.allocations(owner)
+        return (known.node, cards) == (bound.node, bound.allocations)
 
     def _recover(self, uid: str, pod: BoundPod) -> None:
         self.cluster.recover(*pod)
