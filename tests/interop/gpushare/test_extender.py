@@ -323,6 +323,22 @@ def test_a_recreated_pod_is_another_one():
 # --- events
 
 
+def test_the_end_of_an_earlier_pod_does_not_end_one_that_waits_for_its_node():
+    extender, cluster = make_extender({})
+    get(extender, WATCH, event("ADDED", bound("p", 8, 0, "n", uid="new")))
+    get(extender, WATCH, event("DELETED", bound("p", 8, 0, "n", uid="old")))
+    get(extender, WATCH, event("ADDED", node("n", 1, 8)))
+    assert list(owners(cluster)) == ["default/p"]
+
+
+def test_a_pod_that_waits_for_its_node_gives_way_to_a_later_one_of_its_name():
+    extender, cluster = make_extender({"m": cards_of(8)})
+    get(extender, WATCH, event("ADDED", bound("p", 8, 0, "n", uid="old")))
+    get(extender, WATCH, event("ADDED", bound("p", 8, 0, "m", uid="new")))
+    get(extender, WATCH, event("ADDED", node("n", 1, 8)))
+    assert owners(cluster) == {"default/p": ("m", 0)}
+
+
 def test_an_amount_that_is_changed_in_the_annotations_counts():
     extender, _ = make_extender({"n": cards_of(8)})
     place(extender, "p", 6, "n")

@@ -20,7 +20,7 @@ __all__ = ["Books", "Holding"]
 
 
 class Holding(NamedTuple):
-    """A pod that has a card."""
+    """A pod that has a card, or waits for the node with it."""
 
     uid: str
     node: str
@@ -52,8 +52,8 @@ class Books:
         self._gone: set[str] = set()
         """Deleted nodes whose cards are still in use."""
         self._sick: dict[str, tuple[int, ...]] = {}
-        self._waiting: dict[str, tuple[str, BoundPod]] = {}
-        """Owner -> uid and cards, on a node that is not known yet."""
+        self._waiting: dict[str, BoundPod] = {}
+        """Owner -> cards, on a node that is not known yet."""
         self._pages: dict[str, tuple[str, set[str]]] = {}
         """Kind -> the version of a list that comes in pages, and the names in it so far."""
         self.listed: set[str] = set()
@@ -71,9 +71,8 @@ class Books:
 
     def release(self, name: str) -> None:
         """Release a pod that has ended; an unknown name has no effect."""
-        self._waiting.pop(name, None)
         holding = self.held.pop(name, None)
-        if holding is None:
+        if holding is None or self._waiting.pop(name, None) is not None:
             return
         self.gains += 1
         self.cluster.release(name)
@@ -119,8 +118,6 @@ class Books:
                 self._set_sick(node, ())
 
     def _keep_pods(self, names: Set[str]) -> None:
-        for owner in self._waiting.keys() - names:
-            del self._waiting[owner]
         for owner, holding in list(self.held.items()):
             if owner in names:
                 continue
@@ -143,10 +140,10 @@ class Books:
             self.cluster.set_inventory(name, inventory)
         self._gone.discard(name)
         self.nodes.add(name)
-        for uid, pod in list(self._waiting.values()):
+        for pod in list(self._waiting.values()):
             if pod.node == name:
                 del self._waiting[pod.name]
-                self._recover(uid, pod)
+                self.cluster.recover(*pod)
 
     def _remove(self, name: str) -> None:
         if name not in self.nodes:
@@ -174,24 +171,24 @@ class Books:
         bound = read_bound_pod(item.value, self.unit)
         if bound is None:
             return
-        if known is not None and not self._has(owner, known, bound):
+        if known is not None and not self._has(known, bound):
             self.release(owner)  # an earlier attempt to bind it has worked, despite its error
             known = None
         if known is not None:
             self.held[owner] = known._replace(uid=known.uid or uid, bound=True, missed=False)
-        elif bound.node in self.nodes or bound.node in self._gone:
-            self._recover(uid, bound)
+            return
+        if bound.node in self.nodes or bound.node in self._gone:
+            self.cluster.recover(*bound)
         else:
-            self._waiting[owner] = uid, bound
+            self._waiting[owner] = bound
+        self.held[owner] = Holding(uid, bound.node, {}, True)
 
-    def _has(self, owner: str, known: Holding, bound: BoundPod) -> bool:
+    def _has(self, known: Holding, bound: BoundPod) -> bool:
         """Whether the pod has the card with which it is bound, and as much of it."""
-        cards = self.cluster.allocations(owner)
+        if bound.name in self._waiting:
+            return self._waiting[bound.name] == bound
+        cards = self.cluster.allocations(bound.name)
         return (known.node, cards) == (bound.node, bound.allocations)
-
-    def _recover(self, uid: str, pod: BoundPod) -> None:
-        self.cluster.recover(*pod)
-        self.held[pod.name] = Holding(uid, pod.node, {}, True)
 
     def _apply_config_map(self, item: Field, deleted: bool) -> None:
         name = item["metadata"]["name"].name()
