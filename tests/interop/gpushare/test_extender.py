@@ -323,6 +323,56 @@ def test_a_recreated_pod_is_another_one():
 # --- events
 
 
+def at(version, item):
+    """The object as it was at this version."""
+    item["metadata"]["resourceVersion"] = str(version)
+    return item
+
+
+@pytest.mark.parametrize("where", [None, "n"])
+def test_a_late_event_of_an_earlier_pod_takes_no_card_from_the_pod_with_its_name(where):
+    extender, _ = make_extender({"n": cards_of(8)})
+    filter_(extender, at(7, pod("p", 6, uid="new")), ["n"])
+    get(extender, BIND, call("p", "n", "new"))
+    earlier = at(5, bound("p", 8, 0, where, uid="old"))
+    get(extender, WATCH, event("MODIFIED", earlier))
+    get(extender, WATCH, {"kind": "PodList", "items": [earlier]})
+    get(extender, WATCH, event("DELETED", at(6, pod("p", 8, uid="old"))))
+    assert free(extender, "n") == [2]
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Failed"])
+def test_a_later_pod_of_its_name_says_that_a_pod_is_gone(phase):
+    extender, cluster = make_extender({"n": cards_of(8)})
+    get(extender, WATCH, event("ADDED", at(5, bound("p", 8, 0, "n", uid="old"))))
+    later = at(7, pod("p", 6, uid="new", phase=phase))
+    get(extender, WATCH, {"kind": "PodList", "items": [later]})
+    assert owners(cluster) == {}
+
+
+def test_an_event_from_before_the_end_of_its_pod_takes_no_card():
+    extender, cluster = make_extender({"n": cards_of(8)})
+    get(extender, WATCH, event("DELETED", at(6, bound("p", 8, 0, "n"))))
+    get(extender, WATCH, event("MODIFIED", at(5, bound("p", 8, 0, "n"))))
+    assert owners(cluster) == {}
+
+
+def test_the_latest_version_of_a_pod_counts():
+    extender, _ = make_extender({"n": cards_of(8)})
+    get(extender, WATCH, event("ADDED", at(6, bound("p", 2, 0, "n"))))
+    get(extender, WATCH, event("MODIFIED", at(5, bound("p", 8, 0, "n"))))
+    assert free(extender, "n") == [6]
+
+
+def test_a_list_that_is_older_than_a_pod_does_not_end_it():
+    extender, cluster = make_extender({"n": cards_of(8)})
+    get(extender, WATCH, event("ADDED", at(6, bound("p", 8, 0, "n"))))
+    get(extender, WATCH, {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []})
+    assert list(owners(cluster)) == ["default/p"]
+    get(extender, WATCH, {"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
+    assert owners(cluster) == {}
+
+
 def test_the_end_of_an_earlier_pod_does_not_end_one_that_waits_for_its_node():
     extender, cluster = make_extender({})
     get(extender, WATCH, event("ADDED", bound("p", 8, 0, "n", uid="new")))

@@ -2,7 +2,9 @@
 
 A node that is deleted while pods have its cards stays, unhealthy, until the last of these pods is
 gone: it may come back, and no card may be given twice. A pod whose node is unknown waits for it.
-Pods are known by name; the same name with another uid is another pod.
+Pods are known by name; the same name with another uid is another pod. Events may come late, twice
+and out of order: a pod never goes back to an older version, and one that has ended never comes
+back.
 """
 
 from collections.abc import Mapping, Set
@@ -13,10 +15,12 @@ from hivecore.interop.gpushare.names import Unit
 from hivecore.interop.gpushare.nodes import CONFIG_MAP, read_node, read_unhealthy, with_unhealthy
 from hivecore.interop.gpushare.pods import read_bound_pod
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.informer import mapping_in
+from hivecore.interop.kubernetes.informer import mapping_in, version_of
 from hivecore.interop.kubernetes.pods import BoundPod, has_ended, owner_name
 
 __all__ = ["Books", "Holding"]
+
+_MOST_ENDED = 100_000
 
 
 class Holding(NamedTuple):
@@ -30,6 +34,8 @@ class Holding(NamedTuple):
     """Whether Kubernetes has reported it as bound."""
     missed: bool = False
     """Whether it was missing in a list of all pods."""
+    version: int = 0
+    """The latest of the pod's versions that was seen; 0: unknown."""
 
 
 class Books:
@@ -54,6 +60,8 @@ class Books:
         self._sick: dict[str, tuple[int, ...]] = {}
         self._waiting: dict[str, BoundPod] = {}
         """Owner -> cards, on a node that is not known yet."""
+        self._ended: dict[str, None] = {}
+        """The uids of pods that have ended, the latest last."""
         self._pages: dict[str, tuple[str, set[str]]] = {}
         """Kind -> the version of a list that comes in pages, and the names in it so far."""
         self.listed: set[str] = set()
@@ -110,16 +118,16 @@ class Books:
             for node in self.nodes - {name.rpartition("/")[2] for name in names}:
                 self._remove(node)
         elif kind == "Pod":
-            self._keep_pods(names)
+            self._keep_pods(names, version_of(version))
         elif kind == "ConfigMap":
             for node in [
                 node for node in self._sick if f"kube-system/{CONFIG_MAP}{node}" not in names
             ]:
                 self._set_sick(node, ())
 
-    def _keep_pods(self, names: Set[str]) -> None:
+    def _keep_pods(self, names: Set[str], version: int) -> None:
         for owner, holding in list(self.held.items()):
-            if owner in names:
+            if owner in names or 0 < version < holding.version:
                 continue
             # A pod that was just bound may be newer than this list, but not than the next one.
             if holding.bound or holding.missed:
@@ -156,15 +164,23 @@ class Books:
             self.cluster.remove_node(name)
 
     def _apply_pod(self, item: Field, deleted: bool) -> None:
-        owner = owner_name(item)
-        uid = item["metadata"]["uid"].text()
+        owner, metadata = owner_name(item), item["metadata"]
+        uid, version = metadata["uid"].text(), version_of(metadata["resourceVersion"].value)
         over = deleted or has_ended(item)
+        if over:
+            self._note_end(uid)
+        elif uid in self._ended:
+            return
         known = self.held.get(owner)
-        if known is not None and uid and known.uid and uid != known.uid:
-            if over:
-                return  # an earlier pod of this name has ended
-            self.release(owner)
-            known = None
+        if known is not None:
+            is_older = 0 < version < known.version
+            if uid and known.uid and uid != known.uid:
+                if is_older or (over and not 0 < known.version < version):
+                    return  # of an earlier pod of this name
+                self.release(owner)
+                known = None
+            elif is_older and not over:
+                return
         if over:
             self.release(owner)
             return
@@ -175,13 +191,21 @@ class Books:
             self.release(owner)  # an earlier attempt to bind it has worked, despite its error
             known = None
         if known is not None:
-            self.held[owner] = known._replace(uid=known.uid or uid, bound=True, missed=False)
+            self.held[owner] = known._replace(
+                uid=known.uid or uid, bound=True, missed=False, version=version or known.version
+            )
             return
         if bound.node in self.nodes or bound.node in self._gone:
             self.cluster.recover(*bound)
         else:
             self._waiting[owner] = bound
-        self.held[owner] = Holding(uid, bound.node, {}, True)
+        self.held[owner] = Holding(uid, bound.node, {}, True, version=version)
+
+    def _note_end(self, uid: str) -> None:
+        if uid:
+            self._ended[uid] = None
+            if len(self._ended) > _MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
 
     def _has(self, known: Holding, bound: BoundPod) -> bool:
         """Whether the pod has the card with which it is bound, and as much of it."""

@@ -11,7 +11,7 @@ body unless the status is 200, so errors have status 200 and a message in ``Erro
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hivecore._arguments import as_instance, as_mapping
 from hivecore.devices import DeviceCluster, DeviceRequest, Feasibility
@@ -27,6 +27,7 @@ from hivecore.interop.kubernetes.calls import (
     FilterReply,
 )
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import version_of
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, binding_of, owner_name
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
@@ -38,6 +39,15 @@ __all__ = ["Extender"]
 _ROOT = "/gpushare-scheduler"
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
 _MOST_REMEMBERED = 100_000
+
+
+class _Filtered(NamedTuple):
+    """A pod that was filtered: *bind* only names it."""
+
+    uid: str
+    version: int
+    """Of the object; 0: unknown."""
+    request: DeviceRequest
 
 
 class Extender(HttpExtender):
@@ -85,7 +95,7 @@ class Extender(HttpExtender):
         super().__init__(binder)
         self._books = Books(cluster, unit)
         self._clock = clock
-        self._requests: dict[str, tuple[str, DeviceRequest]] = {}
+        self._requests: dict[str, _Filtered] = {}
         self._sending: set[str] = set()
 
     # --- kube-scheduler
@@ -95,13 +105,14 @@ class Extender(HttpExtender):
         nodes = arguments.offered()
         try:
             request = read_pod(arguments.pod, self._books.unit)
-            uid = Field(arguments.pod)["metadata"]["uid"].text()
+            metadata = Field(arguments.pod)["metadata"]
+            uid, version = metadata["uid"].text(), version_of(metadata["resourceVersion"].value)
         except (TypeError, ValueError) as error:
             raise BadCall(400, f"Pod: {error}") from None
         namespace, _, name = request.name.partition("/")
         pod = PodId(name, namespace, uid)
         with self._lock:
-            self._remember(uid, request)
+            self._remember(_Filtered(uid, version, request))
             if not request.needs:
                 return Reply(200, arguments.passed(nodes), "bind", pod)
             holding = self._books.known_pod(request.name, uid)
@@ -118,9 +129,9 @@ class Extender(HttpExtender):
         )
         return Reply(200, answer, "bind" if passing else "wait", pod)
 
-    def _remember(self, uid: str, request: DeviceRequest) -> None:
-        self._requests.pop(request.name, None)
-        self._requests[request.name] = uid, request
+    def _remember(self, pod: _Filtered) -> None:
+        self._requests.pop(pod.request.name, None)
+        self._requests[pod.request.name] = pod
         if len(self._requests) > _MOST_REMEMBERED:
             del self._requests[next(iter(self._requests))]
 
@@ -160,9 +171,10 @@ class Extender(HttpExtender):
 
     def _take(self, owner: str, uid: str, node: str) -> dict[str, str]:
         """Allocate the pod's card; return its annotations."""
-        filtered_uid, request = self._requests.get(owner, ("", None))
-        if request is None or (uid and filtered_uid and uid != filtered_uid):
+        filtered = self._requests.get(owner)
+        if filtered is None or (uid and filtered.uid and uid != filtered.uid):
             raise BadCall(400, f"pod {show(owner)} is unknown: it has to be filtered first")
+        request = filtered.request
         if not request.needs:
             return {}
         if node not in self._books.nodes:
@@ -174,7 +186,9 @@ class Extender(HttpExtender):
         inventory = books.cluster.inventory(node)
         annotations = write_assignment(decision.placement, inventory, books.unit, self._clock())
         books.cluster.commit(decision)
-        books.held[owner] = Holding(uid or filtered_uid, node, annotations, False)
+        books.held[owner] = Holding(
+            uid or filtered.uid, node, annotations, False, version=filtered.version
+        )
         del self._requests[owner]
         return annotations
 
@@ -201,8 +215,10 @@ class Extender(HttpExtender):
     def may_fit(self, pod: str) -> bool:
         """Whether some node has a card for the filtered pod "namespace/name"."""
         with self._lock:
-            _, request = self._requests.get(pod, ("", None))
-            return request is not None and not self._books.cluster.filter(request).codes.all()
+            filtered = self._requests.get(pod)
+            if filtered is None:
+                return False
+            return not self._books.cluster.filter(filtered.request).codes.all()
 
     def _inspect(self, call: Call) -> dict[str, Any]:
         node = call.name
