@@ -4,7 +4,7 @@
 #   make test        build, then run the tests and the examples of the documentation
 #   make test-traces the long replays of public traces, some minutes
 #   make test-slurm  the broker in front of a real Slurm, as root; installs Debian's packages of it
-#   make test-ray    gangs on a real Ray, in a network of its own
+#   make test-ray    gangs and a sweep on a real Ray, in a network of its own
 #   make docs        the documentation into build/docs; fails for broken links and examples
 #   make fuzz        matchings of 100,000 graphs against brute force and peers, some minutes
 #   make check       formatting, lint, types, stubs against the native modules
@@ -62,8 +62,9 @@ test-slurm: build
 
 # Ray listens on all addresses of the machine. Some let only root make a network of its own.
 test-ray: build
+	$(BIN)/python -m pip install -qq --group ray
 	$$(unshare -rn true 2>/dev/null && echo unshare -rn || echo sudo -n unshare -n) \
-	    sh -c 'ip link set lo up && exec $(BIN)/python -m pytest -v -rs --durations=5 tests/interop/test_real_ray.py'
+	    sh -c 'ip link set lo up && exec $(BIN)/python -m pytest -v -rs --durations=5 tests/interop/test_real_ray.py tests/sim/test_sweep.py'
 
 # So many times the 3,000 graphs that `make test` tries.
 FUZZ ?= 34

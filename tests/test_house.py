@@ -16,6 +16,7 @@ import sys
 import tomllib
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -109,11 +110,21 @@ def python_sources(root: Path) -> list[tuple[str, Path]]:
     return files
 
 
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def tree_of(file: Path) -> ast.Module:
+    """The syntax of a Python file, which several rules look at."""
+    return _tree(file.read_text("utf-8"))
+
+
 def imports(module: str, file: Path) -> set[str]:
     """The absolute names that a Python file imports; `from a import b` counts as a and a.b."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -174,7 +185,7 @@ def binding_reaches(root: Path) -> list[str]:
 
 def missing_siblings(root: Path) -> list[str]:
     """A kernel has binding, stub, wrapper, twin, tests, a benchmark and its line in setup.py."""
-    setup = ast.parse((root / "setup.py").read_text("utf-8"))
+    setup = tree_of(root / "setup.py")
     listed: dict[str, list[str]] = {}
     for node in setup.body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODULES" and node.value:
@@ -265,7 +276,7 @@ def names_of_single_stages(root: Path) -> list[str]:
         f"{module}:{node.lineno} names a single stage"
         for module, file in python_sources(root)
         if module.startswith(f"{room}.") and not module.startswith(f"{room}.stages.")
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(tree_of(file))
         if (isinstance(node, ast.Attribute) and ONE_STAGE.search(ast.unparse(node)))
         or (isinstance(node, ast.Call) and "Stage)" in ast.unparse(node).replace(",", ")"))
     ]
@@ -364,7 +375,7 @@ def looks_out_of_turn(root: Path) -> list[str]:
 def classes_with_bases(root: Path) -> Iterator[tuple[str, ast.ClassDef, list[str]]]:
     """The name and the definition of each class of the package, and the names of its bases."""
     for module, file in python_sources(root):
-        tree = ast.parse(file.read_text("utf-8"))
+        tree = tree_of(file)
         known = {
             alias.name: f"{node.module}.{alias.name}"
             for node in tree.body
@@ -420,7 +431,7 @@ def private_reaches(root: Path) -> dict[str, list[str]]:
     """By room, each read of a private name that its module neither defines nor has of ``self``."""
     violations: dict[str, list[str]] = {}
     for module, file in python_sources(root):
-        nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+        nodes = list(ast.walk(tree_of(file)))
         attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
         own = {node.attr for node in attributes if getattr(node.value, "id", "") in ("self", "cls")}
         own |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -472,7 +483,7 @@ def changed_classes(root: Path) -> list[str]:
     return [
         f"{module}:{node.lineno} changes a class"
         for module, file in python_sources(root)
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Attribute)
         and node.attr == "__class__"
         and not isinstance(node.ctx, ast.Load)
@@ -484,7 +495,7 @@ def undocumented_api(module: types.ModuleType) -> list[str]:
     file = Path(str(module.__file__))
     listed = set(getattr(module, "__all__", ()))
     defined = set()
-    for node in ast.parse(file.read_text("utf-8")).body:
+    for node in tree_of(file).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             defined.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):

@@ -15,7 +15,6 @@ from hivecore import __version__
 if TYPE_CHECKING:
     from hivecore.interop.quota_file import QuotaFile
     from hivecore.interop.scheduler_file import SchedulerSpec
-    from hivecore.scheduler import Scheduler
 
 __all__ = ["main"]
 
@@ -137,10 +136,6 @@ def _read(path: Path) -> "SchedulerSpec":
     return spec
 
 
-def _read_scheduler(path: Path) -> "Scheduler":
-    return _read(path).scheduler()
-
-
 def _read_quotas(text: str, **options: Any) -> "QuotaFile":
     from hivecore.interop.quota_file import read_quota_file
 
@@ -242,7 +237,7 @@ _COMMANDS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "demo": ("sim.demo.command", (), _NEEDS),
     "sweep": ("sim.tenants.sweep_command", (_read,), _NEEDS),
     "quota": ("sim.quotas.command", (_read_quotas,), {}),
-    "log": ("sim.logs.command", (_read_scheduler,), {}),
+    "log": ("sim.logs.command", (lambda path: _read(path).scheduler(),), {}),
     "init": ("interop.scheduler_file.init_command", (), {}),
     "validate": ("interop.validate_command", (), {}),
     "explain": ("interop.claims_command", (), {}),

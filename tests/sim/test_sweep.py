@@ -72,7 +72,7 @@ def test_a_dask_cluster_finds_what_the_serial_one_finds(serial):
 @pytest.mark.filterwarnings("default")
 def test_a_ray_cluster_finds_what_the_serial_one_finds(serial, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", token_hex(16))  # else it leaves one in the home folder
-    ray = pytest.importorskip("ray")
+    ray = pytest.importorskip("ray", reason="ray is not installed: make test-ray")
     from ray.util.joblib import register_ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
