@@ -77,7 +77,9 @@ class FakeSlurm:
     def tick(self):
         """Start what is released, in order; a list that is too short is filled up."""
         for job in self.jobs.values():
-            if job.nodes or job.held or job.begin > self.now or len(job.wanted) > job.count:
+            if job.nodes or job.held or job.begin > self.now or job.dependency != "(null)":
+                continue
+            if len(job.wanted) > job.count:
                 continue
             fit = [
                 node
@@ -142,6 +144,8 @@ class FakeSlurm:
 
     def _row(self, job):
         state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")
+        if not job.nodes and not job.held and job.begin > self.now:
+            reason = "BeginTime"
         nodes = compress_hostlist(job.nodes) if job.nodes else ""
         values = [job.number, state, reason, 0 if job.held else 7, job.count, nodes]
         kind = f"{job.kind}:" if job.kind else ""

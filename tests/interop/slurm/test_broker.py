@@ -625,6 +625,37 @@ def test_a_job_follows_a_change_of_its_partition_and_of_the_nodes():
     assert world.runs()[last] == {"n1"} and world.books() == world.runs()
 
 
+@pytest.mark.parametrize("noted", ["hivecore:", ""])
+@pytest.mark.parametrize("wish", [{"dependency": "afterok:1(unfulfilled)"}, {"begin": 30.0}])
+def test_a_job_that_is_to_wait_by_its_users_later_wish_keeps_no_gpus_from_others(wish, noted):
+    world = World(nodes=1)
+    slurm = world.slurm
+    first, later = slurm.submit(1, 8), slurm.submit(1, 8, admin_comment=noted)
+    world.step(2)
+    vars(slurm.jobs[int(later)]).update(wish)
+    world.step()
+    slurm.end(first)
+    other = slurm.submit(1, 8)
+    world.step(3)
+    assert world.books() == world.runs() == {other: {"n1"}}
+    slurm.end(other)
+    slurm.jobs[int(later)].dependency = "(null)"
+    slurm.now = world.now = 31.0
+    world.step(3)
+    assert world.books() == world.runs() == {later: {"n1"}}
+
+
+def test_a_job_that_nothing_holds_before_its_begin_keeps_no_gpus_from_others():
+    world = World(nodes=1)
+    job = world.slurm.submit(1, 8, held=False, begin=20.0)
+    other = world.slurm.submit(1, 8)
+    world.step(2)
+    assert world.books() == world.runs() == {other: {"n1"}}
+    world.slurm.end(other)
+    world.step(20)
+    assert world.books() == world.runs() == {job: {"n1"}}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

@@ -362,7 +362,8 @@ class Broker:
 
     def _is_later(self, job: SlurmJob) -> bool:
         """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
-        return job.start > self._now and not job.restarts and job.held
+        says = job.held or job.reason == "BeginTime"
+        return job.start > self._now and not job.restarts and says
 
     def _waits_again(self, job: SlurmJob) -> None:
         """It has stopped for another job; or it ran and was requeued, or did not start."""
@@ -385,8 +386,11 @@ class Broker:
         if status.state not in ("pending", "reserved") or status.for_job:
             return
         new = job.job
-        if new is None or new.tenant != known.tenant:  # the next round submits it, if it can be
-            self.scheduler.cancel(job.id, self._now)
+        # when Slurm could have started a job, before it was held again, is no wish
+        is_wish = job.reason == "BeginTime" or not self._places.has_placed(job.id)
+        later = job.depends or (is_wish and self._is_later(job))
+        if later or new is None or new.tenant != known.tenant:
+            self.scheduler.cancel(job.id, self._now)  # another round submits it, if it can be
             return
         fields = ("roles", "priority", "guaranteed", "run_time")
         wanted: dict[str, Any] = {name: getattr(new, name) for name in fields}
