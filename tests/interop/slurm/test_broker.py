@@ -656,6 +656,18 @@ def test_a_job_that_nothing_holds_before_its_begin_keeps_no_gpus_from_others():
     assert world.books() == world.runs() == {job: {"n1"}}
 
 
+def test_a_job_of_whole_nodes_waits_while_slurm_has_none():
+    world = World(nodes=2)
+    nodes = dict(world.slurm.free)
+    world.slurm.free.clear()
+    job = world.slurm.submit(1, 1, sharing="NO")
+    world.step(2)
+    assert "there is no node" in world.broker.problems[job] and not world.slurm.obeyed
+    world.slurm.free.update(nodes)
+    world.step(7)
+    assert world.books().keys() == world.runs().keys() == {job}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

@@ -123,7 +123,7 @@ class Places:
                 both = " or ".join(map(str, sizes))
                 raise ValueError(f"it asks for whole nodes, and these have {both} GPUs")
             names = [node.name for node in large]
-            where = _ANYWHERE if len(large) == len(self._nodes) else Where(nodes=names)
+            where = _ANYWHERE if names and len(large) == len(self._nodes) else Where(nodes=names)
             self._known[key] = where, max(sizes, default=0)
         return self._known[key]
 
