@@ -668,6 +668,15 @@ def test_a_job_of_whole_nodes_waits_while_slurm_has_none():
     assert world.books().keys() == world.runs().keys() == {job}
 
 
+def test_a_job_without_nodes_of_which_the_reservation_was_deleted_waits():
+    world = World(nodes=1)
+    job = world.slurm.submit(1, 8)
+    row = world.slurm._row
+    world.slurm._row = lambda job: row(job).replace("PENDING", "RESV_DEL_HOLD")
+    world.step(2)
+    assert world.books() == world.runs() == {job: {"n1"}}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

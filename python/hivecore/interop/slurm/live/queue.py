@@ -149,7 +149,8 @@ class SlurmJob(Record, frozen=True):
     @property
     def waits(self) -> bool:
         """Whether it has no nodes."""
-        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+        states = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+        return not self.nodes or self.state in states
 
     @property
     def number(self) -> tuple[int, ...]:
