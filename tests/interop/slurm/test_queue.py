@@ -86,6 +86,20 @@ def test_what_is_no_queue_is_refused(text):
         read_queue(text)
 
 
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_job_that_asks_for_more_gpus_than_there_can_be_keeps_no_other_from_being_read(typed):
+    row = "2|PENDING|JobHeldUser|0|1||gres:gpu:2000000|N/A|N/A|N/A|0|0|10:00|N/A|(null)|ann|main"
+    row += "|(null)|(null)|||1|OK|0|0|"
+    huge, other = read_queue(
+        f"{row}{'hivecore:gpu=99999999999999999999|' * typed}(null);||\n"
+        + row.replace("2000000", "2")
+        + "hivecore:gpu=2|" * typed
+        + "(null);||",
+        typed=typed,
+    )
+    assert huge.job is None and "gpus=" in huge.problem and other.job.gpus == 2
+
+
 def test_several_nodes_need_the_size_of_a_node():
     assert "how many GPUs a node has" in read_queue(QUEUE)[0].problem
 

@@ -290,14 +290,17 @@ def _job(
     named = next((row[key] for key in (tenant, "UserName") if row[key] not in _NOTHING), "unknown")
     if each and not problem:
         guaranteed = row["Partition"] not in spare and row["QOS"] not in spare
-        job = Job(
-            name,
-            named,
-            [_role(count, each, node_gpus, typed)],
-            priority=max(-1000, min(1000, -_number(row["Nice"]))),
-            guaranteed=guaranteed,
-            run_time=_seconds(row["TimeLimit"]),
-        )
+        try:
+            job = Job(
+                name,
+                named,
+                [_role(count, each, node_gpus, typed)],
+                priority=max(-1000, min(1000, -_number(row["Nice"]))),
+                guaranteed=guaranteed,
+                run_time=_seconds(row["TimeLimit"]),
+            )
+        except ValueError as error:  # such as for more GPUs than there can be
+            problem = str(error)
     return SlurmJob(
         name,
         job,
