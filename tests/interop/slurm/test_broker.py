@@ -677,6 +677,26 @@ def test_a_job_without_nodes_of_which_the_reservation_was_deleted_waits():
     assert world.books() == world.runs() == {job: {"n1"}}
 
 
+def test_a_refusal_is_not_taken_for_that_of_a_job_that_was_changed_since():
+    world = World(nodes=2)
+    slurm = world.slurm
+    running = slurm.submit(1, 1, held=False)
+    slurm.tick()
+    job = slurm.submit(1, 9)
+
+    def half(command, text=""):
+        if "-d" in command:
+            raise OSError("scontrol: Unable to contact slurm controller (connect failure)")
+        return slurm(command, text)
+
+    world.broker._run = half
+    world.step()
+    world.broker._run = slurm
+    slurm.jobs[int(job)].each = 8
+    world.step(3)
+    assert world.runs().keys() == {running, job} and world.books() == world.runs()
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

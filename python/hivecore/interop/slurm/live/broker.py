@@ -216,12 +216,15 @@ class Broker:
         jobs = self._read_jobs()
         if any(map(self._has_no_start, jobs)):
             self._read_nodes()
+        running = [job for job in jobs if not job.waits]
+        details = self._details([job for job in running if self._is_new(job)])
+        # from here on nothing is read: else an action could be for a job as it was a round ago
         changed = [job for job in jobs if not self._waits_as_before(job)]
         changed.sort(key=attrgetter("number"))  # squeue begins with the latest
         self._jobs = {job.id: job for job in jobs}
         self._forget_ended()
         lines = [line for job in changed if job.waits for line in self._waits(job)]
-        lines += self._check_running([job for job in jobs if not job.waits])
+        lines += self._check_running(running, details)
         for name, node in self._nodes.items():
             odd = name in self._odd or name in self._lacking
             self._tell_node(name, node.healthy and not odd)
@@ -414,18 +417,15 @@ class Broker:
 
     # --- jobs that run in Slurm
 
-    def _check_running(self, jobs: list[SlurmJob]) -> list[str]:
+    def _check_running(self, jobs: list[SlurmJob], details: Mapping[str, _Gpus]) -> list[str]:
         lines, new = [], []
         for job in jobs:
-            if job.id not in self.scheduler:
-                new.append(job)
-            elif self.scheduler.status(job.id).for_job:
+            if job.id in self.scheduler and self.scheduler.status(job.id).for_job:
                 lines += self._stop_again(job)
-            elif self._right.get(job.id) != (job.nodes, job.restarts) and job.state != "COMPLETING":
+            elif self._is_new(job):
                 new.append(job)
         if not new and not self._odd:
             return lines
-        details = self._details(new)
         wrong = [job for job in new if not self._is_right(job, details.get(job.id, {}))]
         for job in wrong:
             if job.id in self.scheduler:
@@ -437,6 +437,11 @@ class Broker:
         for job in wrong:
             self._adopt(job, details.get(job.id, {}))
         return lines
+
+    def _is_new(self, job: SlurmJob) -> bool:
+        """Whether a job that runs has not been found where the scheduler believes it is."""
+        same = self._right.get(job.id) == (job.nodes, job.restarts) or job.state == "COMPLETING"
+        return job.id not in self.scheduler or not same
 
     def _stop_again(self, job: SlurmJob) -> list[str]:
         if self._now - self._stopping.get(job.id, -1e18) <= self._patience:
