@@ -880,3 +880,19 @@ def test_a_waiting_job_that_its_user_changes_is_amended():
     world.slurm.end(blocker)
     world.step(2)
     assert len(world.runs()[job]) == 1 and world.books() == world.runs()
+
+
+@pytest.mark.parametrize("wish", [{"dependency": "afterok:1(unfulfilled)"}, {"begin": 30.0}])
+@pytest.mark.parametrize("held", [False, True])
+def test_a_shadow_starts_no_job_that_its_user_wants_later(wish, held):
+    slurm = FakeSlurm(nodes=1)
+    job, other = slurm.submit(1, 8, held=held, **wish), slurm.submit(1, 8, held=False)
+    slurm.tick()
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    shadow.step(1.0)
+    assert [row.job for row in shadow.rows] == [other]
+    slurm.end(other)
+    slurm.jobs[int(job)].dependency = "(null)"
+    slurm.now = 31.0
+    shadow.step(31.0)
+    assert [(row.first, row.shadow) for row in shadow.rows if row.job == job] == [(31.0, 31.0)]

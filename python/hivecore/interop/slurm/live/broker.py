@@ -345,7 +345,7 @@ class Broker:
             self._amend(job)
         elif job.problem:
             self.problems[name] = job.problem
-        elif not (job.depends or self._refused.get(name) == job.job or self._is_later(job)):
+        elif not (job.depends or self._refused.get(name) == job.job or job.is_later(self._now)):
             self._submit(job)
         return lines
 
@@ -362,11 +362,6 @@ class Broker:
         self._let_go[name] = self._now
         wish = [f"update jobid={name} gres=gpu:{job.each}"] if self._typed else []
         return [*wish, f"release {name}"]  # where GPUs have types, only its comment says the wish
-
-    def _is_later(self, job: SlurmJob) -> bool:
-        """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
-        says = job.held or job.reason == "BeginTime"
-        return job.start > self._now and not job.restarts and says
 
     def _waits_again(self, job: SlurmJob) -> None:
         """It has stopped for another job; or it ran and was requeued, or did not start."""
@@ -391,7 +386,7 @@ class Broker:
         new = job.job
         # when Slurm could have started a job, before it was held again, is no wish
         is_wish = job.reason == "BeginTime" or not self._places.has_placed(job.id)
-        later = job.depends or (is_wish and self._is_later(job))
+        later = job.depends or (is_wish and job.is_later(self._now))
         if later or new is None or new.tenant != known.tenant:
             self.scheduler.cancel(job.id, self._now)  # another round submits it, if it can be
             return

@@ -152,6 +152,11 @@ class SlurmJob(Record, frozen=True):
         states = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
         return not self.nodes or self.state in states
 
+    def is_later(self, now: float) -> bool:
+        """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
+        says = self.held or self.reason == "BeginTime"
+        return self.start > now and not self.restarts and says
+
     @property
     def number(self) -> tuple[int, ...]:
         """Its number, and that of an array's element: jobs were submitted in this order."""

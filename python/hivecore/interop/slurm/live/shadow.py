@@ -148,8 +148,10 @@ class Shadow:
                 self.scheduler.set_node(name, healthy, self._now)
 
     def _see(self, job: SlurmJob) -> None:
-        assert job.job is not None
         if job.id not in self._rows:
+            if job.waits and (job.depends or job.is_later(self._now)):
+                return  # Slurm could not start it either
+            assert job.job is not None
             self._rows[job.id] = ShadowRow(job.id, job.tenant, job.job.gpus, self._now)
             with suppress(KeyError, ValueError):  # a tenant that the file does not have
                 self.scheduler.submit(job.job, self._now)
