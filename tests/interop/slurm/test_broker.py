@@ -896,3 +896,17 @@ def test_a_shadow_starts_no_job_that_its_user_wants_later(wish, held):
     slurm.now = 31.0
     shadow.step(31.0)
     assert [(row.first, row.shadow) for row in shadow.rows if row.job == job] == [(31.0, 31.0)]
+
+
+def test_a_job_of_the_shadow_that_is_left_to_slurm_later_runs_on_in_it():
+    slurm = FakeSlurm(nodes=1)
+    job, other = slurm.submit(1, 8, held=False), slurm.submit(1, 8)
+    slurm.tick()
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    shadow.step(1.0)
+    slurm.jobs[int(job)].reservation = "r"
+    shadow.step(5.0)
+    assert [*shadow.scheduler] == [job, other] and shadow.scheduler.state(job) == "running"
+    slurm.end(job)
+    shadow.step(9.0)
+    assert [row.shadow for row in shadow.rows] == [1.0, 9.0]

@@ -127,7 +127,8 @@ class Shadow:
         read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
         excluded = read_excluded(self._run(EXCLUDED_OF_ALL))
         placed = [self._places.with_place(job, excluded.get(job.id, ())) for job in read]
-        jobs = {job.id: job for job in placed if job.job and not job.left}
+        known = self._rows.keys()  # one that is left to Slurm later runs on
+        jobs = {job.id: job for job in placed if job.id in known or (job.job and not job.left)}
         for job in sorted(jobs.values(), key=lambda job: (job.waits, job.number)):
             self._see(job)
         for name, row in self._rows.items():
