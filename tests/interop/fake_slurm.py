@@ -43,6 +43,7 @@ class FakeSlurm:
         self.total, self.down = gpus, set()
         self.sizes = {}  # by node, where it has another number of GPUs
         self.kinds, self.features, self.partitions = {}, {}, {}  # by node, where it has some
+        self.closed = set()  # partitions
         self.jobs, self.last, self.now = {}, 0, 0.0
         self.ended = {}
         self.answers = True
@@ -88,7 +89,7 @@ class FakeSlurm:
                 if len(free) == self.total or not (job.sharing == "NO" or self._is_closed(node))
                 if job.kind in self.kinds.get(node, "")
                 if has_features(job.features, self.features.get(node, ()))
-                if {*job.partition.split(",")} & {*self._partitions_of(node)}
+                if {*job.partition.split(",")} & {*self._partitions_of(node)} - self.closed
             ]
             if not set(job.wanted) <= set(fit):
                 continue
@@ -140,7 +141,10 @@ class FakeSlurm:
         kind = f"{self.kinds[node]}:" if node in self.kinds else ""
         features = ",".join(self.features.get(node, ())) or "(null)"
         row = f"{node}|{state}|gpu:{kind}{self.sizes.get(node, self.total)}|64"
-        return "".join(f"{row}|{part}|{features}\n" for part in self._partitions_of(node))
+        return "".join(
+            f"{row}|{part}|{features}|{'down' if part in self.closed else 'up'}\n"
+            for part in self._partitions_of(node)
+        )
 
     def _row(self, job):
         state, reason = ("RUNNING", "None") if job.nodes else ("PENDING", "Resources")

@@ -697,6 +697,26 @@ def test_a_refusal_is_not_taken_for_that_of_a_job_that_was_changed_since():
     assert world.runs().keys() == {running, job} and world.books() == world.runs()
 
 
+def test_a_job_of_a_partition_that_is_down_keeps_no_gpus_from_others():
+    world = World(nodes=1)
+    slurm = world.slurm
+    ran = slurm.submit(1, 4, partition="spare")
+    world.step(2)
+    slurm.closed.add("spare")
+    world.step(6)
+    job, other = slurm.submit(1, 4, partition="spare"), slurm.submit(1, 4)
+    world.step(6)
+    assert world.books() == world.runs() == {ran: {"n1"}, other: {"n1"}}
+    world.begin()
+    world.step(2)
+    assert world.books() == world.runs() == {ran: {"n1"}, other: {"n1"}}
+    assert world.broker.problems == {job: "there is no node of partition spare"}
+    slurm.end(other)
+    slurm.closed.clear()
+    world.step(6)
+    assert world.books() == world.runs() == {ran: {"n1"}, job: {"n1"}}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

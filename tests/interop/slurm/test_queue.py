@@ -114,6 +114,9 @@ def test_nodes_are_read_with_their_health():
     states = ["idle", "allocated", "idle*", "drained", "draining", "mixed"]
     rows = "".join(f"n{i}|{state}|gpu:1|1|p|(null)\n" for i, state in enumerate(states))
     assert [n.healthy for n in read_nodes(rows)] == [True, True, False, False, False, True]
+    rows = "".join(f"n1|idle|gpu:1|1|{state}|(null)|{state}\n" for state in ("up", "inact", "down"))
+    (node,) = read_nodes(rows + "n1|idle|gpu:1|1|drain|(null)|drain\n")
+    assert node.partitions == ("up", "drain")
     data = {"nodes": [{"name": "n1", "state": "idle", "state_flags": ["DRAIN"], "gres": "gpu:4"}]}
     (node,) = read_nodes(json.dumps(data))
     assert (node.gpus, node.healthy) == (4, False)

@@ -75,7 +75,7 @@ QUEUE = (*TYPED_QUEUE[:-1], TYPED_QUEUE[-1].replace("Comment:|,", ""))
 #: What `read_excluded` takes, of jobs that wait and of all; `QUEUE` has no such column.
 EXCLUDED = ("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%x")
 EXCLUDED_OF_ALL = ("squeue", "-h", "-r", "-o", "%i|%x")
-NODES = ("sinfo", "-h", "-a", "-N", "-o", "%N|%T|%G|%c|%R|%b")
+NODES = ("sinfo", "-h", "-a", "-N", "-o", "%N|%T|%G|%c|%R|%b|%a")
 
 _NOTHING = ("", "N/A", "(null)", "None")
 #: With which jobs a job shares its nodes, in lower case: with all, or with none.
@@ -171,7 +171,7 @@ class SlurmNode(Record, frozen=True):
     :param types: the types of its GPUs, in the order of the file gres.conf.
     :param cpus: how many it has.
     :param healthy: whether jobs may start there.
-    :param partitions: those that it belongs to.
+    :param partitions: those that it belongs to in which jobs may start.
     :param features: those that are active.
     """
 
@@ -414,9 +414,11 @@ def _node_rows(text: str) -> list[list[str]]:
         ]
     rows = [line.split("|") for line in _lines(text)]
     for row in rows:
-        if len(row) != 6:
-            raise ValueError(f"text: {show('|'.join(row))} has {len(row)} of 6 columns")
-    return rows
+        if len(row) not in (6, 7):
+            raise ValueError(f"text: {show('|'.join(row))} has {len(row)} of 7 columns")
+        if row[6:] in (["down"], ["inact"]):
+            row[4] = ""  # Slurm starts no job in this partition
+    return [row[:6] for row in rows]
 
 
 def _words(value: Any) -> list[str]:
