@@ -100,6 +100,16 @@ def test_a_job_that_asks_for_more_gpus_than_there_can_be_keeps_no_other_from_bei
     assert huge.job is None and "gpus=" in huge.problem and other.job.gpus == 2
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x1c"])
+def test_signs_that_divide_lines_may_be_in_names_and_comments(sign):
+    row = f"2|PENDING|JobHeldUser|0|1||N/A|N/A|N/A|N/A|0|0|10:00|N/A|a{sign}b|ann|main|(null)"
+    row += f"|(null)|||1|OK|0|0|- x{sign}y|(null);||\n"
+    first, _ = read_queue(row + row, typed=True)
+    assert first.tenant == f"a{sign}b"
+    text = f"JobId=9 JobName=x{sign}y   Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1) MinCPUsNode=1"
+    assert read_details(text) == {"9": {"n1": (0, 1)}}
+
+
 def test_several_nodes_need_the_size_of_a_node():
     assert "how many GPUs a node has" in read_queue(QUEUE)[0].problem
 

@@ -24,6 +24,7 @@ from hivecore.interop.slurm.live.queue import (
     TYPED_QUEUE,
     SlurmJob,
     SlurmNode,
+    lines_of,
     read_details,
     read_excluded,
     read_nodes,
@@ -253,7 +254,7 @@ class Broker:
     def _read_jobs(self) -> list[SlurmJob]:
         """The jobs that ask for GPUs; a row that was there in the last round is not read again."""
         text = self._run(TYPED_QUEUE if self._typed else QUEUE)
-        rows = [row for row in text.splitlines() if row.strip()]
+        rows = lines_of(text)
         new = [row for row in rows if row not in self._rows]
         read = read_queue(
             "\n".join(new),

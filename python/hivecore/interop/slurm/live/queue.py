@@ -21,6 +21,7 @@ __all__ = [
     "TYPED_QUEUE",
     "SlurmJob",
     "SlurmNode",
+    "lines_of",
     "read_details",
     "read_excluded",
     "read_nodes",
@@ -207,7 +208,7 @@ def read_queue(
     node; those that ask in another way have a `SlurmJob.problem`.
     """
     as_choice(tenant, "tenant", tuple(_TENANTS))
-    rows = _json_rows(text) if _is_json(text) else [_row(line, typed) for line in _lines(text)]
+    rows = _json_rows(text) if _is_json(text) else [_row(line, typed) for line in lines_of(text)]
 
     def read(row: Mapping[str, str]) -> SlurmJob:
         return _job(row, _TENANTS[tenant], spare, node_gpus, typed)
@@ -219,8 +220,9 @@ def _is_json(text: str) -> bool:
     return as_text(text, "text").lstrip().startswith("{")
 
 
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
+def lines_of(text: str) -> list[str]:
+    """The lines that are not empty; what users write may have other signs that divide lines."""
+    return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
 
 
 def _row(line: str, typed: bool) -> dict[str, str]:
@@ -412,7 +414,7 @@ def _node_rows(text: str) -> list[list[str]]:
             ]
             for node in _array(text, "nodes")
         ]
-    rows = [line.split("|") for line in _lines(text)]
+    rows = [line.split("|") for line in lines_of(text)]
     for row in rows:
         if len(row) not in (6, 7):
             raise ValueError(f"text: {show('|'.join(row))} has {len(row)} of 7 columns")
@@ -428,7 +430,7 @@ def _words(value: Any) -> list[str]:
 def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
     """By job and node the indices of its GPUs, of what ``scontrol -d -o show job`` prints."""
     details: dict[str, dict[str, tuple[int, ...]]] = {}
-    for line in as_text(text, "text").splitlines():
+    for line in lines_of(as_text(text, "text")):
         job = _JOB.search(line)
         if job is None:
             continue
@@ -443,5 +445,5 @@ def read_details(text: str) -> dict[str, dict[str, tuple[int, ...]]]:
 
 def read_excluded(text: str) -> dict[str, tuple[str, ...]]:
     """By job the nodes that Slurm excludes for it, of what squeue prints by `EXCLUDED`."""
-    rows = [line.partition("|") for line in _lines(as_text(text, "text"))]
+    rows = [line.partition("|") for line in lines_of(as_text(text, "text"))]
     return {name: expand_hostlist(nodes) for name, _, nodes in rows if nodes not in _NOTHING}
