@@ -21,6 +21,7 @@ class FakeJob:
     barred: tuple = ()
     gpus: dict = None
     restarts: int = 0
+    nice: int = 0
     begin: float = 0.0
     limit: str = "1:00:00"
     dependency: str = "(null)"
@@ -158,7 +159,7 @@ class FakeSlurm:
             "N/A",
             "N/A",
             "N/A",
-            0,
+            job.nice,
             job.restarts,
             job.limit,
         ]

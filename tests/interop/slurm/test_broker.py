@@ -717,6 +717,23 @@ def test_a_job_of_a_partition_that_is_down_keeps_no_gpus_from_others():
     assert world.books() == world.runs() == {ran: {"n1"}, job: {"n1"}}
 
 
+def test_nice_jobs_run_where_there_are_cells():
+    world = World(nodes=2)
+    spec = ClusterSpec(
+        {"c": Chain(["gpu", "node"], [8], 2, nodes=["n1", "n2"])}, {"vision": {"c": {"node": 2}}}
+    )
+    world.broker = Broker(Scheduler(cells=CellCluster(spec)), world.slurm, patience=3)
+    ran = world.slurm.submit(1, 8, nice=5, wanted=("n1",), admin_comment="hivecore:nodelist")
+    world.step(2)
+    job = world.slurm.submit(1, 8, nice=5)
+    world.step(2)
+    assert world.books() == world.runs() == {ran: {"n1"}, job: {"n2"}}
+    assert not world.broker.problems
+    shadow = Shadow(Scheduler(cells=CellCluster(spec), immediate=True), world.slurm)
+    shadow.step(1.0)
+    assert [row.shadow for row in shadow.rows if row.job == job] == [1.0]
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

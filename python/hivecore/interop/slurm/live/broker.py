@@ -262,6 +262,7 @@ class Broker:
             spare=self._spare,
             node_gpus=self._node_gpus,
             typed=self._typed,
+            lowest=-1000 if self.scheduler.cells is None else 0,
         )
         waits = any(map(self._may_exclude, read))
         excluded = read_excluded(self._run(EXCLUDED)) if waits else {}

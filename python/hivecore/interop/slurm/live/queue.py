@@ -193,6 +193,7 @@ def read_queue(
     spare: Collection[str] = (),
     node_gpus: int = 0,
     typed: bool = False,
+    lowest: int = -1000,
 ) -> tuple[SlurmJob, ...]:
     """The jobs that squeue prints, by `QUEUE` or as JSON.
 
@@ -201,6 +202,7 @@ def read_queue(
     :param spare: partitions and QOS of which jobs run without a guarantee.
     :param node_gpus: the GPUs of the largest node, for jobs on several nodes.
     :param typed: each GPU of a node has a type of its own, so commands name the GPUs of jobs.
+    :param lowest: the lowest priority that the scheduler takes; 0 if it has cells.
     :raises ValueError: the text is something else.
     :raises TypeError: it is no string.
 
@@ -211,7 +213,7 @@ def read_queue(
     rows = _json_rows(text) if _is_json(text) else [_row(line, typed) for line in lines_of(text)]
 
     def read(row: Mapping[str, str]) -> SlurmJob:
-        return _job(row, _TENANTS[tenant], spare, node_gpus, typed)
+        return _job(row, _TENANTS[tenant], spare, node_gpus, typed, lowest)
 
     return tuple(map(read, rows))
 
@@ -273,7 +275,12 @@ def _plain(value: Any) -> str:
 
 
 def _job(
-    row: Mapping[str, str], tenant: str, spare: Collection[str], node_gpus: int, typed: bool
+    row: Mapping[str, str],
+    tenant: str,
+    spare: Collection[str],
+    node_gpus: int,
+    typed: bool,
+    lowest: int,
 ) -> SlurmJob:
     name = row["JobArrayID"].strip()
     if not re.fullmatch(r"\d+([_+][\d\[\],%-]+)?", name):
@@ -302,7 +309,7 @@ def _job(
                 name,
                 named,
                 [_role(count, each, node_gpus, typed)],
-                priority=max(-1000, min(1000, -_number(row["Nice"]))),
+                priority=max(lowest, min(1000, -_number(row["Nice"]))),
                 guaranteed=guaranteed,
                 run_time=_seconds(row["TimeLimit"]),
             )

@@ -124,7 +124,13 @@ class Shadow:
         self._places.renew(nodes)
         self._tell_nodes(nodes)
         text = self._run(QUEUE)
-        read = read_queue(text, tenant=self._tenant, spare=self._spare, node_gpus=node_gpus)
+        read = read_queue(
+            text,
+            tenant=self._tenant,
+            spare=self._spare,
+            node_gpus=node_gpus,
+            lowest=-1000 if self.scheduler.cells is None else 0,
+        )
         excluded = read_excluded(self._run(EXCLUDED_OF_ALL))
         placed = [self._places.with_place(job, excluded.get(job.id, ())) for job in read]
         known = self._rows.keys()  # one that is left to Slurm later runs on
