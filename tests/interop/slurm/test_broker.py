@@ -734,6 +734,22 @@ def test_nice_jobs_run_where_there_are_cells():
     assert [row.shadow for row in shadow.rows if row.job == job] == [1.0]
 
 
+def test_typed_gpus_of_a_job_that_slurm_places_are_those_in_the_books():
+    world = World(nodes=1, gpus=4)
+    slurm, row = world.slurm, world.slurm._row
+    slurm._row = lambda job: row(job).replace("(null);", f"hivecore:gpu={job.each}|(null);")
+    devices = DeviceCluster({"n1": NodeDevices.uniform(gpus=4)})
+    world.broker = Broker(Scheduler(devices=devices), slurm, typed=True, patience=3)
+    left, job = slurm.submit(1, 2, reservation="r"), slurm.submit(1, 2)
+    world.broker.step(1.0)
+    assert f"update jobid={job} reqnodelist=n1 gres=gpu:i0:1,gpu:i1:1" in slurm.obeyed
+    slurm.jobs[int(left)].nodes, slurm.jobs[int(left)].gpus = ("n1",), {"n1": {0, 1}}
+    world.broker.step(2.0)
+    world.broker.step(6.0)
+    assert slurm.obeyed[-2] == f"update jobid={job} reqnodelist=n1 gres=gpu:i2:1,gpu:i3:1"
+    assert world.broker.scheduler.status(left).pods[0].gpus == (0, 1)
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

@@ -478,7 +478,8 @@ class Broker:
         bare = [pod.replace(minors=()) for pod in placed]
         known = any(role.gpus for role in adopted.roles)
         reason = "" if known else "Slurm does not say how many GPUs it has"
-        for pods in (placed, bare) if known else ():  # GPUs of Slurm may be others in the books
+        # without types GPUs of Slurm may be others in the books
+        for pods in (placed, *[bare] * (not self._typed)) if known else ():
             try:
                 self.scheduler.adopt(adopted, pods, self._now, since=since)
             except (KeyError, ValueError, StaleDecisionError) as error:
