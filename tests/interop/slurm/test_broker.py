@@ -750,6 +750,30 @@ def test_typed_gpus_of_a_job_that_slurm_places_are_those_in_the_books():
     assert world.broker.scheduler.status(left).pods[0].gpus == (0, 1)
 
 
+def test_a_victim_that_is_changed_while_it_stops_starts_where_it_may_run_now():
+    world = World(nodes=2)
+    slurm = world.slurm
+    slurm.partitions = {"n1": ["main", "one"], "n2": ["main", "two"]}
+    quotas = QuotaTree(
+        [Quota("rich", max={"gpu": 16}, min={"gpu": 16}), Quota("poor", max={"gpu": 16})],
+        total={"gpu": 16},
+    )
+    world.broker = Broker(scheduler_for(slurm, quotas=quotas), slurm, patience=3)
+    poor = {slurm.submit(1, 8, account="poor") for _ in range(2)}
+    world.step(2)
+    nodes = {job: node for job, (node,) in world.runs().items()}
+    rich = slurm.submit(1, 8, account="rich")
+    (victim,) = [action.job for action in world.step() if isinstance(action, Preempt)]
+    slurm.jobs[int(victim)].partition = {"n1": "one", "n2": "two"}[nodes[victim]]
+    (other,) = poor - {victim}
+    slurm.end(other)
+    world.step(2)
+    assert world.books() == world.runs() == {rich: {nodes[victim]}}
+    slurm.end(rich)
+    world.step(2)
+    assert world.books() == world.runs() == {victim: {nodes[victim]}}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

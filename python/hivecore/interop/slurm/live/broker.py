@@ -160,10 +160,20 @@ class Broker:
         return actions
 
     def _holds_back(self, action: Action) -> bool:
-        """Whether a start is undone, as it would be under too many switches."""
+        """Whether a start is undone, as it would be under too many switches, or a job had to stop
+        for another, could not be amended meanwhile, and may not run there now.
+        """
         if isinstance(action, Preempt):
             self._close.setdefault(action.for_job, inf)
-        if not isinstance(action, Start) or action.job in self._close:
+        if not isinstance(action, Start):
+            return False
+        job = self._jobs.get(action.job)
+        nodes = {*job.job.where.nodes} if job and job.job else set()
+        if job and nodes and not nodes.issuperset(pod.node for pod in action.pods):
+            self.scheduler.fail(action.job, self._now)
+            self._amend(job)
+            return True
+        if action.job in self._close:
             return False
         layer, wait = self._layer_for(action), self._wait_of(action.job)
         if not (layer and wait):
