@@ -408,6 +408,28 @@ def test_the_version_is_that_of_the_package(capsys):
     assert capsys.readouterr().out == f"hivecore {hivecore.__version__}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "foreign"), [(["--version"], "numpy"), (["serve", "--help"], "hivecore.sim")]
+)
+def test_the_modules_of_other_commands_are_not_imported(arguments, foreign):
+    code = f"""
+import sys
+from hivecore import cli
+try:
+    cli.main({arguments})
+finally:
+    assert {foreign!r} not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_help_names_each_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if re.match(r"    [a-z]", line)] == [*cli._COMMANDS]
+
+
 def test_a_warning_of_a_reader_is_one_line_of_the_command(tmp_path):
     (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n1,n1\n")
     text = "cluster: {models: {m: {gpus: 8}}, nodes: {n1: m}, network: {slurm: topology.conf}}\n"

@@ -14,8 +14,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from hivecore._ctrl_c import held_back
-
 __all__ = ["main"]
 
 
@@ -50,8 +48,8 @@ def main() -> int:
     )
     try:
         try:
-            with held_back():  # native modules take an interrupt for a failure to load
-                from hivecore.cli import main as command
+            from hivecore.cli import main as command
+
             # Jobs are many, live long and are in no cycles: to look for some among them every 700
             # objects takes a sixth of a replay.
             gc.set_threshold(50_000)

@@ -1,6 +1,7 @@
 """Ctrl-C at a better moment."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,11 +10,13 @@ __all__ = ["held_back"]
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let Ctrl-C interrupt what follows this context, not what is in it; for the main thread.
+    """Let Ctrl-C interrupt what follows this context, not what is in it.
 
-    Where it is ignored, as in the background of a script, it stays so.
+    Nothing changes where it is ignored, as in the background of a script, and in threads other than
+    the main one, which it does not interrupt.
     """
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         yield
         return
     caught: list[int] = []

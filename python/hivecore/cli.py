@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hivecore import __version__
+from hivecore._ctrl_c import held_back
 
 if TYPE_CHECKING:
     from hivecore.interop.quota_file import QuotaFile
@@ -263,9 +264,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
     if given[:1] != ["--version"]:
         for name in _COMMANDS.keys() & given[:1] or _COMMANDS:
-            module, arguments, options = _COMMANDS[name]
-            add = getattr(
-                import_module(f"hivecore.{module}"), f"add_{name.replace('-', '_')}_command"
-            )
+            where, arguments, options = _COMMANDS[name]
+            with held_back():  # native modules take an interrupt for a failure to load
+                module = import_module(f"hivecore.{where}")
+            add = getattr(module, f"add_{name.replace('-', '_')}_command")
             add(commands, *arguments, **options)
     return parser

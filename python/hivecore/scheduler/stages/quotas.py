@@ -84,7 +84,7 @@ class QuotaStage(Stage):
             return f"there is no quota {job.quota!r}{meant}"
         amounts = kind.amounts
         for name in self._path(job.quota):
-            quota = self.part.quota(name)
+            quota = self.declared[name]
             limits = [("max", quota.max)]
             if name == job.quota and not job.preemptible:
                 least = dict(quota.min)
@@ -100,8 +100,8 @@ class QuotaStage(Stage):
 
     def _beyond_total(self, kind: Kind) -> str:
         """Why a tree never has as much as units of a kind request; "" if it has."""
-        tree, quota = self.part, self.part.quota(kind.job.quota)
-        top = tree.quota(self._path(quota.name)[-1])
+        tree, quota = self.part, self.declared[kind.job.quota]
+        top = self.declared[self._path(quota.name)[-1]]
         if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
             return ""
         total, limited = tree.total(top.tree), dict(quota.max)
@@ -121,7 +121,7 @@ class QuotaStage(Stage):
 
         Cost: O(quotas).
         """
-        tops = [quota for quota in map(self.part.quota, self.part.quotas) if quota.outside]
+        tops = [quota for quota in self.declared.values() if quota.outside]
         used = [self.part.status(top.name).used for top in tops if top.tree == of_tree]
         return exact(sum((amounts.get(dimension, 0) for amounts in used), start=0))
 
@@ -129,7 +129,7 @@ class QuotaStage(Stage):
         """Whether the quota of a job, or an ancestor, limits a resource."""
         if job.quota not in self.places:
             return True  # such a job is rejected
-        return any(resource in dict(self.part.quota(name).max) for name in self._path(job.quota))
+        return any(resource in dict(self.declared[name].max) for name in self._path(job.quota))
 
     def is_outside(self, quota: str) -> bool:
         """Whether the usage of a quota reduces the total of the others."""
@@ -278,7 +278,7 @@ class QuotaStage(Stage):
         return {
             name: (taking, most)
             for of in self._path(kind.job.quota)
-            for name, most in self.part.quota(of).max
+            for name, most in self.declared[of].max
             if (taking := taking_of(name)) and taking[0] in classes
         }
 
@@ -406,7 +406,7 @@ class QuotaStage(Stage):
         known = self._paths.get(name)
         if known is None:
             path = [name]
-            while parent := self.part.quota(path[-1]).parent:
+            while parent := self.declared[path[-1]].parent:
                 path.append(parent)
             known = self._paths[name] = tuple(path)
         return known
@@ -414,10 +414,12 @@ class QuotaStage(Stage):
     def forget(self) -> None:
         """Read the quotas again."""
         self._paths.clear()
-        quotas = [self.part.quota(name) for name in self.part.quotas]
+        #: the quotas by name, parents before their children
+        self.declared = {name: self.part.quota(name) for name in self.part.quotas}
+        quotas = self.declared.values()
         self.parents = {quota.parent for quota in quotas}
         #: by quota: its place among all
-        self.places = {quota.name: place for place, quota in enumerate(quotas)}
+        self.places = {name: place for place, name in enumerate(self.declared)}
         #: whether a quota limits what devices of claims take
         self._counts_devices = any(taking_of(of) for quota in quotas for of, _ in quota.max)
         #: the last result of `lending`, and the over-used quotas that it depends on
@@ -496,14 +498,14 @@ class QuotaStage(Stage):
 
     def others_below(self, quota: str, refusal: Refusal) -> tuple[str, ...]:
         """The other quotas below the one that refused a unit."""
-        part, tree = refusal.part, self.part.quota(quota).tree
+        part, tree = refusal.part, self.declared[quota].tree
         if refusal.code not in LIMITS or (part == quota and quota not in self.parents):
             return ()
         return tuple(
             name
             for name in self.part.quotas
             if name != quota
-            and (part in self._path(name) if part else self.part.quota(name).tree == tree)
+            and (part in self._path(name) if part else self.declared[name].tree == tree)
         )
 
     def evictable(self, quota: str, priority: int = LEAST_PRIORITY) -> Mapping[str, Amount]:
@@ -545,7 +547,7 @@ class QuotaStage(Stage):
         self, quota: str, limit: Limit, amounts: Mapping[str, Amount], gone: Mapping[str, Amount]
     ) -> bool:
         """Whether a quota could use so much more once other units have left."""
-        names = [name for name, _ in self.part.quota(quota).max if name in amounts]
+        names = [name for name, _ in self.declared[quota].max if name in amounts]
         needs = [[as_number(amounts[name] - gone.get(name, 0)) for name in names]]
         return bool(self.part.have_room(limit, [self.places[quota]], needs, names)[0])
 
