@@ -18,6 +18,7 @@ from hivecore.interop.gpushare.service import GpushareService
 ROOT = "/gpushare-scheduler"
 FILTER, BIND, WATCH, INSPECT = (f"{ROOT}/{verb}" for verb in ("filter", "bind", "watch", "inspect"))
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
+GONE = "pod 'default/p' with the uid 'old' is gone"
 
 
 def make_extender(nodes, unit="MiB", binder=None):
@@ -317,6 +318,34 @@ def test_a_recreated_pod_is_another_one():
     get(extender, WATCH, event("DELETED", bound("p", 8, 0, "n", uid="old")))
     assert list(owners(cluster)) == ["default/p"]
     get(extender, WATCH, event("DELETED", bound("p", 6, 0, "n", uid="new")))
+    assert owners(cluster) == {}
+
+
+@pytest.mark.parametrize("is_filtered_late", [False, True])
+def test_calls_for_an_earlier_pod_take_no_card_from_the_pod_with_its_name(is_filtered_late):
+    extender, _ = make_extender({"n": cards_of(8)})
+    filter_(extender, at(7, pod("p", 6, uid="new")), ["n"])
+    get(extender, BIND, call("p", "n", "new"))
+    if is_filtered_late:
+        earlier = {"Pod": at(5, pod("p", 6, uid="old")), "NodeNames": ["n"]}
+        assert refused(extender, FILTER, earlier) == GONE
+    refused(extender, BIND, call("p", "n", "old"))
+    assert free(extender, "n") == [2]
+
+
+def test_a_bind_that_was_filtered_before_a_later_pod_came_takes_no_card_from_it():
+    extender, _ = make_extender({"n": cards_of(8)})
+    filter_(extender, at(5, pod("p", 8, uid="old")), ["n"])
+    get(extender, WATCH, event("ADDED", at(7, bound("p", 6, 0, "n", uid="new"))))
+    assert refused(extender, BIND, call("p", "n", "old")) == GONE
+    assert free(extender, "n") == [2]
+
+
+def test_a_bind_after_the_end_of_its_pod_takes_no_card():
+    extender, cluster = make_extender({"n": cards_of(8)})
+    filter_(extender, pod("p", 8, uid="old"), ["n"])
+    get(extender, WATCH, event("DELETED", pod("p", 8, uid="old")))
+    assert refused(extender, BIND, call("p", "n", "old")) == GONE
     assert owners(cluster) == {}
 
 

@@ -16,7 +16,14 @@ from hivecore.interop.gpushare.nodes import CONFIG_MAP, read_node, read_unhealth
 from hivecore.interop.gpushare.pods import read_bound_pod
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in, version_of
-from hivecore.interop.kubernetes.pods import BoundPod, has_ended, owner_name
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import (
+    BoundPod,
+    RequestError,
+    has_ended,
+    node_of,
+    owner_name,
+)
 
 __all__ = ["Books", "Holding"]
 
@@ -36,6 +43,10 @@ class Holding(NamedTuple):
     """Whether it was missing in a list of all pods."""
     version: int = 0
     """The latest of the pod's versions that was seen; 0: unknown."""
+
+    def is_of_another(self, uid: str) -> bool:
+        """Whether it is known to be of a pod with another uid."""
+        return "" != self.uid != uid != ""
 
 
 class Books:
@@ -69,10 +80,17 @@ class Books:
         self.gains = 0
         """How often resources may have become free."""
 
-    def known_pod(self, name: str, uid: str) -> Holding | None:
-        """Return what the pod has; an earlier pod of that name is released."""
+    def known_pod(self, name: str, uid: str, version: int) -> Holding | None:
+        """Return what the pod has; an earlier pod of that name is released.
+
+        :param version: of the pod when it was filtered; 0: unknown.
+        :raises RequestError: the pod has ended, or a later one of its name is known.
+        """
         known = self.held.get(name)
-        if known is not None and uid and known.uid and uid != known.uid:
+        is_other = known is not None and known.is_of_another(uid)
+        if uid in self._ended or (known is not None and is_other and 0 < version < known.version):
+            raise RequestError(f"pod {show(name)} with the uid {show(uid)} is gone")
+        if is_other:
             self.release(name)
             return None
         return known
@@ -174,7 +192,7 @@ class Books:
         known = self.held.get(owner)
         if known is not None:
             is_older = 0 < version < known.version
-            if uid and known.uid and uid != known.uid:
+            if known.is_of_another(uid):
                 if is_older or (over and not 0 < known.version < version):
                     return  # of an earlier pod of this name
                 self.release(owner)

@@ -115,7 +115,7 @@ class Extender(HttpExtender):
             self._remember(_Filtered(uid, version, request))
             if not request.needs:
                 return Reply(200, arguments.passed(nodes), "bind", pod)
-            holding = self._books.known_pod(request.name, uid)
+            holding = self._books.known_pod(request.name, uid, version)
             sending = request.name in self._sending
             if holding is not None and (holding.bound or sending or holding.node in nodes):
                 return Reply(200, _insisting(pod, holding, nodes, arguments), "bind", pod)
@@ -146,7 +146,9 @@ class Extender(HttpExtender):
         with self._lock:
             if owner in self._sending:
                 raise BadCall(400, f"pod {show(owner)} is being bound")
-            known = self._books.known_pod(owner, pod.uid)
+            known = self._books.held.get(owner)
+            if known is not None and known.is_of_another(pod.uid):
+                known = None
             if known is not None and known.node != node:
                 raise BadCall(400, f"pod {show(owner)} has a card of node {show(known.node)}")
             annotations = self._take(owner, pod.uid, node) if known is None else known.annotations
@@ -174,7 +176,8 @@ class Extender(HttpExtender):
         filtered = self._requests.get(owner)
         if filtered is None or (uid and filtered.uid and uid != filtered.uid):
             raise BadCall(400, f"pod {show(owner)} is unknown: it has to be filtered first")
-        request = filtered.request
+        uid, request = uid or filtered.uid, filtered.request
+        self._books.known_pod(owner, uid, filtered.version)
         if not request.needs:
             return {}
         if node not in self._books.nodes:
@@ -186,9 +189,7 @@ class Extender(HttpExtender):
         inventory = books.cluster.inventory(node)
         annotations = write_assignment(decision.placement, inventory, books.unit, self._clock())
         books.cluster.commit(decision)
-        books.held[owner] = Holding(
-            uid or filtered.uid, node, annotations, False, version=filtered.version
-        )
+        books.held[owner] = Holding(uid, node, annotations, False, version=filtered.version)
         del self._requests[owner]
         return annotations
 
