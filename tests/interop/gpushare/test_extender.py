@@ -349,6 +349,15 @@ def test_a_bind_after_the_end_of_its_pod_takes_no_card():
     assert owners(cluster) == {}
 
 
+def test_a_pod_that_another_scheduler_binds_gives_its_card_back():
+    extender, cluster = make_extender({"n": cards_of(8)})
+    place(extender, "p", 8, "n")
+    get(extender, WATCH, event("MODIFIED", pod("p", 8)))
+    assert list(owners(cluster)) == ["default/p"]
+    get(extender, WATCH, event("MODIFIED", pod("p", 8, node="n")))
+    assert owners(cluster) == {}
+
+
 # --- events
 
 

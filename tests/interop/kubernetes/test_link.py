@@ -6,7 +6,7 @@ import pytest
 
 from hivecore.interop.gpushare.link import GpushareLink
 from hivecore.interop.gpushare.service import GpushareService
-from hivecore.interop.kubernetes.client.api_server import ApiServer
+from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.evictor import Evictor
 from hivecore.interop.kubernetes.informer import KnownPod
 from hivecore.interop.kubernetes.pods import PodId
@@ -46,6 +46,44 @@ def test_touches_that_are_under_way_at_the_end_are_ended_quietly():
 
     asyncio.run(main())
     assert said == []
+
+
+@pytest.mark.parametrize("status", [404, 409, 422])
+def test_a_waiting_pod_is_dropped_if_another_one_has_its_name(status):
+    earlier, later = PodId("p", "x", "1"), PodId("p", "x", "2")
+    service = GpushareService("MiB", None)
+
+    class Server(Api):
+        async def touch(self, pod, _):
+            raise ApiError(status, "it is gone")
+
+    async def left(waiting):
+        service.waiting["x/p"] = waiting
+        await GpushareLink(service, Server())._touch_waiting(earlier)
+        return dict(service.waiting)
+
+    assert asyncio.run(left(earlier)) == {}
+    assert asyncio.run(left(later)) == {"x/p": later}
+
+
+@pytest.mark.parametrize("notes", [{}, None, {"card": "1"}, {"card": "0", "more": "x"}])
+def test_a_pod_that_another_scheduler_has_bound_is_not_taken_as_bound(notes):
+    class Server(ApiServer):
+        def __init__(self):
+            self._writing = asyncio.Semaphore(16)
+
+        async def request(self, method, *_, **__):
+            if method == "POST":
+                raise ApiError(409, "is bound already")
+            return {"metadata": {"uid": "1", "annotations": notes}, "spec": {"nodeName": "n"}}
+
+    meta = {"name": "p", "namespace": "x", "uid": "1", "annotations": {"card": "0"}}
+    work = Server().bind({"metadata": meta, "target": {"name": "n"}})
+    if notes and notes["card"] == "0":
+        asyncio.run(work)
+    else:
+        with pytest.raises(ApiError, match="is bound already"):
+            asyncio.run(work)
 
 
 class SlowServer(ApiServer):

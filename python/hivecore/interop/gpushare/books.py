@@ -204,6 +204,8 @@ class Books:
             return
         bound = read_bound_pod(item.value, self.unit)
         if bound is None:
+            if node_of(item) and known is not None and not known.bound:
+                self.release(owner)  # another scheduler has bound it
             return
         if known is not None and not self._has(known, bound):
             self.release(owner)  # an earlier attempt to bind it has worked, despite its error

@@ -200,7 +200,7 @@ class ApiServer:
         :raises LookupError: there is no such pod, but perhaps another one of its name.
         :raises ApiError: it cannot be bound.
         """
-        pod, node = PodId.read(binding), binding["target"]["name"]
+        pod = PodId.read(binding)
         try:
             async with self._writing:
                 await self.request("POST", f"{_path(pod)}/binding", binding)
@@ -209,9 +209,9 @@ class ApiServer:
                 raise LookupError(str(error)) from None
             if error.status != 409:
                 raise
-            await self._accept(error, pod, node)
+            await self._accept(error, pod, binding)
 
-    async def _accept(self, refusal: ApiError, pod: PodId, node: str) -> None:
+    async def _accept(self, refusal: ApiError, pod: PodId, binding: Mapping[str, Any]) -> None:
         """Return if a refused pod is bound as it should be; say what is wrong otherwise."""
         try:
             bound = await self.find_pod(pod.namespace, pod.name)
@@ -219,7 +219,9 @@ class ApiServer:
             raise refusal from None
         if pod.uid and bound["metadata"].get("uid") != pod.uid:
             raise LookupError(f"pod {pod.full} has another uid by now") from None
-        if bound.get("spec", {}).get("nodeName") != node:
+        node, wanted = binding["target"]["name"], binding["metadata"].get("annotations") or {}
+        has = bound["metadata"].get("annotations") or {}
+        if bound.get("spec", {}).get("nodeName") != node or not wanted.items() <= has.items():
             raise refusal
 
     async def evict(self, pod: PodId) -> None:
