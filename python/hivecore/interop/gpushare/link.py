@@ -21,6 +21,7 @@ class GpushareLink(ClusterLink):
     """Follows nodes, pods and unhealthy cards, and touches pods for which a card is free."""
 
     _service: GpushareService
+    _gone = 404, 409, 422  # there is another pod of its name
 
     def __init__(self, service: GpushareService, api: ApiServer) -> None:
         super().__init__(service, api, _PATHS)
@@ -36,5 +37,6 @@ class GpushareLink(ClusterLink):
             await asyncio.sleep(_LEAST)
 
     async def _touch_waiting(self, pod: PodId) -> None:
-        if not await self._touch_in_turn(pod):
-            self._service.waiting.pop(pod.full, None)
+        waiting = self._service.waiting
+        if not await self._touch_in_turn(pod) and waiting.get(pod.full) == pod:
+            del waiting[pod.full]

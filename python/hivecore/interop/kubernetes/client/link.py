@@ -44,6 +44,9 @@ class ClusterLink:
     :param evict_after: seconds from when a pod becomes a victim until it is evicted; inf: never.
     """
 
+    _gone: tuple[int, ...] = (404,)
+    """The statuses by which the touch of a pod is refused that does not exist."""
+
     def __init__(
         self,
         service: ExtenderService,
@@ -206,7 +209,7 @@ class ClusterLink:
             await self._api.touch(pod, stamp)
             self._service.metrics.happened("touched_pod")
         except ApiError as error:
-            if error.status == 404:
+            if error.status in self._gone:
                 return False
             LOG.warning("pod %s is not tried again: %s", pod.full, error)
         return True
