@@ -1,5 +1,6 @@
 """The extender of gpushare, with the examples of its article."""
 
+import asyncio
 import json
 import threading
 
@@ -633,6 +634,31 @@ def test_it_answers_over_http():
         assert client.post(BIND, json=call("p", "n")).json()["Error"] == ""
         assert bound == ["n"]
         assert client.get(f"{INSPECT}/n").json()["nodes"][0]["usedGPU"] == 2
+
+
+def test_what_becomes_free_while_a_large_request_is_answered_counts_for_its_pod():
+    service = GpushareService("MiB", None)
+    begin = service.extender.begin
+
+    async def main():
+        def begin_and_wait(path, body):
+            reply = begin(path, body)
+            asyncio.run_coroutine_threadsafe(learn(), loop).result(20)
+            return reply
+
+        async def learn():
+            await service.apply(event("ADDED", node("n", 1, 8)))
+            service.changed.clear()  # as if the pods that wait had been touched
+
+        loop = asyncio.get_running_loop()
+        await service.apply({"kind": "NodeList", "items": []})
+        await service.apply({"kind": "PodList", "items": []})
+        service.extender.begin = begin_and_wait
+        body = json.dumps({"Pod": pod("p", 8), "NodeNames": ["n"]}) + " " * 2**20
+        await service._answer(FILTER, body.encode(), {})
+        return service.changed.is_set(), list(service.waiting)
+
+    assert asyncio.run(main()) == (True, ["default/p"])
 
 
 def test_many_binds_at_once_never_give_a_card_twice():

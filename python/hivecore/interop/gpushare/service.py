@@ -98,6 +98,12 @@ class GpushareService(ExtenderService):
         finally:
             self._learnt()
 
+    async def _begin(self, path: str, body: bytes) -> Reply:
+        gains = self.extender.gains
+        reply = await super()._begin(path, body)
+        self._gains = min(self._gains, gains)  # later ones are of use to this pod, too
+        return reply
+
     def _learnt(self) -> None:
         if self.not_ready == _UNLISTED and self.extender.is_informed:
             self.not_ready = ""
