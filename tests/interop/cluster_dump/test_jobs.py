@@ -231,6 +231,14 @@ def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_
     assert "It would start now on" in capsys.readouterr().out
 
 
+def test_cpus_and_memory_that_no_node_and_no_queue_has_do_not_count():
+    bare, pod = node("gpu-0"), of_queue("p", "q", "gpu-0")
+    bare["status"]["allocatable"] = {GPU: 8}
+    pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}
+    dump = read(bare, volcano("q"), pod)
+    assert dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler()) == ()
+
+
 def test_a_job_whose_nodes_are_not_read_is_said_to_be_on_others():
     dump = read(*NODES, volcano("q"), of_queue("p", "q", "head"))
     (remark,) = dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler())

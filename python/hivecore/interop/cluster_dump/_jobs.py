@@ -176,7 +176,7 @@ class Draft:
         """Return the job, without resources that no part counts, and without places if it asks for
         nothing else.
         """
-        kept = {*counted, "cpu", "memory"} - {"gpu"}
+        kept = {*counted} - {"gpu"}
         roles = []
         for name, (pods, amounts, spread) in self.pods.items():
             units, most = dump.units(amounts), None if self.running else spread.most(pods)

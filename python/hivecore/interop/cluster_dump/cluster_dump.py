@@ -114,10 +114,11 @@ class ClusterDump:
             if _OF_SCHEDULERS.match(kind) and not _ARE_READ.match(kind):
                 dump.remark(kind.partition(".")[0], "", "objects of this kind are not read")
         counted = {name: None for quota in queues.quotas for name, _ in quota.max}
+        known = {*counted, *({"cpu", "memory"} & hosts.total.keys())}
         drafts = drafts_of(dump, queues, flavor)
         priorities = Priorities(dump, drafts)
         jobs = [
-            (draft.running, draft.job(dump, priorities[draft.priority], counted, hosts.layers))
+            (draft.running, draft.job(dump, priorities[draft.priority], known, hosts.layers))
             for draft in drafts
         ]
         return cls(
