@@ -97,6 +97,13 @@ def test_a_queue_borrows_nothing_of_flavors_that_it_does_not_list():
     assert numbers(read(*objects, flavor="h100"))["other"] == ("all", 0, 0, 0)
 
 
+def test_quotas_that_stand_for_no_limit_add_up_to_the_largest_amount():
+    queues = [cluster_queue(name, "8Ei", "all", resource="memory") for name in "ab"]
+    queues[0]["spec"]["resourceGroups"] += groups("8Ei", "a100", "memory")
+    dump = read(node("n"), *queues, cluster_queue("c", "8Ei", resource="memory"))
+    assert {most for _, _, most, _ in numbers(dump, "memory").values()} == {2**62}
+
+
 def test_a_queue_that_is_stopped_borrows_nothing():
     stopped = cluster_queue("stopped", 4, "all", spec={"stopPolicy": "Hold"})
     dump = read(*NODES, flavor(), cluster_queue("q", 8, "all"), stopped)

@@ -22,6 +22,7 @@ from hivecore.interop.cluster_dump._kueue_tree import (
 )
 from hivecore.interop.cluster_dump._objects import Dump, Schema
 from hivecore.interop.cluster_dump._queues import Queues
+from hivecore.interop.koordinator.quotas.amounts import MOST
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kueue.names import GROUP
 
@@ -157,7 +158,7 @@ def _total(result: Queues) -> dict[str, Any]:
     total: dict[str, Any] = defaultdict(int)
     for quota in result.quotas:
         for name, amount in quota.max if not quota.parent else ():
-            total[name] += amount
+            total[name] = min(MOST, total[name] + amount)
     return dict(total)
 
 

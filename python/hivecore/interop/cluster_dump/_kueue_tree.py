@@ -8,6 +8,7 @@ from math import ceil
 
 from hivecore.interop.cluster_dump._objects import Dump, Object, Schema
 from hivecore.interop.cluster_dump._queues import filled, path_of
+from hivecore.interop.koordinator.quotas.amounts import MOST
 from hivecore.quotas import Quota
 
 __all__ = ["Group", "Member", "member_of", "quotas_of", "weight_of"]
@@ -118,7 +119,7 @@ def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quo
     for name, member in members.items():
         for above in paths[name]:
             for resource, amount in member.nominal.items():
-                sums[above][resource] += amount
+                sums[above][resource] = min(MOST, sums[above][resource] + amount)
         tree = trees[paths[name][-1]]
         for part, amount in member.parts.items():
             tree[part] = tree.get(part, 0) + amount
@@ -164,8 +165,9 @@ def _most(member: Member, nominal: Mapping[str, int], usable: Mapping[str, int])
     of what it may use.
     """
     return {
-        name: min(usable.get(name, 0), amount + member.borrowing.get(name, usable.get(name, 0)))
+        name: min(MOST, most, amount + member.borrowing.get(name, most))
         for name, amount in nominal.items()
+        for most in [usable.get(name, 0)]
     }
 
 
