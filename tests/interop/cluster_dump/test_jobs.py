@@ -319,6 +319,24 @@ def test_a_mistake_names_the_object_and_the_field(objects, message):
         read(*objects)
 
 
+def test_a_mistake_of_a_pod_names_the_pod_or_its_job():
+    def wrong(spec=(), status=()):
+        pod = of_queue("p", "q")
+        pod["spec"] |= dict(spec)
+        return [*NODES, volcano("q"), {**pod, "status": dict(status)}]
+
+    job, huge = workload("j", "ns/main"), {"limits": {GPU: 10**7}}
+    job["spec"]["podSets"][0]["template"]["spec"]["affinity"] = {"nodeAffinity": 5}
+    for objects, message in [
+        (wrong(status={"phase": 3}), "^Pod 'p': status.phase must be a string, not 3"),
+        (wrong({"affinity": {"nodeAffinity": 5}}), "^Job ns/p: spec.affinity.nodeAffinity must be"),
+        (wrong({"containers": [{"resources": huge}]}), "^Job ns/p: gpus=10000000: allowed are 0"),
+        ([*KUEUES, job], "^Workload 'ns/j': template.spec.affinity.nodeAffinity must be a mapping"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            read(*objects)
+
+
 def test_a_key_that_is_no_text_is_a_mistake_of_its_mapping():
     broken = node("a")
     broken["status"]["allocatable"] = {8: 8}

@@ -18,6 +18,7 @@ from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_pod_spread
 from hivecore.interop.kubernetes.pods import has_ended, pod_requests
 from hivecore.interop.kueue import read_assignment
@@ -186,7 +187,8 @@ class Draft:
             resources = {key: units[key] for key in units if key in kept and units[key]}
             gpus = units.get("gpu", 0)
             least = self.least.get(name, pods)
-            role = Role(name, pods, gpus, min_pods=least, resources=resources, per_node=most)
+            with Field(None, f"Job {self.name}").named():
+                role = Role(name, pods, gpus, min_pods=least, resources=resources, per_node=most)
             roles.append(role)
             for text in () if self.running else spread.left_out(pods):
                 dump.remark("Job", self.name, f"{text}; that is not read")
@@ -270,10 +272,11 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
                 pods, nodes = _of_pod_sets(spec, status, flavor), places.of(item, admission)
             running, age = status.admission is not None, str(item.meta.creation_timestamp)
             wishes = ("", "") if running else _wishes(dump, name, spec)
-            templates = [Field(each.template) for each in spec.pod_sets]
-            _remark_claims(dump, name, templates)
-            if not running:
-                _remark_nodes(dump, name, templates)
+            templates = [Field(each.template, "template") for each in spec.pod_sets]
+            with Field(None, f"Workload {show(name)}").named():
+                _remark_claims(dump, name, templates)
+                if not running:
+                    _remark_nodes(dump, name, templates)
             least = {
                 each.name: min(max(1, each.min_count), pods[each.name][0])
                 for each in spec.pod_sets
@@ -350,6 +353,11 @@ def _remark_nodes(dump: Dump, name: str, pods: Iterable[Field]) -> None:
             return
 
 
+def _has_ended(pod: Object) -> bool:
+    with named_object(Field(pod.value), "Pod"):
+        return has_ended(Field(pod.value))
+
+
 def _are_grouped(requests: Sequence[_Request]) -> bool:
     groups = {each.pod_set_group_name for each in requests}
     return len(groups) == 1 and "" not in groups
@@ -362,7 +370,7 @@ def _remark_strangers(dump: Dump) -> None:
         meta, pod = item.meta, dump.read(item, _Pod, whole=False)
         is_known = any(GROUP in key for key in (*meta.labels, *meta.annotations))
         is_known |= not owners.isdisjoint(_keys_of(meta))
-        is_there = pod.node_name and not has_ended(Field(item.value))
+        is_there = pod.node_name and not _has_ended(item)
         if is_there and not is_known and _requests(dump, item).get(dump.gpu):
             dump.remark("Pod", meta.full, "holds GPUs, is of no Workload, and does not count")
 
@@ -383,7 +391,7 @@ class _Places:
         self._by_key: dict[str, dict[str, None]] = defaultdict(dict)
         for item in dump.kinds["Pod"]:
             pod = dump.read(item, _Pod, whole=False)
-            if pod.node_name and not has_ended(Field(item.value)):
+            if pod.node_name and not _has_ended(item):
                 for key in _keys_of(item.meta):
                     self._by_key[key][pod.node_name] = None
 
@@ -433,7 +441,7 @@ def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
     for item in dump.kinds["Pod"]:
         name = _first(item.meta, _GROUP_KEYS)
         empty.pop(f"{item.meta.namespace}/{name}", None)
-        if not has_ended(Field(item.value)):
+        if not _has_ended(item):
             full = f"{item.meta.namespace}/{name}" if name else item.meta.full
             members[full, bool(name)].append(item)
     for (name, is_group), items in members.items():
@@ -477,9 +485,10 @@ def _draft(
     if placed and len(placed) < len(items):
         text = f"{len(placed)} of its {len(items)} pods have a node; the others are left out"
         dump.remark("Job", name, text)
-    _remark_claims(dump, name, [Field(item.value) for item in items])
-    if not placed:
-        _remark_nodes(dump, name, [Field(item.value) for item in items])
+    with Field(None, f"Job {name}").named():
+        _remark_claims(dump, name, [Field(item.value) for item in items])
+        if not placed:
+            _remark_nodes(dump, name, [Field(item.value) for item in items])
     alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], int] = defaultdict(int)
     for item in placed or items:
         with named_object(Field(item.value), "Pod"):
