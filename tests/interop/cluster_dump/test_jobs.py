@@ -337,6 +337,14 @@ def test_a_mistake_of_a_pod_names_the_pod_or_its_job():
             read(*objects)
 
 
+def test_an_object_that_is_nested_too_deeply_is_a_mistake():
+    nested = "x"
+    for _ in range(2000):
+        nested = [nested]
+    with pytest.raises(ValueError, match=r"^ConfigMap 'c': is nested too deeply"):
+        read(*NODES, volcano("q"), thing("v1", "ConfigMap", "c", {"data": nested}))
+
+
 def test_a_key_that_is_no_text_is_a_mistake_of_its_mapping():
     broken = node("a")
     broken["status"]["allocatable"] = {8: 8}

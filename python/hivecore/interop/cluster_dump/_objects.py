@@ -17,7 +17,12 @@ from msgspec import field as default
 from hivecore._arguments import some
 from hivecore._quantities import read_exactly
 from hivecore.interop.koordinator.quotas.amounts import MOST, in_units
-from hivecore.interop.kubernetes.documents import Objects, check_is_object, objects_of
+from hivecore.interop.kubernetes.documents import (
+    Objects,
+    check_is_object,
+    named_object,
+    objects_of,
+)
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["Dump", "Meta", "Object", "Schema"]
@@ -88,7 +93,12 @@ class Dump:
         for document in objects_of(objects, "objects"):
             check_is_object(document.value)
             group = document["apiVersion"].text().rpartition("/")[0]
-            kind, value = document["kind"].text(), _present(document.value)
+            kind = document["kind"].text()
+            with named_object(document, kind or "object"):
+                try:
+                    value = _present(document.value)
+                except RecursionError:
+                    raise ValueError("is nested too deeply") from None
             given = value.get("metadata", {})
             name = given.get("name") if isinstance(given, Mapping) else None
             called = f" {show(name)}" if isinstance(name, str) and name else ""
