@@ -239,6 +239,18 @@ def test_cpus_and_memory_that_no_node_and_no_queue_has_do_not_count():
     assert dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler()) == ()
 
 
+def test_each_pod_of_a_running_group_stays_on_its_node():
+    nodes = [node(f"gpu-{i}", 8) for i in range(2)]
+    some = pods(3, "train", ("gpu-0", "gpu-1", "gpu-1"))
+    for pod in some:
+        pod["spec"]["containers"] = [{"resources": {"limits": {GPU: 2}}}]
+    dump = read(*nodes, volcano("q"), GROUP, *some)
+    scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
+    assert dump.fill(scheduler) == ()
+    places = [pod.node for pod in scheduler.status("ns/train").pods]
+    assert places == ["gpu-0", "gpu-1", "gpu-1"]
+
+
 def test_a_job_whose_nodes_are_not_read_is_said_to_be_on_others():
     dump = read(*NODES, volcano("q"), of_queue("p", "q", "head"))
     (remark,) = dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler())

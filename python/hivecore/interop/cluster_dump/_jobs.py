@@ -23,7 +23,7 @@ from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_po
 from hivecore.interop.kubernetes.pods import has_ended, pod_requests
 from hivecore.interop.kueue import read_assignment
 from hivecore.interop.kueue.names import GROUP, HOSTNAME
-from hivecore.scheduler import Job, Role, Where
+from hivecore.scheduler import Job, PlacedPod, Role, Where
 
 __all__ = ["Draft", "Priorities", "drafts_of"]
 
@@ -159,6 +159,7 @@ class Draft:
     :param pods: role -> number of pods, what each takes, and how far apart they must be.
     :param nodes: where its pods run, if known.
     :param least: role -> number of pods with which it may start, if these are fewer.
+    :param places: role -> the node of each of its pods, if known.
     """
 
     name: str
@@ -172,6 +173,16 @@ class Draft:
     prefer: str = ""
     preemptible: bool = True
     least: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def placed(self) -> tuple[PlacedPod, ...]:
+        """Return where each of its pods runs; empty if unknown."""
+        return tuple(
+            PlacedPod(role, i, node)
+            for role, nodes in self.places.items()
+            for i, node in enumerate(nodes)
+        )
 
     def job(self, dump: Dump, priority: int, counted: Iterable[str], layers: Sequence[str]) -> Job:
         """Return the job, without resources that no part counts, and without places if it asks for
@@ -489,14 +500,15 @@ def _draft(
         _remark_claims(dump, name, [Field(item.value) for item in items])
         if not placed:
             _remark_nodes(dump, name, [Field(item.value) for item in items])
-    alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], int] = defaultdict(int)
+    alike: dict[tuple[tuple[tuple[str, Fraction], ...], PodSpread], list[str]] = defaultdict(list)
     for item in placed or items:
         with named_object(Field(item.value), "Pod"):
             spread = NO_SPREAD if placed else read_pod_spread(Field(item.value))
-        alike[tuple(sorted(_requests(dump, item).items())), spread] += 1
+        node = specs[item.meta.full].node_name
+        alike[tuple(sorted(_requests(dump, item).items())), spread].append(node)
     pods = {
-        f"pods-{i}" if i else "pods": (count, dict(amounts), spread)
-        for i, ((amounts, spread), count) in enumerate(alike.items())
+        f"pods-{i}" if i else "pods": (len(on), dict(amounts), spread)
+        for i, ((amounts, spread), on) in enumerate(alike.items())
     }
     group = _PodGroup() if head is None else dump.read(head, _PodGroup, whole=not placed)
     priority = max(spec.priority for spec in specs.values())
@@ -519,6 +531,7 @@ def _draft(
         wish.preferred_topology_level,
         _is_preemptible(dump, name, items, head, group, priority),
         {} if placed else _least(dump, name, items, group, pods),
+        dict(zip(pods, alike.values(), strict=True)) if placed else {},
     )
 
 

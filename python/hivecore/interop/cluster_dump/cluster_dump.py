@@ -1,11 +1,13 @@
 """Turns kubectl's dump of a cluster into the file of a scheduler with the same queues and nodes."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from hivecore._arguments import as_name, as_text
+from hivecore.errors import StaleDecisionError
 from hivecore.interop.cluster_dump._jobs import Priorities, drafts_of
 from hivecore.interop.cluster_dump._kai import KAI_QUEUE, read_kai
 from hivecore.interop.cluster_dump._koordinator import ELASTIC_QUOTA, read_koordinator
@@ -15,8 +17,9 @@ from hivecore.interop.cluster_dump._objects import Dump
 from hivecore.interop.cluster_dump._queues import Queues
 from hivecore.interop.cluster_dump._volcano import VOLCANO_QUEUE, read_volcano
 from hivecore.interop.kubernetes.documents import Objects
+from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.problems import ConfigError
-from hivecore.scheduler import EvictionLimit, Job, Reject, Scheduler, Wait, Where
+from hivecore.scheduler import EvictionLimit, Job, PlacedPod, Reject, Scheduler, Wait, Where
 
 __all__ = ["ClusterDump"]
 
@@ -52,6 +55,7 @@ class ClusterDump:
     :param waiting: jobs that wait, oldest first.
     :param priorities: priority class -> priority of jobs.
     :param remarks: what differs from the cluster, a sentence each.
+    :param places: running job -> where each of its pods runs, if that is known.
 
     >>> from hivecore.interop.cluster_dump import ClusterDump
     >>> dump = ClusterDump.read('''
@@ -79,6 +83,7 @@ class ClusterDump:
     waiting: tuple[Job, ...]
     priorities: Mapping[str, int]
     remarks: tuple[str, ...]
+    places: Mapping[str, tuple[PlacedPod, ...]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -130,6 +135,7 @@ class ClusterDump:
             tuple(job for running, job in jobs if not running),
             {name: priorities[value] for name, value in priorities.classes.items()},
             dump.remarks,
+            {job_name(draft.name): draft.placed for draft in drafts if draft.places},
         )
 
     @classmethod
@@ -186,7 +192,7 @@ class ClusterDump:
         scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
         try:
             for job in sorted(self.running, key=lambda job: not job.where.nodes):
-                if refusal := _starts(scheduler, job):
+                if refusal := _starts(scheduler, job, self.places.get(job.name, ())):
                     refused[job] = refusal
             for job, refusal in refused.items():
                 anywhere = job.replace(where=Where())
@@ -205,8 +211,15 @@ class ClusterDump:
         return tuple(remarks)
 
 
-def _starts(scheduler: Scheduler, job: Job) -> str:
-    """Start the job; if that fails, drop it and return why."""
+def _starts(scheduler: Scheduler, job: Job, pods: Sequence[PlacedPod] = ()) -> str:
+    """Start the job; if that fails, drop it and return why.
+
+    :param pods: where they run; if there is no room, it starts on any of its nodes.
+    """
+    if pods:
+        with suppress(ValueError, StaleDecisionError):
+            scheduler.adopt(job, pods, now=0.0)
+            return ""
     scheduler.submit(job, now=0.0)
     reasons = [a.reason for a in scheduler.decide(now=0.0) if isinstance(a, Wait | Reject)]
     if job.name in scheduler and scheduler.state(job.name) == "running":
