@@ -251,6 +251,16 @@ def test_each_pod_of_a_running_group_stays_on_its_node():
     assert places == ["gpu-0", "gpu-1", "gpu-1"]
 
 
+def test_each_pod_of_a_workload_stays_on_the_node_of_its_topology_assignment():
+    job = workload("j", "ns/main", 2, 3, "q", {"gpu-0": 1, "gpu-1": 2})
+    dump = read(*KUEUES, job)
+    scheduler = SchedulerSpec.of_yaml(dump.text).scheduler()
+    assert dump.fill(scheduler) == ()
+    assert [pod.node for pod in scheduler.status("ns/j").pods] == ["gpu-0", "gpu-1", "gpu-1"]
+    job["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+    assert not read(*KUEUES, job).places  # which one has ended is not said
+
+
 def test_a_job_whose_nodes_are_not_read_is_said_to_be_on_others():
     dump = read(*NODES, volcano("q"), of_queue("p", "q", "head"))
     (remark,) = dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler())

@@ -50,6 +50,7 @@ _KAI_STAYS = 100  # pods of KAI-Scheduler with this or a higher priority are not
 _KAI_LABEL, _VOLCANO_LABEL = "kai.scheduler/preemptibility", "volcano.sh/preemptable"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _JOBSET_UID, _OF_WORKLOAD = "jobset.sigs.k8s.io/jobset-uid", f"{GROUP}/workload"
+_MOST_PODS = 2**20
 _Count = Annotated[int, Bounds(ge=0)]
 
 
@@ -281,6 +282,8 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
         else:
             with named_object(Field(item.value), "Workload"):
                 pods, nodes = _of_pod_sets(spec, status, flavor), places.of(item, admission)
+                counts = {pod_set: count for pod_set, (count, _, _) in pods.items()}
+                each_on = places.of_pods(admission, counts)
             running, age = status.admission is not None, str(item.meta.creation_timestamp)
             wishes = ("", "") if running else _wishes(dump, name, spec)
             templates = [Field(each.template, "template") for each in spec.pod_sets]
@@ -295,7 +298,16 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
             }
             if pods:
                 yield Draft(
-                    name, age, quota, pods, spec.priority, running, nodes, *wishes, least=least
+                    name,
+                    age,
+                    quota,
+                    pods,
+                    spec.priority,
+                    running,
+                    nodes,
+                    *wishes,
+                    least=least,
+                    places=each_on,
                 )
 
 
@@ -420,6 +432,22 @@ class _Places:
             nodes |= self._by_key.get(key, {})
         flavors = {frozenset(each.flavors.values()) for each in admission.pod_set_assignments}
         return tuple(nodes) or self._of_flavors(frozenset(flavors))
+
+    def of_pods(self, admission: _Admission, counts: Mapping[str, int]) -> dict[str, Sequence[str]]:
+        """Return pod set -> the node of each pod, if the topology assignments say all of them.
+
+        :param counts: pod set -> number of its pods.
+        """
+        places: dict[str, Sequence[str]] = {}
+        for each in admission.pod_set_assignments:
+            if each.name in counts and each.topology_assignment:
+                assignment, count = read_assignment(each.topology_assignment), counts[each.name]
+                domains, level = assignment.domains, assignment.levels[-1]
+                if level == HOSTNAME and sum(n for _, n in domains) == count <= _MOST_PODS:
+                    hosts = [(self._hosts.get(values[-1], ""), n) for values, n in domains]
+                    places[each.name] = [host for host, n in hosts for _ in range(n)]
+        is_known = len(places) == len(counts) and all("" not in on for on in places.values())
+        return {name: places[name] for name in counts} if is_known else {}
 
     def _of_flavors(self, chosen: frozenset[frozenset[str]]) -> tuple[str, ...]:
         """Return the nodes with the labels of these flavors, by pod set; empty if these are all."""
