@@ -28,6 +28,7 @@ from hivecore.interop.scheduler_file import SchedulerSpec
 
 NODES = [node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)]
 QUOTA = "quota.scheduling.koordinator.sh"
+NODE = ("gpu-0",)
 LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
 KUEUES = [
     *NODES,
@@ -237,6 +238,19 @@ def test_cpus_and_memory_that_no_node_and_no_queue_has_do_not_count():
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}
     dump = read(bare, volcano("q"), pod)
     assert dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler()) == ()
+
+
+def test_pods_that_no_scheduler_considers_do_not_wait():
+    gated, leaving, going = (of_queue(n, "q", *on) for n, on in [("g", ()), ("l", ()), ("r", NODE)])
+    gated["spec"]["schedulingGates"] = [{"name": "later"}]
+    for each in (leaving, going):
+        each["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    dump = read(*NODES, volcano("q"), gated, leaving, going)
+    assert ([job.name for job in dump.running], dump.waiting) == (["ns/r"], ())
+    assert dump.remarks == (
+        "Pod ns/g: waits and has scheduling gates; it is left out",
+        "Pod ns/l: waits and is being deleted; it is left out",
+    )
 
 
 def test_each_pod_of_a_running_group_stays_on_its_node():

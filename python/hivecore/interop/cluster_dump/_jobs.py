@@ -126,6 +126,7 @@ class _Flavor(Schema, frozen=True):
 class _Pod(Schema, frozen=True):
     node_name: str = ""
     priority: int = 0
+    scheduling_gates: tuple[Any, ...] = ()
 
 
 class _Constraint(Schema, frozen=True):
@@ -381,6 +382,16 @@ def _has_ended(pod: Object) -> bool:
         return has_ended(Field(pod.value))
 
 
+def _is_held_back(dump: Dump, item: Object) -> bool:
+    """Whether no scheduler considers the pod; a remark says so."""
+    pod = dump.read(item, _Pod, whole=False)
+    if pod.node_name or not (pod.scheduling_gates or item.meta.deletion_timestamp):
+        return False
+    text = "has scheduling gates" if pod.scheduling_gates else "is being deleted"
+    dump.remark("Pod", item.meta.full, f"waits and {text}; it is left out")
+    return True
+
+
 def _are_grouped(requests: Sequence[_Request]) -> bool:
     groups = {each.pod_set_group_name for each in requests}
     return len(groups) == 1 and "" not in groups
@@ -480,7 +491,7 @@ def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
     for item in dump.kinds["Pod"]:
         name = _first(item.meta, _GROUP_KEYS)
         empty.pop(f"{item.meta.namespace}/{name}", None)
-        if not _has_ended(item):
+        if not _has_ended(item) and not _is_held_back(dump, item):
             full = f"{item.meta.namespace}/{name}" if name else item.meta.full
             members[full, bool(name)].append(item)
     for (name, is_group), items in members.items():
