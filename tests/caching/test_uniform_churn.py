@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from profiles import times
 
 from hivecore.caching import UniformCache
 
@@ -140,7 +141,9 @@ class Churn:
                 since = 0
 
 
-@pytest.mark.parametrize("operations", [300_000, pytest.param(10**7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "operations", [300_000, pytest.param(times(10**7), marks=pytest.mark.slow)]
+)
 def test_nothing_drifts_in_a_long_life_with_crashes(operations):
     churn = Churn(seed=operations)
     churn.run(operations)

@@ -197,9 +197,7 @@ def test_requests_are_counted_by_path_and_status(client):
 
 def test_requests_of_many_threads_are_answered_one_after_the_other(client, notes):
     def work():
-        answer = httpx.post(
-            f"{client.base_url}/notes", content=b"x", timeout=20, verify=PLAIN
-        )
+        answer = httpx.post(f"{client.base_url}/notes", content=b"x", timeout=20, verify=PLAIN)
         answer.raise_for_status()
 
     threads = [threading.Thread(target=work) for _ in range(16)]

@@ -103,6 +103,10 @@ NAMES = st.lists(SEGMENTS, min_size=1, max_size=5).map("/".join)
 JOBS = st.lists(st.tuples(NAMES, st.sampled_from(sorted(SHAPES))), min_size=1, max_size=8)
 
 
+def running_in(scheduler):
+    return [name for name in scheduler if scheduler.state(name) == "running"]
+
+
 @given(JOBS, st.data())
 @examples(60)
 def test_jobs_of_any_names_do_as_jobs_of_plain_names(given, data):
@@ -136,13 +140,12 @@ def test_jobs_of_any_names_do_as_jobs_of_plain_names(given, data):
         written[name], jobs[name] = f"j{next(numbers)}", new_job
         plain.submit(new_job.replace(name=written[name]), 0.0)
         decide()
-        running = [other for other in scheduler if scheduler.state(other) == "running"]
-        if running and data.draw(st.booleans()):
+        if (running := running_in(scheduler)) and data.draw(st.booleans()):
             chosen = data.draw(st.sampled_from(running))
             pod = data.draw(st.sampled_from(scheduler.status(chosen).pods))
             tell("fail", chosen, f"{pod.role}/{pod.index}")
             decide()
-        if running and data.draw(st.booleans()):
+        if (running := running_in(scheduler)) and data.draw(st.booleans()):
             tell("finish", data.draw(st.sampled_from(running)))
             decide()
         scheduler = Scheduler.from_bytes(scheduler.to_bytes())

@@ -414,14 +414,12 @@ class QuotaStage(Stage):
     def forget(self) -> None:
         """Read the quotas again."""
         self._paths.clear()
-        #: the quotas by name, parents before their children
         self.declared = {name: self.part.quota(name) for name in self.part.quotas}
-        quotas = self.declared.values()
-        self.parents = {quota.parent for quota in quotas}
-        #: by quota: its place among all
+        of_all = self.declared.values()
+        self.parents = {quota.parent for quota in of_all}
         self.places = {name: place for place, name in enumerate(self.declared)}
         #: whether a quota limits what devices of claims take
-        self._counts_devices = any(taking_of(of) for quota in quotas for of, _ in quota.max)
+        self._counts_devices = any(taking_of(of) for quota in of_all for of, _ in quota.max)
         #: the last result of `lending`, and the over-used quotas that it depends on
         self._lending = frozenset[str](), frozenset[str]()
 
