@@ -5,6 +5,7 @@ import json
 import pickle
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,7 @@ def test_a_job_of_one_pod_may_be_written_with_gpus():
     assert pickle.loads(pickle.dumps(short)) == short == short.replace(priority=2)
     assert short.replace(roles=4).gpus == short.__replace__(roles=4).gpus == 4
     assert type(copy.copy(short)) is Job
+    assert Job("q", "a", np.int64(8), priority=2) == short == short.replace(roles=np.int8(8))
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,9 @@ def test_a_job_of_one_pod_may_be_written_with_gpus():
         (("q", "a"), {"roles": [Role("w")], "gpus": 2}, ValueError, "^gpus=2: .*roles"),
         (("q", "a"), {"gpus": -1}, ValueError, "^gpus=-1"),
         (("q", "a"), {"gpus": "8"}, TypeError, "^gpus must be"),
+        (("q", "a", 8.0), {}, TypeError, "^roles must be Roles or a number of GPUs, not float"),
+        (("q", "a", "8"), {}, TypeError, "^roles must be Roles or a number of GPUs, not str"),
+        (("q", "a", Role("w")), {}, TypeError, "^roles must be a sequence, not Role"),
         (("q", "a"), {}, ValueError, "roles"),
     ],
 )

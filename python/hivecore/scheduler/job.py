@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from math import inf
+from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from hivecore._arguments import LONGEST, as_int, as_name, as_positive, as_tuple
@@ -275,7 +276,9 @@ ANYWHERE = Where()
 
 
 def _roles(value: Any, name: str) -> tuple[Role, ...]:
-    given = (Role("pod", gpus=value),) if isinstance(value, int) else as_tuple(value, name)
+    if isinstance(value, (str, float)):
+        raise TypeError(f"roles must be Roles or a number of GPUs, not {type(value).__name__}")
+    given = (Role("pod", gpus=value),) if isinstance(value, Integral) else as_tuple(value, name)
     total = pods = 0
     amounts = Counter[str]()
     for role in given:
