@@ -181,6 +181,8 @@ WRONG = [
     (lambda t: NetworkTopology(["a"], {"n": {"a": 3}}), TypeError, r"nodes\['n'\]\['a'\]"),
     (lambda t: NetworkTopology(["a"], {"n": 3}), TypeError, r"labels in nodes\['n'\] must"),
     (lambda t: t.set_slots([1]), ValueError, "counts must have shape"),
+    (lambda t: t.set_slots([]), ValueError, "counts must have shape"),
+    (lambda t: t.set_slots({"n0": 1}), TypeError, "counts must be an array, not a mapping"),
     (lambda t: t.set_slots([1, 2], ["n0", "n9"]), KeyError, "n9"),
     (lambda t: t.set_slots([0.5], ["n0"]), TypeError, "counts must hold integers"),
     (lambda t: t.set_slots([float("nan")], ["n0"]), TypeError, "counts"),

@@ -1,6 +1,6 @@
 """What is free on the nodes of a network, by resource, and what owners take."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -215,6 +215,8 @@ class Free:
 
 def as_array(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     """The values as an array."""
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} must be an array, not a mapping")
     try:
         return np.asarray(values)
     except ValueError:
@@ -225,10 +227,10 @@ def as_integers(values: npt.NDArray[Any], shape: tuple[int, ...], name: str) -> 
     """The array, checked to hold integers in this shape."""
     if values.size == 0 and 0 in shape:
         return np.empty(shape, dtype=np.int64)
-    if values.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, not {values.dtype}")
     if values.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, not {values.shape}")
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {values.dtype}")
     return values
 
 
