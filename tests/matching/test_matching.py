@@ -163,6 +163,7 @@ def test_results_are_read_only_and_can_be_pickled():
     [
         (3, ValueError, r"graph must have the shape \(n, n\), not \(\)"),
         ([1, 2], ValueError, r"graph must have the shape \(n, n\), not \(2,\)"),
+        ([(0, 1, 6), (1, 2, 8)], ValueError, r"not \(2, 3\); edges are .n, edges, weights."),
         (np.zeros((2, 3)), ValueError, r"not \(2, 3\)"),
         (np.zeros((2, 2, 2)), ValueError, r"not \(2, 2, 2\)"),
         ([[1, 2], [3]], ValueError, "graph is not a square array"),

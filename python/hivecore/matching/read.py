@@ -71,7 +71,9 @@ def _from_array(graph: Any, positive: bool) -> tuple[Graph, _Array, int, Extent]
     if weights.size == 0 and weights.ndim == 1:  # what [] becomes
         weights = np.zeros((0, 0))
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
-        raise ValueError(f"graph must have the shape (n, n), not {weights.shape}")
+        raise ValueError(
+            f"graph must have the shape (n, n), not {weights.shape}; edges are (n, edges, weights)"
+        )
     is_native = weights.dtype in _NATIVE and weights.flags.aligned
     if not is_native and weights.dtype != np.bool_:
         check_dtype(weights, "graph")
