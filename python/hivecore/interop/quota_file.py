@@ -75,8 +75,9 @@ def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> Quo
         for entry in (document if isinstance(document, list) else [document])
         if entry is not None
     ]
-    if len(documents) == 1 and isinstance(documents[0], Mapping) and "quotas" in documents[0]:
-        file = QuotaFile(_short_form(Field(documents[0]), given))
+    alone = documents[0] if len(documents) == 1 else None
+    if isinstance(alone, Mapping) and not alone.keys().isdisjoint(_PARTS):
+        file = QuotaFile(_short_form(Field(alone), given))
     else:
         file = _of_objects(documents, given)
     _check_total(file.tree, given, "total")

@@ -107,6 +107,8 @@ REFUSED = [
     ("- 1", "must be an object, not 1"),
     ("a: [", "the text: is no YAML: line 1"),
     ("quotas:", "quotas: is empty"),
+    ("total: {x: 1}", "quotas: is empty"),
+    ("total: {x: 1}\nquota: {a: {max: {x: 9}}}", "quota: is none of total, trees, quotas, owners"),
     ("quotas: {}", "quotas: is empty"),
     ("quotas: 3", "quotas must be a mapping, not 3"),
     ("quotas: {a: 3}", "quotas.a must be a mapping, not 3"),
