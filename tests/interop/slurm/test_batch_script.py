@@ -101,7 +101,7 @@ def test_what_has_no_counterpart_or_cannot_be_read_is_named(line, says):
 
 
 def test_a_name_and_an_account_are_needed():
-    for lines, says in ((["-A a"], "name"), (["-J j"], "tenant")):
+    for lines, says in ((["-A a"], "^name .*--job-name$"), (["-J j"], "^tenant .*--account$")):
         with pytest.raises(ValueError, match=says):
             read(*lines, name="", tenant="")
     with pytest.raises(TypeError, match="text"):

@@ -93,6 +93,9 @@ def job_of_batch_script(text: str, name: str = "", tenant: str = "") -> Job:
             raise ValueError(f"--{option}={show(options[option])}: has no counterpart here")
     nice = {"nice": options.get("nice", "0") or _NICE}
     name, tenant = name or options.get("job-name", ""), tenant or options.get("account", "")
+    for value, argument, option in (name, "name", "job-name"), (tenant, "tenant", "account"):
+        if not value:
+            raise ValueError(f"{argument} must not be empty: the script has no --{option}")
     return Job(
         as_name(name, "name"),
         as_name(tenant, "tenant"),
