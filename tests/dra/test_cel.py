@@ -647,3 +647,9 @@ def test_the_allocator_gives_devices_of_classes_like_those_of_nvidia():
     either = {"name": "r", "exactly": terms(where="device.attribute")}
     assert world.given(claim(either)) == "cel_compile"
     assert world.given(claim(request("r", where='device.attributes["x"].y'))) == "cel_runtime"
+
+
+def test_an_expression_that_is_no_text_is_refused():
+    for text in (None, 3, b"true"):
+        with pytest.raises(TypeError, match=f"text must be a string, not {type(text).__name__}"):
+            compile_selector(text)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from hivecore._arguments import as_text
 from hivecore.dra._cel.closures import STEPS, LimitError, Run
 from hivecore.dra._cel.compiler import Compiler
 from hivecore.dra._cel.functions import KINDS
@@ -112,6 +113,7 @@ def compile_selector(text: str) -> Selector:
 
     :param text: CEL, at most 10 KiB and 64 levels deep.
     :raises CelSyntaxError: it is not CEL, its types do not match, or it uses what is missing here.
+    :raises TypeError: it is no text.
 
     Source: CEL's language definition; Kubernetes' ``CELDeviceSelector``.
 
@@ -123,6 +125,7 @@ def compile_selector(text: str) -> Selector:
     >>> sorted(selector.attributes)
     [('gpu.example.com', 'type')]
     """
+    text = as_text(text, "text")
     try:
         compiled = (_short if len(text) <= _SHORT else _long)(text)
     except RecursionError:
