@@ -278,7 +278,9 @@ ANYWHERE = Where()
 def _roles(value: Any, name: str) -> tuple[Role, ...]:
     if isinstance(value, (str, float)):
         raise TypeError(f"roles must be Roles or a number of GPUs, not {type(value).__name__}")
-    given = (Role("pod", gpus=value),) if isinstance(value, Integral) else as_tuple(value, name)
+    given = (
+        (Role("pod", gpus=int(value)),) if isinstance(value, Integral) else as_tuple(value, name)
+    )
     total = pods = 0
     amounts = Counter[str]()
     for role in given:
