@@ -817,6 +817,27 @@ def test_ctrl_c_that_is_ignored_stays_ignored_while_libraries_load(interruptible
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.parametrize("arguments", ["serve --help", "replay tenants --help", "quota --help"])
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_waits_until_the_libraries_of_the_command_are_loaded(arguments):
+    code = f"""
+import signal, sys
+from hivecore import __main__
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hivecore._quotas":
+            signal.raise_signal(signal.SIGINT)
+            print("loads on")
+sys.meta_path.insert(0, Interrupts())
+sys.argv[1:] = {arguments.split()}
+sys.exit(__main__.main())
+"""
+    begun = [sys.executable, "-c", code]
+    done = subprocess.run(begun, check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("loads on\n", "hivecore: interrupted\n")
+    assert done.returncode == 130
+
+
 @pytest.mark.parametrize(
     ("suffix", "text", "says"),
     [

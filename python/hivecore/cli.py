@@ -59,13 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _fail(parser, "there is not enough memory for this")
 
 
+def _imported(module: str) -> Any:
+    with held_back():  # native modules take an interrupt for a failure to load
+        return import_module(f"hivecore.{module}")
+
+
 def _with_kind(given: list[str]) -> list[str]:
     """Spell a replay with its kind, and say so where it is without."""
     if given[:1] != ["replay"]:
         return given
-    from hivecore.sim.replay_command import kind_of
-
-    if not (kind := kind_of(given[1:])):
+    kind = _imported("sim.replay_command").kind_of(given[1:])
+    if not kind:
         return given
     new = f"hivecore replay {kind}{' --system' if '--storage' in given else ''}"
     print(f"hivecore: hint: write `{new}`, the spelling without it will go", file=sys.stderr)
@@ -265,8 +269,6 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     if given[:1] != ["--version"]:
         for name in _COMMANDS.keys() & given[:1] or _COMMANDS:
             where, arguments, options = _COMMANDS[name]
-            with held_back():  # native modules take an interrupt for a failure to load
-                module = import_module(f"hivecore.{where}")
-            add = getattr(module, f"add_{name.replace('-', '_')}_command")
+            add = getattr(_imported(where), f"add_{name.replace('-', '_')}_command")
             add(commands, *arguments, **options)
     return parser
