@@ -774,6 +774,25 @@ def test_a_victim_that_is_changed_while_it_stops_starts_where_it_may_run_now():
     assert world.books() == world.runs() == {victim: {nodes[victim]}}
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_job_that_ends_and_has_no_nodes_left_gets_no_commands(is_new):
+    world = World(nodes=1)
+    slurm = world.slurm
+    job = slurm.submit(1, 8)
+    world.step(2)
+    row, obeyed = slurm._row, len(slurm.obeyed)
+    slurm._row = lambda job: row(job).replace("RUNNING", "COMPLETING").replace("|n1|", "||")
+    if is_new:
+        world.begin()
+    world.step(5)
+    assert len(slurm.obeyed) == obeyed
+    other = slurm.submit(1, 8)
+    slurm._row = row
+    slurm.end(job)
+    world.step(2)
+    assert world.books() == world.runs() == {other: {"n1"}}
+
+
 #: Events of jobs, nodes and the broker, see `happen`.
 SHARED_EVENTS = (
     st.tuples(st.sampled_from(["end", "release", "requeue"]), st.integers(0, 20)),

@@ -227,7 +227,7 @@ class Broker:
         jobs = self._read_jobs()
         if any(map(self._has_no_start, jobs)):
             self._read_nodes()
-        running = [job for job in jobs if not job.waits]
+        running = [job for job in jobs if job.nodes and not job.waits]
         details = self._details([job for job in running if self._is_new(job)])
         # from here on nothing is read: else an action could be for a job as it was a round ago
         changed = [job for job in jobs if not self._waits_as_before(job)]

@@ -149,9 +149,9 @@ class SlurmJob(Record, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether it has no nodes."""
+        """Whether it has no nodes, and not as it ends."""
         states = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-        return not self.nodes or self.state in states
+        return self.state in states or not (self.nodes or self.state == "COMPLETING")
 
     def is_later(self, now: float) -> bool:
         """Whether its user wants it later; Slurm itself lets a requeued job wait two minutes."""
