@@ -645,6 +645,23 @@ def test_a_job_that_is_to_wait_by_its_users_later_wish_keeps_no_gpus_from_others
     assert world.books() == world.runs() == {later: {"n1"}}
 
 
+def test_jobs_that_a_slurm_expected_to_start_later_keep_their_turn_when_a_broker_begins():
+    world = World(nodes=1)
+    slurm, row = world.slurm, world.slurm._row
+    slurm._row = lambda job: row(job).replace("BeginTime", "Resources")
+    first, second = slurm.submit(1, 8, held=False), slurm.submit(1, 8, held=False)
+    slurm.tick()
+    slurm.jobs[int(second)].begin = 3000.0  # what squeue says of its start
+    world.step()
+    third = slurm.submit(1, 8)
+    world.step()
+    assert [*world.broker.scheduler] == [second, first, third]
+    slurm.jobs[int(second)].begin = 0.0  # Slurm does not wait until then
+    slurm.end(first)
+    world.step(2)
+    assert world.books() == world.runs() == {second: {"n1"}}
+
+
 def test_a_job_that_nothing_holds_before_its_begin_keeps_no_gpus_from_others():
     world = World(nodes=1)
     job = world.slurm.submit(1, 8, held=False, begin=20.0)

@@ -114,6 +114,8 @@ class Broker:
         #: by job its nodes and restarts when it was found where the scheduler believes it is
         self._right: dict[str, tuple[tuple[str, ...], int]] = {}
         self._refused: dict[str, Job | None] = {}  # as they were when the scheduler refused them
+        #: jobs that Slurm could have started: what it says of their start is what it expected
+        self._free: dict[str, None] = {}
         self._let_go: dict[str, float] = {}  # by job that is left to Slurm when it was released
         self._now = 0.0
 
@@ -326,7 +328,8 @@ class Broker:
         for name in [name for name in self.scheduler if name not in self._jobs]:
             self._end(name)
         by_job: tuple[dict[str, Any], ...] = (self.problems, self._released, self._stopping)
-        for known in (*by_job, self._right, self._close, self._let_go, self._refused):
+        by_job += self._right, self._close, self._let_go, self._refused, self._free
+        for known in by_job:
             for name in known.keys() - self._jobs.keys():
                 del known[name]
         self._places.forget_others(self._jobs)
@@ -350,6 +353,8 @@ class Broker:
         if not job.held and self._is_early(job) and not victim:
             return []
         lines = [] if job.held else [f"hold {name}"]
+        if not job.held and job.reason not in ("BeginTime", "None"):
+            self._free[name] = None
         self._released.pop(name, None)
         if known:
             self._waits_again(job)
@@ -397,7 +402,7 @@ class Broker:
             return
         new = job.job
         # when Slurm could have started a job, before it was held again, is no wish
-        is_wish = job.reason == "BeginTime" or not self._places.has_placed(job.id)
+        is_wish = job.reason == "BeginTime" or job.id not in self._free
         later = job.depends or (is_wish and job.is_later(self._now))
         if later or new is None or new.tenant != known.tenant:
             self.scheduler.cancel(job.id, self._now)  # another round submits it, if it can be
@@ -523,7 +528,7 @@ class Broker:
                     self._refuse(job.id, str(error))
             return []
         if isinstance(action, Start):
-            self._released[job.id] = self._now, job.restarts
+            self._released[job.id], self._free[job.id] = (self._now, job.restarts), None
             self._places.overwrites(job.id)
         return lines
 

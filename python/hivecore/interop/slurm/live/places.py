@@ -47,10 +47,6 @@ class Places:
         """Note that a job gets a place now."""
         self._placed.add(name)
 
-    def has_placed(self, name: str) -> bool:
-        """Whether a job got a place by this process."""
-        return name in self._placed
-
     def forget_others(self, kept: Collection[str]) -> None:
         """Forget all jobs but these."""
         self._placed.intersection_update(kept)
