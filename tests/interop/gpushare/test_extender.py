@@ -350,6 +350,17 @@ def test_a_bind_after_the_end_of_its_pod_takes_no_card():
     assert owners(cluster) == {}
 
 
+def test_a_late_filter_of_a_pod_that_is_gone_leaves_the_request_of_a_later_one():
+    extender, _ = make_extender({"n": cards_of(8)})
+    get(extender, WATCH, event("DELETED", pod("p", 9, uid="old")))
+    filter_(extender, pod("p", 6, uid="new"), ["n"])
+    earlier = {"Pod": pod("p", 9, uid="old"), "NodeNames": ["n"]}
+    assert refused(extender, FILTER, earlier) == GONE
+    assert extender.may_fit("default/p")
+    get(extender, BIND, call("p", "n", "new"))
+    assert free(extender, "n") == [2]
+
+
 def test_a_pod_that_another_scheduler_binds_gives_its_card_back():
     extender, cluster = make_extender({"n": cards_of(8)})
     place(extender, "p", 8, "n")

@@ -112,10 +112,10 @@ class Extender(HttpExtender):
         namespace, _, name = request.name.partition("/")
         pod = PodId(name, namespace, uid)
         with self._lock:
+            holding = self._books.known_pod(request.name, uid, version)
             self._remember(_Filtered(uid, version, request))
             if not request.needs:
                 return Reply(200, arguments.passed(nodes), "bind", pod)
-            holding = self._books.known_pod(request.name, uid, version)
             sending = request.name in self._sending
             if holding is not None and (holding.bound or sending or holding.node in nodes):
                 return Reply(200, _insisting(pod, holding, nodes, arguments), "bind", pod)
