@@ -133,34 +133,30 @@ def _of_file(error: OSError, arguments: argparse.Namespace, given: Sequence[str]
 
 def _read(path: Path) -> "SchedulerSpec":
     """Read the file of a scheduler, and print what in it is perhaps not meant."""
-    from hivecore.interop.scheduler_file import SchedulerSpec
-
-    spec = SchedulerSpec.read(path)
+    spec: SchedulerSpec = _imported("interop.scheduler_file").SchedulerSpec.read(path)
     for remark in spec.remarks:
         print(remark, file=sys.stderr)
     return spec
 
 
 def _read_quotas(text: str, **options: Any) -> "QuotaFile":
-    from hivecore.interop.quota_file import read_quota_file
-
-    return read_quota_file(text, **options)
+    file: QuotaFile = _imported("interop.quota_file").read_quota_file(text, **options)
+    return file
 
 
 def _picture(text: str) -> Path:
     """An option's picture of waiting times."""
-    from hivecore.sim.console import picture
-
-    return picture(".svg", ".png")(text)
+    path: Path = _imported("sim.console").picture(".svg", ".png")(text)
+    return path
 
 
 def _plot_waits(path: Path) -> Callable[[Mapping[str, Sequence[float]], int], None]:
     """Find out that a picture can be written, and return what draws it."""
-    from hivecore.sim.console import say_written, try_outputs
-    from hivecore.sim.pictures import save_figure, waits_picture
-
-    try_outputs(path, None)
-    return lambda waits, jobs: say_written(save_figure(waits_picture(waits, jobs), path))
+    console, pictures = _imported("sim.console"), _imported("sim.pictures")
+    console.try_outputs(path, None)
+    return lambda waits, jobs: console.say_written(
+        pictures.save_figure(pictures.waits_picture(waits, jobs), path)
+    )
 
 
 class _Parser(argparse.ArgumentParser):

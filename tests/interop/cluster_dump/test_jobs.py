@@ -265,6 +265,15 @@ def test_each_pod_of_a_running_group_stays_on_its_node():
     assert places == ["gpu-0", "gpu-1", "gpu-1"]
 
 
+def test_a_group_with_a_pod_on_a_node_that_is_not_read_is_said_to_be_elsewhere():
+    some = pods(3, "train", ("gpu-0", "gpu-9", "gpu-0"))
+    for pod in some:
+        pod["spec"]["containers"] = [{"resources": {"limits": {GPU: 2}}}]
+    dump = read(node("gpu-0", 8), volcano("q"), GROUP, *some)
+    (remark,) = dump.fill(SchedulerSpec.of_yaml(dump.text).scheduler())
+    assert remark.startswith("Job ns/train: not all pods are on their nodes here: ")
+
+
 def test_each_pod_of_a_workload_stays_on_the_node_of_its_topology_assignment():
     job = workload("j", "ns/main", 2, 3, "q", {"gpu-0": 1, "gpu-1": 2})
     dump = read(*KUEUES, job)

@@ -164,11 +164,11 @@ def _most(member: Member, nominal: Mapping[str, int], usable: Mapping[str, int])
     """Return the nominal quota in and below it plus its borrowing limit, at most what its tree has
     of what it may use.
     """
-    return {
-        name: min(MOST, most, amount + member.borrowing.get(name, most))
-        for name, amount in nominal.items()
-        for most in [usable.get(name, 0)]
-    }
+    amounts = {}
+    for name, amount in nominal.items():
+        most = usable.get(name, 0)
+        amounts[name] = min(MOST, most, amount + member.borrowing.get(name, most))
+    return amounts
 
 
 def weight_of(member: Member) -> int:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -192,8 +191,13 @@ class ClusterDump:
         scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
         try:
             for job in sorted(self.running, key=lambda job: not job.where.nodes):
-                if refusal := _starts(scheduler, job, self.places.get(job.name, ())):
+                unfit = _misfit(scheduler, job, self.places.get(job.name, ()))
+                if unfit is None:
+                    continue
+                if refusal := _starts(scheduler, job):
                     refused[job] = refusal
+                elif unfit:
+                    remarks.append(f"Job {job.name}: not all pods are on their nodes here: {unfit}")
             for job, refusal in refused.items():
                 anywhere = job.replace(where=Where())
                 moved = bool(job.where.nodes) and not _starts(scheduler, anywhere)
@@ -211,15 +215,19 @@ class ClusterDump:
         return tuple(remarks)
 
 
-def _starts(scheduler: Scheduler, job: Job, pods: Sequence[PlacedPod] = ()) -> str:
-    """Start the job; if that fails, drop it and return why.
+def _misfit(scheduler: Scheduler, job: Job, pods: Sequence[PlacedPod]) -> str | None:
+    """Start the job where its pods run, and return why not; "" if that is unknown."""
+    if not pods:
+        return ""
+    try:
+        scheduler.adopt(job, pods, now=0.0)
+    except (ValueError, StaleDecisionError) as error:
+        return str(error)
+    return None
 
-    :param pods: where they run; if there is no room, it starts on any of its nodes.
-    """
-    if pods:
-        with suppress(ValueError, StaleDecisionError):
-            scheduler.adopt(job, pods, now=0.0)
-            return ""
+
+def _starts(scheduler: Scheduler, job: Job) -> str:
+    """Start the job; if that fails, drop it and return why."""
     scheduler.submit(job, now=0.0)
     reasons = [a.reason for a in scheduler.decide(now=0.0) if isinstance(a, Wait | Reject)]
     if job.name in scheduler and scheduler.state(job.name) == "running":
