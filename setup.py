@@ -71,7 +71,7 @@ if sys.platform == "win32":
 elif SANITIZE:
     # CPython's own flags let signed integers wrap around, which would hide that they do.
     checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-wrapv"]
-    OPTIONS["extra_compile_args"] += ["-O1", "-g1", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]
+    OPTIONS["extra_compile_args"] += ["-Og", "-g1", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]
     OPTIONS["extra_link_args"] += checks
 else:
     # A module is linked with all kernels of a column, and keeps what it calls.
