@@ -17,6 +17,7 @@ from hivecore.interop.koordinator.gangs import names as gangs
 from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import is_held_back
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pod_spread import NO_SPREAD, PodSpread, read_pod_spread
@@ -385,7 +386,7 @@ def _has_ended(pod: Object) -> bool:
 def _is_held_back(dump: Dump, item: Object) -> bool:
     """Whether no scheduler considers the pod; a remark says so."""
     pod = dump.read(item, _Pod, whole=False)
-    if pod.node_name or not (pod.scheduling_gates or item.meta.deletion_timestamp):
+    if pod.node_name or not is_held_back(item.value):
         return False
     text = "has scheduling gates" if pod.scheduling_gates else "is being deleted"
     dump.remark("Pod", item.meta.full, f"waits and {text}; it is left out")

@@ -1,7 +1,7 @@
 """Turns kubectl's dump of a cluster into the file of a scheduler with the same queues and nodes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -191,9 +191,13 @@ class ClusterDump:
         scheduler.set_eviction_limits([EvictionLimit(min_run_time=1.0)], now=0.0)
         try:
             for job in sorted(self.running, key=lambda job: not job.where.nodes):
-                unfit = _misfit(scheduler, job, self.places.get(job.name, ()))
-                if unfit is None:
-                    continue
+                unfit = ""
+                if pods := self.places.get(job.name):
+                    try:
+                        scheduler.adopt(job, pods, now=0.0)
+                        continue
+                    except (ValueError, StaleDecisionError) as error:
+                        unfit = str(error)
                 if refusal := _starts(scheduler, job):
                     refused[job] = refusal
                 elif unfit:
@@ -213,17 +217,6 @@ class ClusterDump:
                 job = job.replace(roles=[role.replace(per_node=None) for role in job.roles])
             scheduler.submit(job, now=0.0)
         return tuple(remarks)
-
-
-def _misfit(scheduler: Scheduler, job: Job, pods: Sequence[PlacedPod]) -> str | None:
-    """Start the job where its pods run, and return why not; "" if that is unknown."""
-    if not pods:
-        return ""
-    try:
-        scheduler.adopt(job, pods, now=0.0)
-    except (ValueError, StaleDecisionError) as error:
-        return str(error)
-    return None
 
 
 def _starts(scheduler: Scheduler, job: Job) -> str:

@@ -87,10 +87,10 @@ class Books:
         :raises RequestError: the pod has ended, or a later one of its name is known.
         """
         known = self.held.get(name)
-        is_other = known is not None and known.is_of_another(uid)
-        if uid in self._ended or (known is not None and is_other and 0 < version < known.version):
+        other = known if known is not None and known.is_of_another(uid) else None
+        if uid in self._ended or (other is not None and 0 < version < other.version):
             raise RequestError(f"pod {show(name)} with the uid {show(uid)} is gone")
-        if is_other:
+        if other is not None:
             self.release(name)
             return None
         return known

@@ -274,7 +274,7 @@ class Broker:
             spare=self._spare,
             node_gpus=self._node_gpus,
             typed=self._typed,
-            lowest=-1000 if self.scheduler.cells is None else 0,
+            has_cells=self.scheduler.cells is not None,
         )
         waits = any(map(self._may_exclude, read))
         excluded = read_excluded(self._run(EXCLUDED)) if waits else {}

@@ -193,7 +193,7 @@ def read_queue(
     spare: Collection[str] = (),
     node_gpus: int = 0,
     typed: bool = False,
-    lowest: int = -1000,
+    has_cells: bool = False,
 ) -> tuple[SlurmJob, ...]:
     """The jobs that squeue prints, by `QUEUE` or as JSON.
 
@@ -202,7 +202,7 @@ def read_queue(
     :param spare: partitions and QOS of which jobs run without a guarantee.
     :param node_gpus: the GPUs of the largest node, for jobs on several nodes.
     :param typed: each GPU of a node has a type of its own, so commands name the GPUs of jobs.
-    :param lowest: the lowest priority that the scheduler takes; 0 if it has cells.
+    :param has_cells: the scheduler has cells, which know no priority below 0.
     :raises ValueError: the text is something else.
     :raises TypeError: it is no string.
 
@@ -213,7 +213,7 @@ def read_queue(
     rows = _json_rows(text) if _is_json(text) else [_row(line, typed) for line in lines_of(text)]
 
     def read(row: Mapping[str, str]) -> SlurmJob:
-        return _job(row, _TENANTS[tenant], spare, node_gpus, typed, lowest)
+        return _job(row, _TENANTS[tenant], spare, node_gpus, typed, has_cells)
 
     return tuple(map(read, rows))
 
@@ -280,7 +280,7 @@ def _job(
     spare: Collection[str],
     node_gpus: int,
     typed: bool,
-    lowest: int,
+    has_cells: bool,
 ) -> SlurmJob:
     name = row["JobArrayID"].strip()
     if not re.fullmatch(r"\d+([_+][\d\[\],%-]+)?", name):
@@ -309,7 +309,7 @@ def _job(
                 name,
                 named,
                 [_role(count, each, node_gpus, typed)],
-                priority=max(lowest, min(1000, -_number(row["Nice"]))),
+                priority=max(0 if has_cells else -1000, min(1000, -_number(row["Nice"]))),
                 guaranteed=guaranteed,
                 run_time=_seconds(row["TimeLimit"]),
             )

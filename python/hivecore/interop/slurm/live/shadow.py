@@ -129,7 +129,7 @@ class Shadow:
             tenant=self._tenant,
             spare=self._spare,
             node_gpus=node_gpus,
-            lowest=-1000 if self.scheduler.cells is None else 0,
+            has_cells=self.scheduler.cells is not None,
         )
         excluded = read_excluded(self._run(EXCLUDED_OF_ALL))
         placed = [self._places.with_place(job, excluded.get(job.id, ())) for job in read]
