@@ -47,6 +47,7 @@ SEPARATE = ["devices"]
 UNROLLED = re.compile(r"/(matching/(?!sparse)|_?interleaving|topology|storage|sim/)")
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
+STRICT = os.environ.get("HIVECORE_STRICT", "0") not in ("", "0")  # no warning in a kernel
 BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
 # Cython translates once for both. It calls the declarations of its own NumPy.
 TRANSLATED = f"build/cython-{Cython.__version__}-numpy-{numpy.__version__}"
@@ -142,7 +143,7 @@ def longest_first(source: str) -> tuple[bool, int]:
 
 
 # The standard headers that most sources include are read once, before all sources. Each source
-# still names what it needs: `make check` and CMake compile it without these.
+# still names what it needs: CMake compiles it without these.
 STANDARD = """algorithm array atomic bit cmath compare cstddef cstdint cstdlib cstring deque
 functional limits map memory mutex numeric optional queue set span stdexcept string string_view
 tuple type_traits unordered_map unordered_set utility variant vector"""
@@ -233,12 +234,13 @@ class BuildExt(build_ext):
                 suffix, arguments, options, defines = rest
                 # Bindings are as fast as at -O2, and compile in 60 % of the time (at -Os calls take
                 # up to 1.7 times as long); sanitized, in half of it unless optimized.
-                level = []
+                level = ["-Wshadow"] if "cpp/" in source or "/joined/" in source else []
+                level += ["-Werror"] if level and STRICT else []
                 if UNROLLED.search(source) and not SANITIZE:
-                    level = ["-O3"]  # GCC takes some of it from headers compiled before
+                    level += ["-O3"]  # GCC takes some of it from headers compiled before
                     arguments = [word for word in arguments if word not in begin]
                 elif "src/hivecore" in source:
-                    level = ["-O0" if SANITIZE else "-O1"]
+                    level += ["-O0" if SANITIZE else "-O1"]
                 whole(obj, source, suffix, arguments, [*options, *level], defines)
 
             begin = self.precompile() if sys.platform == "linux" else []

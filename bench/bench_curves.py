@@ -218,7 +218,7 @@ def main() -> None:
         figures[axis] = {}
         for part in CURVES[axis]:
             if arguments.only in (None, part):
-                measured = curve(axis, part, sizes[:2] if arguments.smoke else sizes, samples)
+                measured = curve(axis, part, sizes[:1] if arguments.smoke else sizes, samples)
                 figures[axis][part] = measured
             else:
                 figures[axis][part] = kept[axis][part]

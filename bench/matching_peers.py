@@ -122,11 +122,11 @@ def compiled_boost(folder: Path, optimize: str) -> Path | None:
 def compiled_kernel(folder: Path, optimize: str) -> Path | None:
     """hivecore itself as a C++ scheduler calls it."""
     root = Path(__file__).parents[1] / "src" / "cpp"
-    sources = [
-        str(file) for part in ("matching", "common") for file in (root / part).rglob("*.cpp")
-    ]
+    sources = [file for part in ("matching", "common") for file in (root / part).rglob("*.cpp")]
+    whole = folder / "kernel.cpp"
+    whole.write_text("".join(f'#include "{file}"\n' for file in sources))
     options = "-std=c++20", "-pthread", f"-I{root}"
-    return compiled("hivecore", folder, optimize, ("",), *options, *sources)
+    return compiled("hivecore", folder, optimize, ("",), *options, str(whole))
 
 
 def ask(program: Path, graph: Graph) -> list[str]:

@@ -48,8 +48,7 @@ class Columns {
 // With k slots and barriers, in registers: offset o puts stage s of the second job into slot s + o.
 template <int K, bool kBest>
 HIVECORE_INLINE void barrier_tile(const Columns& columns, Job first, Job second, Tile& tile) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    constexpr double kWorst = kBest ? kInfinity : -kInfinity;
+    constexpr double kWorst = (kBest ? 1 : -1) * std::numeric_limits<double>::infinity();
     constexpr double kFactor = kBest ? 1 - kTie : 1 + kTie;
     const double* stage[K];
     for (int r = 0; r < K; ++r) {
