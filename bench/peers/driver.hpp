@@ -39,7 +39,7 @@ void measure(const char* version, Prepare prepare, Solve solve, WeightOf weight_
     constexpr std::clock_t kEnough = CLOCKS_PER_SEC / 10'000;
     const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 50;
     double least = std::numeric_limits<double>::infinity();
-    long long found = 0;
+    long long heaviest = 0;
     std::size_t together = 1;
     do {
         std::vector<decltype(prepare())> solvers;
@@ -56,7 +56,7 @@ void measure(const char* version, Prepare prepare, Solve solve, WeightOf weight_
         } else {
             least = std::min(least, static_cast<double>(taken) / together);
         }
-        found = weight_of(solvers.front());
+        heaviest = weight_of(solvers.front());
     } while (std::clock() < end || std::isinf(least));
-    std::printf("%lld %.9f %s\n", found, least / CLOCKS_PER_SEC, version);
+    std::printf("%lld %.9f %s\n", heaviest, least / CLOCKS_PER_SEC, version);
 }

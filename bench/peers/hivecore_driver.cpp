@@ -22,9 +22,9 @@ int main() {
     const bool complete = 2 * m == n * (n - 1);
     measure(
         "", [] { return std::optional<kernel::SmallMatching>(); },
-        [&](auto& found) {
-            found = complete ? kernel::solve_small(array, {})
-                             : kernel::solve_small(n, column(0), column(1), column(2), {});
+        [&](auto& answer) {
+            answer = complete ? kernel::solve_small(array, {})
+                              : kernel::solve_small(n, column(0), column(1), column(2), {});
         },
-        [](auto& found) { return found ? std::get<std::int64_t>(found->weight) : -1; });
+        [](auto& answer) { return answer ? std::get<std::int64_t>(answer->weight) : -1; });
 }
