@@ -72,6 +72,11 @@ def _table(head: Row, rows: Iterable[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def _each(head: str, line: str, runs: Iterable[dict[str, Any]]) -> str:
+    """A line for each run, in which fields stand for what was measured; cells are between bars."""
+    return _lines(head, "\n".join(line.format_map(run) for run in runs))
+
+
 def _lines(head: str, text: str) -> str:
     """The same from lines, whose cells are between bars."""
     rows = [tuple(cell.strip() for cell in line.split("|")) for line in text.strip().splitlines()]
@@ -174,24 +179,12 @@ def _churns(results: Results, what: str, share: Callable[[dict[str, Any]], str])
 
 
 def _packing(results: Results) -> str:
-    rows = [
-        (
-            f"{run['gpus']:,} GPUs",
-            f"{run['partly_used']:.0f}",
-            f"{run['hived']['partly_used']:.0f}",
-            f"{run['racks_per_gang']:.1f}",
-            f"{run['hived']['racks_per_gang']:.1f}",
-        )
-        for run in results["evictions"]["packing"]
-    ]
-    head = (
-        "two thirds in use",
-        "nodes partly used",
-        "HiveD's",
-        "racks of a gang of 8 nodes",
-        "HiveD's",
+    return _each(
+        "two thirds in use | nodes partly used | HiveD's | racks of a gang of 8 nodes | HiveD's",
+        "{gpus:,} GPUs | {partly_used:.0f} | {hived[partly_used]:.0f} | {racks_per_gang:.1f} "
+        "| {hived[racks_per_gang]:.1f}",
+        results["evictions"]["packing"],
     )
-    return _table(head, rows)
 
 
 def _mixed(results: Results) -> str:
@@ -265,20 +258,16 @@ def _failures(results: Results) -> str:
 
 
 def _elastic(results: Results) -> str:
-    rows = [
+    return _each(
+        "gangs | mean wait | mean completion | that of gangs | makespan",
+        "{trace}, {nodes} nodes: {how}, pods to the power of {power:g} | {mean_wait_min:,.0f} min "
+        "| {mean_completion_h:,.1f} h | {mean_gang_completion_h:,.1f} h | {makespan_h:,.0f} h",
         (
-            f"{run['trace']}, {run['nodes']} nodes: {'elastic' if run['elastic'] else 'rigid'}"
-            f", pods to the power of {run['power']:g}",
-            f"{run['mean_wait_min']:,.0f} min",
-            f"{run['mean_completion_h']:,.1f} h",
-            f"{run['mean_gang_completion_h']:,.1f} h",
-            f"{run['makespan_h']:,.0f} h",
-        )
-        for run in results["elastic"]
-        if "elastic" in run
-    ]
-    head = ("gangs", "mean wait", "mean completion", "that of gangs", "makespan")
-    return _table(head, rows)
+            {**run, "how": "elastic" if run["elastic"] else "rigid"}
+            for run in results["elastic"]
+            if "elastic" in run
+        ),
+    )
 
 
 def _slurm_placement(results: Results) -> str:
@@ -324,59 +313,32 @@ def _backfill(results: Results) -> str:
 
 
 def _defragment(results: Results) -> str:
-    rows = [
-        (
-            f"{run['trace']}, load {run['load']:g}: {run['way']}",
-            f"{run['fragments']:.1%}",
-            f"{run['mean_wait_min']:,.0f} min",
-            f"{run['p99_wait_min']:,.0f} min",
-            f"{run['mean_wait_of_whole_nodes_min']:,.0f} min",
-            f"{run['moves'] + run['evictions']:,}",
-            f"{run['lost_gpu_hours']:,.0f}",
-        )
-        for run in results["defragment"]
-    ]
-    head = ("jobs", "fragments", "mean wait", "p99", "of whole nodes", "stops", "GPU-hours lost")
-    return _table(head, rows)
+    return _each(
+        "jobs | fragments | mean wait | p99 | of whole nodes | stops | GPU-hours lost",
+        "{trace}, load {load:g}: {way} | {fragments:.1%} | {mean_wait_min:,.0f} min "
+        "| {p99_wait_min:,.0f} min | {mean_wait_of_whole_nodes_min:,.0f} min | {stops:,} "
+        "| {lost_gpu_hours:,.0f}",
+        ({**run, "stops": run["moves"] + run["evictions"]} for run in results["defragment"]),
+    )
 
 
 def _start_fragments(results: Results) -> str:
-    rows = [
-        (
-            run["trace"],
-            run["goal"],
-            f"{run['starts']:,}",
-            f"{run['better']:,}",
-            f"{run['gain']:.4f}",
-        )
-        for run in results["start_fragments"]
-    ]
-    return _table(("jobs", "goal", "starts", "another node is better", "GPUs a start"), rows)
+    return _each(
+        "jobs | goal | starts | another node is better | GPUs a start",
+        "{trace} | {goal} | {starts:,} | {better:,} | {gain:.4f}",
+        results["start_fragments"],
+    )
 
 
 def _spread(results: Results) -> str:
-    rows = [
-        (
-            f"{run['trace']}, {run['rack']} nodes a rack: {run['way']}",
-            f"{run['mean_wait_min']:,.1f} min",
-            f"{run['mean_wait_of_gangs_min']:,.1f} min",
-            f"{run['on_a_node']:.0%}",
-            f"{run['in_a_rack']:.0%}",
-            f"{run['racks']:.2f}",
-            f"{run['uneven']:.2f}",
-        )
-        for run in results["spread"]
-    ]
-    head = (
-        "gangs",
-        "mean wait",
-        "of gangs",
-        "pods lost with a node",
-        "with a rack",
-        "racks",
-        "fullest rack over an even share",
+    return _each(
+        "gangs | mean wait | of gangs | pods lost with a node | with a rack | racks "
+        "| fullest rack over an even share",
+        "{trace}, {rack} nodes a rack: {way} | {mean_wait_min:,.1f} min "
+        "| {mean_wait_of_gangs_min:,.1f} min | {on_a_node:.0%} | {in_a_rack:.0%} | {racks:.2f} "
+        "| {uneven:.2f}",
+        results["spread"],
     )
-    return _table(head, rows)
 
 
 def _demo(results: Results) -> str:
@@ -400,16 +362,17 @@ def _demo(results: Results) -> str:
 
 def _threads(results: Results) -> str:
     figures = results["threads"]
-    rows = [
-        (what, f"{run['decisions_per_second']:,.0f}", f"{run['of_one_thread']:.2f}")
-        for what, run in (
-            ("one thread", figures["one"]),
-            ("two threads, a cluster each", figures["each"]),
-            ("two threads on one cluster", figures["shared"]),
-            ("the same with a `threading.RLock` around it", figures["RLock"]),
-        )
-    ]
-    return _table(("`CellCluster` and threads", "decisions per second", "of one thread"), rows)
+    said = {
+        "one": "one thread",
+        "each": "two threads, a cluster each",
+        "shared": "two threads on one cluster",
+        "RLock": "the same with a `threading.RLock` around it",
+    }
+    return _each(
+        "`CellCluster` and threads | decisions per second | of one thread",
+        "{what} | {decisions_per_second:,.0f} | {of_one_thread:.2f}",
+        ({**figures[key], "what": what} for key, what in said.items()),
+    )
 
 
 # --- matching and interleaving -----------------------------------------------------------------
@@ -1273,63 +1236,6 @@ simulator | {trace} {run["simulator"]["jobs"]:,} jobs under three policies | {_t
     return "\n".join([head, *(f"| {line} |" for line in text.splitlines())])
 
 
-TABLES: dict[str, Callable[[Results], str]] = {
-    "backend": _backend,
-    "backfill": _backfill,
-    "buddy": _buddy,
-    "cell-cluster": _cell_cluster,
-    "devices-filter": _devices_filter,
-    "devices-joint": _devices_joint,
-    "devices-koordinator": _devices_koordinator,
-    "devices-life": _devices_life,
-    "defragment": _defragment,
-    "spread": _spread,
-    "start_fragments": _start_fragments,
-    "elastic": _elastic,
-    "evicted": _evicted,
-    "evictions": _evictions,
-    "failures": _failures,
-    "hit-ratios": _hit_ratios,
-    "hived-pods": _hived_pods,
-    "interleaving": _interleaving,
-    "matcher": _matcher,
-    "memory": _memory,
-    "matching": _matching,
-    "mixed": _mixed,
-    "muri": _muri,
-    "openb": _openb,
-    "openb-times": _openb_times,
-    "packing": _packing,
-    "policies": _policies,
-    "ids": _ids,
-    "demo": _demo,
-    "quota": _quota,
-    "quotas-fill": _quotas_fill,
-    "quotas-life": _quotas_life,
-    "replays": _replays,
-    "replicas": _replicas,
-    "server": _server,
-    "shared-datasets": _shared_datasets,
-    "slurm-placement": _slurm_placement,
-    "slurm-throughput": _slurm_throughput,
-    "speed": _speed,
-    "storage": _storage,
-    "storage-systems": _storage_systems,
-    "threads": _threads,
-    "gangs": _gangs,
-    "dra": _dra,
-    "dra-hard": _dra_hard,
-    "dra-kubernetes": _dra_kubernetes,
-    "queues": _queues,
-    "scheduler": _scheduler,
-    "moves": _moves,
-    "topology": _topology,
-    "topology-roles": _topology_roles,
-    "topology-greedy": _topology_greedy,
-    "uniform": _uniform,
-}
-
-
 def pages(root: Path) -> list[Path]:
     """README and every page below docs/."""
     return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
@@ -1337,7 +1243,13 @@ def pages(root: Path) -> list[Path]:
 
 def renewed(text: str, results: Results) -> str:
     """The text of a page with new tables."""
-    return _MARK.sub(lambda mark: f"{mark[1]}{TABLES[mark[2]](results)}\n{mark[3]}", text)
+    return _MARK.sub(lambda mark: f"{mark[1]}{_made(mark[2], results)}\n{mark[3]}", text)
+
+
+def _made(name: str, results: Results) -> str:
+    """The table of a name, from the function of this module that is called like it."""
+    function = globals()["_" + name.replace("-", "_")]
+    return str(function(results))
 
 
 def stale(root: Path) -> dict[Path, str]:
