@@ -10,8 +10,6 @@ simulate       millions of accesses per second; beside it libcachesim's process_
 ids            nanoseconds per access of LRU where half of the items fit, three epochs of a shuffle
                each: dense ids, the same relabelled as random int64 and as strings, and libcachesim;
                beside it the least that memory allows, NumPy's `positions[ids] = values`
-single         nanoseconds per access through Python, item by item, and the loop around it;
-               beside it libcachesim's `get`, cachetools, and the idiom over an OrderedDict
 shuffle        nanoseconds per item of an epoch's order, beside NumPy's permutation; and of item
                and position for an array of all positions or items in order
 clairvoyant    millions of accesses per second of jobs in turns, one access per call and 64
@@ -23,20 +21,17 @@ and Belady, which admits every miss. Times are CPU time, the least of several ro
 
 import sys
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cachetools
 import numpy as np
 from harness import command_line, cpu_seconds, report, save, take_turns
 
-from hivecore.caching import ClairvoyantCache, EpochShuffle, PolicyCache, simulate
+from hivecore.caching import ClairvoyantCache, EpochShuffle, simulate
 from hivecore.reference.caching import ClairvoyantCache as ClairvoyantTwin
 from hivecore.reference.caching import EpochShuffle as ShuffleTwin
-from hivecore.reference.caching import simulate as simulate_twin
 
 try:
     import libcachesim
@@ -156,112 +151,6 @@ def kinds_of_ids(items: int, rounds: int, path: Path) -> dict[str, float]:
     return figures
 
 
-def twins(trace: Any, capacity: int) -> dict[str, float]:
-    """Time the twins on a small trace, as some are quadratic."""
-    figures = {}
-    listed, millions = trace.tolist(), len(trace) / 1e6
-    out = np.empty(len(trace), dtype=bool)
-    answers: list[list[bool]] = []
-    for policy in PEERS:
-        twin = partial(simulate_twin, policy, listed, capacity)
-        figures[f"{policy}, twin"] = millions / cpu_seconds(lambda run=twin: answers.append(run()))
-        kernel = partial(simulate, policy, trace, capacity, out=out)
-        figures[f"{policy}, kernel"] = millions / cpu_seconds(kernel)
-        assert out.tolist() == answers[-1], policy
-    return figures
-
-
-def single(trace: Any, items: int, capacity: int, rounds: int) -> dict[str, float]:
-    listed = trace.tolist()
-    hits: dict[str, int] = {}
-
-    def ours(policy: str) -> float:
-        access = PolicyCache(policy, items, capacity).access
-
-        def run() -> None:
-            count = 0
-            for item in listed:
-                if access(item):
-                    count += 1
-            hits[policy] = count
-
-        return 1e9 * cpu_seconds(run) / len(listed)
-
-    def cachetools_round(policy: str, kind: Any) -> float:
-        cache = kind(capacity)
-
-        def run() -> None:
-            count = 0
-            for item in listed:
-                if item in cache:
-                    cache[item]
-                    count += 1
-                else:
-                    cache[item] = True
-            hits[f"{policy}, cachetools"] = count
-
-        return 1e9 * cpu_seconds(run) / len(listed)
-
-    def ordered_dict() -> float:
-        cache: OrderedDict[int, bool] = OrderedDict()
-
-        def run() -> None:
-            count = 0
-            for item in listed:
-                if item in cache:
-                    cache.move_to_end(item)
-                    count += 1
-                else:
-                    if len(cache) == capacity:
-                        cache.popitem(last=False)
-                    cache[item] = True
-            hits["lru, OrderedDict"] = count
-
-        return 1e9 * cpu_seconds(run) / len(listed)
-
-    def libcachesim_get(policy: str) -> float:
-        cache = getattr(libcachesim, PEERS[policy] or "")(capacity)
-        request = libcachesim.Request()
-        request.obj_size = 1
-
-        def run() -> None:
-            count = 0
-            for item in listed:
-                request.obj_id = item
-                if cache.get(request):
-                    count += 1
-            hits[f"{policy}, libcachesim"] = count
-
-        return 1e9 * cpu_seconds(run) / len(listed)
-
-    def empty() -> float:
-        def run() -> None:
-            for item in listed:
-                if item < 0:
-                    raise AssertionError
-
-        return 1e9 * cpu_seconds(run) / len(listed)
-
-    kinds = {
-        "lru": cachetools.LRUCache,
-        "fifo": cachetools.FIFOCache,
-        "lfu": cachetools.LFUCache,
-    }
-    contenders: dict[str, Callable[[], float]] = {"loop": empty, "lru, OrderedDict": ordered_dict}
-    for policy in ("lru", "fifo", "lfu", "sieve", "s3fifo"):
-        contenders[policy] = lambda policy=policy: ours(policy)
-        if policy in kinds:
-            contenders[f"{policy}, cachetools"] = lambda policy=policy: cachetools_round(
-                policy, kinds[policy]
-            )
-        if libcachesim:
-            contenders[f"{policy}, libcachesim"] = lambda policy=policy: libcachesim_get(policy)
-    figures = take_turns(contenders, rounds)
-    for name, count in hits.items():
-        assert count == hits[name.split(",")[0]], name
-    return figures
-
-
 def shuffles(items: int, rounds: int) -> dict[str, float]:
     shuffle, twin = EpochShuffle(3, items), ShuffleTwin(3, items)
     rng = np.random.default_rng(3)
@@ -340,12 +229,6 @@ def main() -> None:
             reports.append(report(title, "M accesses per CPU second", figures))
         figures = kinds_of_ids(items, rounds, Path(folder, "ids"))
         reports.append(report(f"ids of {items:,} items", "ns per access", figures))
-    for name, trace in traces.items():
-        few = trace[: min(len(trace), 1_000_000)]
-        figures = single(few, items, items // 10, min(rounds, 3))
-        reports.append(report(f"single, {name}", "ns per access", figures))
-    figures = twins(shuffled(2000, 4), 500)
-    reports.append(report("kernel and twin, 2,000 items", "M accesses per CPU second", figures))
     for size in (1000, items, 10 * items):
         reports.append(report(f"shuffle of {size:,}", "ns per item", shuffles(size, rounds)))
     figures = clairvoyant(2000 if arguments.smoke else 100_000, min(rounds, 3))

@@ -103,7 +103,7 @@ def caching(small: bool) -> Any:
 
 
 def storage(small: bool) -> Any:
-    setting = Setting(500 if small else 100_000, None)
+    setting = Setting(500 if small else 100_000)
     turns = {
         "hivecore": milliseconds(lambda: setting.allocate("greedy")),
         "NumPy": milliseconds(lambda: numpy_greedy(setting, "throughput")),
@@ -115,7 +115,7 @@ def storage(small: bool) -> Any:
 
 def replicas(small: bool) -> Any:
     blocks, length = (1000, 2000) if small else (100_000, 100_000)
-    return cache_figures(blocks, length, 1 if small else 5, False)
+    return cache_figures(blocks, length, 1 if small else 5)
 
 
 def simulator(small: bool) -> Any:

@@ -4,16 +4,12 @@
 
 cache      uniform random accesses to twice as many blocks as fit, so every second one evicts, and
            as many deltas of +1 or -1 of random blocks; per access and per delta, one by one and in
-           batches; peers: one heap with stale entries, and sortedcontainers
-evict      accesses that all miss: each evicts and admits
+           batches; peer: one heap with stale entries
 report     a worker reports one block read and one evicted, to a directory of many workers
 lease      per block, in batches of 64
-visits     5 workers, 500 blocks, 10,000 random visits, a remote read costing 10 peer reads: cost
-           relative to LRU with 50 and 100 blocks per worker; "knowing": workers that look for peers
-           do not give a last copy for one more
 
 The contenders take turns and must give the same answers. Times are CPU time in nanoseconds, the
-least of several rounds. The twins sort all blocks for each eviction: they run on small caches.
+least of several rounds.
 """
 
 from collections.abc import Callable
@@ -21,9 +17,8 @@ from typing import Any
 
 import numpy as np
 from harness import command_line, cpu_seconds, save, take_turns
-from peers.replica_caches import HeapCache, SortedCache
+from peers.replica_caches import HeapCache
 
-from hivecore.reference.replicas import ReplicaAwareCache as CacheTwin
 from hivecore.reference.replicas import ReplicaDirectory as DirectoryTwin
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 
@@ -74,17 +69,14 @@ class Trace:
         return 1e9 * seconds / self.length
 
 
-def cache_figures(capacity: int, length: int, rounds: int, twin: bool) -> dict[str, Any]:
+def cache_figures(capacity: int, length: int, rounds: int) -> dict[str, Any]:
     blocks = 2 * capacity
     options = {"alpha": ALPHA, "beta": BETA, "max_count": MOST}
     contenders: dict[str, Any] = {
         "one by one": ReplicaAwareCache(capacity, blocks, **options),
         "batch": ReplicaAwareCache(capacity, blocks, **options),
         "heap": HeapCache(capacity, ALPHA, BETA, MOST),
-        "sortedcontainers": SortedCache(capacity, ALPHA, BETA, MOST),
     }
-    if twin:
-        contenders["twin"] = CacheTwin(capacity, blocks, **options)
     traces = {
         name: Trace(cache, blocks, length, name == "batch") for name, cache in contenders.items()
     }
@@ -100,27 +92,8 @@ def cache_figures(capacity: int, length: int, rounds: int, twin: bool) -> dict[s
     return figures
 
 
-def evict_figures(capacity: int, length: int, rounds: int) -> dict[str, float]:
-    cache = ReplicaAwareCache(capacity, 3 * capacity, alpha=ALPHA, beta=0.0)
-    blocks = np.arange(3 * capacity)
-    cache.apply(blocks, blocks % 11)
-    place = 0
-
-    def batch() -> float:
-        nonlocal place
-        trace = (np.arange(length) + place) % (3 * capacity)
-        place += length
-        answers: list[Any] = []
-        seconds = cpu_seconds(lambda: answers.append(cache.access_many(trace)))
-        assert not answers[0][0].any()
-        return 1e9 * seconds / length
-
-    return take_turns({"evict and admit, batch": batch}, rounds)
-
-
 def directory_figures(workers: int, blocks: int, reports: int, rounds: int) -> dict[str, float]:
     held = [np.random.default_rng(w).choice(blocks, blocks // 100) for w in range(workers)]
-    figures = {}
     measures = {}
     answers: dict[str, list[Any]] = {"kernel": [], "twin": []}
     for name, make in (("kernel", ReplicaDirectory), ("twin", DirectoryTwin)):
@@ -153,36 +126,8 @@ def directory_figures(workers: int, blocks: int, reports: int, rounds: int) -> d
 
         measures[f"report, {name}"] = report
         measures[f"lease per block, {name}"] = lease
-        if name == "kernel":
-            figures["bytes per block"] = directory.__sizeof__() / blocks
-    figures |= take_turns(measures, rounds)
+    figures = take_turns(measures, rounds)
     assert answers["kernel"] == answers["twin"]
-    return figures
-
-
-def visits(capacity: int, number: int, seed: int, beta: float, knowing: bool) -> int:
-    directory = ReplicaDirectory(5, 500)
-    caches = [ReplicaAwareCache(capacity, 500, alpha=ALPHA, beta=beta) for _ in range(5)]
-    for worker, cache in enumerate(caches):
-        directory.join(worker, *cache.full_report())
-    rng = np.random.default_rng(seed)
-    cost = 0
-    for worker, block in rng.integers([5, 500], size=(number, 2)).tolist():
-        copies = directory.replicas(block)
-        if not caches[worker].access(block, copies if knowing else 0):
-            cost += 1 if copies else 10
-            for other, deltas in directory.report(worker, *caches[worker].heartbeat()).items():
-                caches[other].apply(*deltas)
-    return cost
-
-
-def visit_figures(number: int, seeds: int) -> dict[str, float]:
-    figures = {}
-    for capacity in (50, 100):
-        lru = sum(visits(capacity, number, seed, 0.0, False) for seed in range(seeds))
-        for name, knowing in (("replicas first", False), ("replicas first, knowing", True)):
-            ours = sum(visits(capacity, number, seed, BETA, knowing) for seed in range(seeds))
-            figures[f"{capacity} per worker, {name}"] = ours / lru
     return figures
 
 
@@ -193,23 +138,17 @@ def main() -> None:
     sizes = [1000] if smoke else [1000, 100_000, 1_000_000]
     length = 2000 if smoke else 100_000
     figures: dict[str, Any] = {
-        "cache": {f"{n} blocks": cache_figures(n, length, rounds, False) for n in sizes},
-        "cache and twin": {"100 blocks": cache_figures(100, 1000, rounds, True)},
-        "evict": {f"{n} blocks": evict_figures(n, length, rounds) for n in sizes},
+        "cache": {f"{n} blocks": cache_figures(n, length, rounds) for n in sizes},
         "directory": {
             f"{n} workers": directory_figures(n, 2000, 200 if smoke else 2000, rounds)
             for n in ([10] if smoke else [10, 100, 1000])
         },
-        "visits": visit_figures(10_000, 2 if smoke else 20),
     }
     for subject, parts in figures.items():
         print(subject)
         for part, values in parts.items():
-            if isinstance(values, dict):
-                for name, value in values.items():
-                    print(f"    {part:16} {name:36} {value:10.1f}")
-            else:
-                print(f"    {part:53} {values:10.4f}")
+            for name, value in values.items():
+                print(f"    {part:16} {name:36} {value:10.1f}")
     save(arguments, "replicas", figures)
 
 

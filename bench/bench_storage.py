@@ -2,19 +2,13 @@
 
     python bench/bench_storage.py [--smoke] [--out DIR]
 
-Jobs with log-normal rates on datasets of log-normal sizes, a tenth of which fits into the cache,
-with remote IO for a twentieth of the rates: *own*, each job with a dataset of its own, and
-*shared*, 2,000 datasets.
+Jobs with log-normal rates, each on its own dataset, of log-normal sizes, a tenth of which fits into
+the cache, with remote IO for a twentieth of the rates.
 
-allocate   one call of `allocate_storage` from arrays to shares: with "checked", the columns of the
-           jobs are checked and copied within the time, else `StorageJobs` exists already
-io_mode    the same for "greedy" with each way of sharing out remote IO
-verify     proving the result from its certificate
+allocate   one call of `allocate_storage` from arrays to shares, for each objective
 max-min    "max_min" again; NumPy finds the level alone, by bisection, and sorts the datasets by
            efficiency in each step; HiGHS solves the linear program that is left when the cache,
            and the jobs at their full rate, are given
-small      microseconds per call for few jobs, as a simulator asks for
-model      the performance model, vectorised; NumPy without any check beside it
 limiter    requests of random jobs at advancing times, about half of which are granted; peer: a
            bucket of floats per job, without a total
 
@@ -34,37 +28,30 @@ from scipy.sparse import coo_array, vstack
 from hivecore._storage import solve_storage as kernel
 from hivecore.reference.storage import RemoteIOLimiter as LimiterTwin
 from hivecore.reference.storage import solve_storage as twin
-from hivecore.storage import RemoteIOLimiter, StorageJobs, allocate_storage, throughput
+from hivecore.storage import RemoteIOLimiter, StorageJobs, allocate_storage
 
 OBJECTIVES = ["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"]
-IO_MODES = ["priority", "throughput", "maxmin_io", "maxmin_rate", "proportional"]
 
 
 class Setting:
     """One instance, and the columns of which its jobs are made."""
 
-    def __init__(self, jobs: int, datasets: int | None) -> None:
+    def __init__(self, jobs: int) -> None:
         rng = np.random.default_rng(jobs)
-        m = jobs if datasets is None else datasets
-        self.dataset = np.arange(jobs) if datasets is None else rng.integers(0, m, jobs)
+        self.dataset = np.arange(jobs)
         self.columns = {
             "rate_mbps": rng.lognormal(3, 1, jobs),
             "weight": rng.uniform(0.5, 2, jobs),
             "remaining_gb": rng.lognormal(5, 2, jobs),
             "elapsed": rng.lognormal(7, 1, jobs),
         }
-        self.size = rng.lognormal(5, 1.5, m)
+        self.size = rng.lognormal(5, 1.5, jobs)
         self.cache = float(self.size.sum() * 0.1)
         self.bandwidth = float(self.columns["rate_mbps"].sum() * 0.05)
-        self.jobs = self.checked()
+        self.jobs = StorageJobs(self.dataset, **self.columns)
 
-    def checked(self) -> StorageJobs:
-        return StorageJobs(self.dataset, **self.columns)
-
-    def allocate(self, objective: str, io_mode: str | None = None, jobs: Any = None) -> Any:
-        return allocate_storage(
-            jobs or self.jobs, self.size, self.cache, self.bandwidth, objective, io_mode
-        )
+    def allocate(self, objective: str) -> Any:
+        return allocate_storage(self.jobs, self.size, self.cache, self.bandwidth, objective)
 
     def arguments(self, objective: str, io_mode: str) -> list[Any]:
         columns, none = self.columns, np.zeros(len(self.jobs))
@@ -194,12 +181,7 @@ def timed_twin(arguments: list[Any]) -> tuple[float, Any]:
 
 
 def allocate(setting: Setting, rounds: int) -> dict[str, float]:
-    contenders = {"columns, checked": milliseconds(setting.checked)}
-    for objective in OBJECTIVES:
-        contenders[objective] = milliseconds(lambda o=objective: setting.allocate(o))
-        contenders[f"{objective}, checked"] = milliseconds(
-            lambda o=objective: setting.allocate(o, jobs=setting.checked())
-        )
+    contenders = {o: milliseconds(lambda o=o: setting.allocate(o)) for o in OBJECTIVES}
     contenders["greedy, NumPy"] = milliseconds(lambda: numpy_greedy(setting, "throughput"))
     contenders["fifo, NumPy"] = milliseconds(lambda: numpy_greedy(setting, "priority"))
     figures = take_turns(contenders, rounds)
@@ -218,18 +200,6 @@ def allocate(setting: Setting, rounds: int) -> dict[str, float]:
             *answer
         ]
     return figures
-
-
-def io_modes(setting: Setting, rounds: int) -> dict[str, float]:
-    return take_turns(
-        {mode: milliseconds(lambda m=mode: setting.allocate("greedy", m)) for mode in IO_MODES},
-        rounds,
-    )
-
-
-def verify(setting: Setting, rounds: int) -> dict[str, float]:
-    results = {objective: setting.allocate(objective) for objective in OBJECTIVES}
-    return take_turns({name: milliseconds(entry.verify) for name, entry in results.items()}, rounds)
 
 
 def level(setting: Setting, rounds: int) -> dict[str, float]:
@@ -251,47 +221,15 @@ def level(setting: Setting, rounds: int) -> dict[str, float]:
     return figures
 
 
-def small(rounds: int, repeats: int) -> dict[str, float]:
-    contenders = {}
-    for jobs in (10, 100, 1000):
-        setting = Setting(jobs, max(2, jobs // 2))
-        for objective in OBJECTIVES:
-
-            def work(item: Setting = setting, objective: str = objective) -> float:
-                task = item.allocate
-                seconds = cpu_seconds(lambda: [task(objective) for _ in range(repeats)])
-                return 1e6 * seconds / repeats
-
-            contenders[f"{objective}, {jobs} jobs"] = work
-    return take_turns(contenders, rounds)
-
-
-def model(elements: int, rounds: int) -> dict[str, float]:
-    rng = np.random.default_rng(0)
-    f, b, c = rng.uniform(0, 100, (3, elements))
-    d = rng.uniform(1, 200, elements)
-    by_hand = numpy_rates(f, b, numpy_missed(c, d))
-    np.testing.assert_array_equal(throughput(f, b, c, d), by_hand)
-    return take_turns(
-        {
-            "throughput": milliseconds(lambda: throughput(f, b, c, d)),
-            "NumPy, unchecked": milliseconds(lambda: numpy_rates(f, b, numpy_missed(c, d))),
-        },
-        rounds,
-    )
-
-
 def limiter_figures(jobs: int, requests: int, rounds: int) -> dict[str, float]:
     rate, burst = 1_000_000, 64_000
     contenders: dict[str, Any] = {}
-    for name, make, lend in (
-        ("one by one", RemoteIOLimiter, False),
-        ("batches of 1000", RemoteIOLimiter, False),
-        ("lending", RemoteIOLimiter, True),
-        ("lending, batches of 1000", RemoteIOLimiter, True),
-        ("twin", LimiterTwin, False),
+    for name, make in (
+        ("one by one", RemoteIOLimiter),
+        ("batches of 1000", RemoteIOLimiter),
+        ("twin", LimiterTwin),
     ):
-        limiter = make(2 * rate * jobs, 2 * burst * jobs, lend=lend)
+        limiter = make(2 * rate * jobs, 2 * burst * jobs)
         for _ in range(jobs):
             limiter.add_job(rate, burst, 0)
         contenders[name] = limiter
@@ -348,7 +286,6 @@ def limiter_figures(jobs: int, requests: int, rounds: int) -> dict[str, float]:
     figures = take_turns({f"take, {name}": contender(name) for name in contenders}, rounds)
     # Floats round: near the limit they may decide differently.
     assert abs(granted["one by one"] - granted["floats"]) <= 1e-4 * granted["floats"] + 10
-    assert granted["lending"] > granted["one by one"]
     return figures
 
 
@@ -356,21 +293,16 @@ def main() -> None:
     arguments = command_line(__doc__)
     smoke = arguments.smoke
     jobs, rounds = (500, 2) if smoke else (100_000, 7)
-    figures = []
-    for name, datasets in (("own", None), ("shared", 20 if smoke else 2000)):
-        setting = Setting(jobs, datasets)
-        size = f"{jobs:,} jobs, {len(setting.size):,} datasets"
-        figures += [
-            report(f"allocate, {name}: {size}", "ms", allocate(setting, rounds)),
-            report(f"io_mode, {name}: {size}", "ms", io_modes(setting, rounds)),
-            report(f"verify, {name}: {size}", "ms", verify(setting, 1 if smoke else 2)),
-            report(f"max-min, {name}: {size}", "ms", level(setting, 1 if smoke else 3)),
-        ]
-    figures.append(report("small", "us per call", small(rounds, 5 if smoke else 200)))
-    figures.append(report(f"model: {jobs:,} elements", "ms", model(jobs, rounds)))
-    for count in [10] if smoke else [10, 1000]:
-        requests = limiter_figures(count, 2000 if smoke else 100_000, rounds)
-        figures.append(report(f"limiter: {count:,} jobs", "ns per request", requests))
+    setting = Setting(jobs)
+    size = f"own: {jobs:,} jobs, {jobs:,} datasets"
+    count, requests = (10, 2000) if smoke else (1000, 100_000)
+    figures = [
+        report(f"allocate, {size}", "ms", allocate(setting, rounds)),
+        report(f"max-min, {size}", "ms", level(setting, 1 if smoke else 3)),
+        report(
+            f"limiter: {count:,} jobs", "ns per request", limiter_figures(count, requests, rounds)
+        ),
+    ]
     save(arguments, "storage", figures)
 
 

@@ -2,8 +2,6 @@
 
 from heapq import heapify, heappop, heappush
 
-from sortedcontainers import SortedList
-
 Entry = tuple[float, int, int]  # score, clock, block
 
 
@@ -43,38 +41,3 @@ class HeapCache:
             self.counts[block] = self.counts.get(block, 0) + change
             if block in self.entries:
                 self.put(block, self.entries[block][1])
-
-
-class SortedCache:
-    """A sorted list of the scores."""
-
-    def __init__(self, capacity: int, alpha: float, beta: float, most: int) -> None:
-        self.capacity, self.alpha, self.beta, self.most = capacity, alpha, beta, most
-        self.clock = 0
-        self.entries: dict[int, Entry] = {}
-        self.counts: dict[int, int] = {}
-        self.order: SortedList = SortedList()
-
-    def put(self, block: int, clock: int) -> None:
-        copies = min(max(self.counts.get(block, 0), 0), self.most)
-        entry = self.alpha * clock - self.beta * copies, clock, block
-        self.entries[block] = entry
-        self.order.add(entry)
-
-    def access(self, block: int) -> bool:
-        self.clock += 1
-        entry = self.entries.get(block)
-        if entry is not None:
-            self.order.remove(entry)
-        elif len(self.entries) >= self.capacity:
-            del self.entries[self.order.pop(0)[2]]
-        self.put(block, self.clock)
-        return entry is not None
-
-    def apply(self, blocks: list[int], changes: list[int]) -> None:
-        for block, change in zip(blocks, changes, strict=True):
-            self.counts[block] = self.counts.get(block, 0) + change
-            entry = self.entries.get(block)
-            if entry is not None:
-                self.order.remove(entry)
-                self.put(block, entry[1])
