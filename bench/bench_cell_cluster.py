@@ -18,9 +18,6 @@ copy       a what-if branch
 recovery   2,048 committed groups of 8 GPUs (fewer in small clusters) booked in another cluster
 status     all figures as plain data
 start      from a HiveD document (YAML text) to a scheduler that answers
-suggested  what it costs a decision of that scheduler that all nodes are suggested, beside no word
-           of them: as a list, as a `NodeSet`, and as one of all nodes but one; medians of
-           the differences between two calls
 
 The peer is the pure-Python twin, in the same calls of the same class, at the smallest size, which
 must lead to the same state to the byte; the
@@ -40,7 +37,7 @@ import numpy as np
 from harness import command_line, cpu_seconds, save, save_figure
 from twin_clusters import on_the_twin
 
-from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, NodeSet
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.interop.hived import HivedScheduler
 
 LEVELS = ("gpu", "pair", "socket", "node", "rack")
@@ -227,35 +224,6 @@ def start(racks: int, rounds: int) -> dict[str, float]:
     return timed(begin, rounds)
 
 
-def suggested(racks: int, rounds: int) -> dict[str, float]:
-    """Return the nanoseconds that a suggestion of nodes adds to a decision."""
-    import io
-
-    scheduler = HivedScheduler(io.StringIO(document(racks)))
-    nodes = [
-        str(node) for chain in scheduler.config.spec.chains.values() for node in chain.nodes or ()
-    ]
-    spec = {
-        "virtualCluster": "A",
-        "priority": 0,
-        "leafCellNumber": 8,
-        "ignoreK8sSuggestedNodes": False,
-    }
-    ways = {"list": nodes, "set": NodeSet(nodes), "all but one": NodeSet(nodes[:-1])}
-    figures = {"nodes": float(len(nodes))}
-    for way, given in ways.items():
-        times = np.zeros((rounds, 2))
-        for row in times:
-            for column, names in enumerate((None, given)):
-                start = perf_counter_ns()
-                decision = scheduler.schedule("default/asks", spec, suggested_nodes=names)
-                row[column] = perf_counter_ns() - start
-                assert decision.outcome == "bind"
-        figures["none"] = float(np.median(times[:, 0]))
-        figures[way] = float(np.median(times[:, 1] - times[:, 0]))
-    return figures
-
-
 def measure(racks: int, samples: int) -> dict[str, Any]:
     filled = Filled(racks)
     status = filled.cluster.status()["chains"]["c"]
@@ -274,7 +242,6 @@ def measure(racks: int, samples: int) -> dict[str, Any]:
     figures["status"] = timed(filled.cluster.status, 3)
     figures["recovery"] = recovery(racks)
     figures["start"] = start(racks, 3)
-    figures["suggested"] = suggested(racks, max(20, samples // 100))
     figures["bytes_per_gpu"] = filled.cluster.__sizeof__() / (racks * 64)
     return figures
 
@@ -341,10 +308,7 @@ def main() -> int:
             f"node event {point['node_event']['p50'] / 1e3:.1f} us, "
             f"copy {point['copy']['p50'] / 1e6:.2f} ms, "
             f"{point['recovery']['groups']} recovered {point['recovery']['ns'] / 1e6:.1f} ms, "
-            f"start {point['start']['p50'] / 1e9:.2f} s, "
-            f"{point['suggested']['nodes']:.0f} nodes suggested: list "
-            f"+{point['suggested']['list'] / 1e3:.0f} us, set "
-            f"+{point['suggested']['set'] / 1e3:.1f} us"
+            f"start {point['start']['p50'] / 1e9:.2f} s"
         )
     print(f"twin at {peer['gpus']:,} GPUs: group {peer['group']['p50'] / 1e3:.0f} us")
     save(arguments, "cell_cluster", {"curve": curve, "twin": peer})

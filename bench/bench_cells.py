@@ -7,7 +7,7 @@ The chain is that of HiveD's micro-benchmark, GPU - switch - socket - node - rac
 in random order until half of the leaves are free.
 
 pair           release a random cell and allocate one of the same level, through Python, both
-               calls and the loop around them; "net" is less the cost of an empty loop
+               calls and the loop around them
 allocate_many  per element, cells of random levels into the free half, as one batch
 scale          the pair again, at sizes from 1,024 leaves to 16 million; rounds go on where the
                last ended, so a small chain gets more compact than a large one meanwhile
@@ -96,22 +96,6 @@ class Churn:
         return 1e9 * seconds / self.pairs
 
 
-def empty_round(pairs: int) -> float:
-    """Nanoseconds per turn of the loop alone; the best of three, like the contenders' rounds."""
-    return min(empty_batch(pairs) for _ in range(3))
-
-
-def empty_batch(pairs: int) -> float:
-    levels, taken = list(range(pairs)), []
-    take = taken.append
-
-    def run() -> None:
-        for level, _ in zip(levels, levels, strict=True):
-            take(level)
-
-    return 1e9 * cpu_seconds(run) / pairs
-
-
 def agree(contenders: dict[str, Churn]) -> None:
     answers = [churn.answers for churn in contenders.values()]
     shortest = min(map(len, answers))
@@ -128,14 +112,11 @@ def pair(roots: int, pairs: int, rounds: int) -> dict[str, float]:
         "peer": Churn(peer, cells, pairs),
         "twin": Churn(twin, cells, pairs),
     }
-    contenders = {name: churn.round for name, churn in churns.items()}
-    figures = take_turns(contenders | {"loop": lambda: empty_round(pairs)}, rounds)
+    figures = take_turns({name: churn.round for name, churn in churns.items()}, rounds)
     agree(churns)
     allocator.check()
     for name in ("peer", "twin"):
         figures[f"{name} / kernel"] = figures[name] / figures["kernel"]
-        net = (figures[name] - figures["loop"]) / (figures["kernel"] - figures["loop"])
-        figures[f"{name} / kernel, net"] = net
     return figures
 
 
@@ -177,10 +158,7 @@ def scale(sizes: list[int], rounds: int) -> dict[str, float]:
     for roots in sizes:
         allocator, cells = half_occupied(roots)
         churns[f"{roots * LEAVES_PER_ROOT} leaves"] = Churn(allocator, cells, 2000).round
-    figures = take_turns(churns, rounds)
-    first, *_, last = figures
-    figures["largest / smallest"] = figures[last] / figures[first]
-    return figures
+    return take_turns(churns, rounds)
 
 
 def size(roots: int, rounds: int) -> dict[str, float]:

@@ -7,7 +7,6 @@ events     with many gangs of ten pods alive: pods of new gangs are created, pla
            names and the benchmark's own lists
 crowd      a pod is held up while many other groups hold what it lacks, and lack nothing; and a gang
            takes and gives back what many failed groups lack
-copy       a branch, its bytes, and the object read from them
 preempt    a gang of 64 pods against 10,000 running pods in 1,000 jobs on 1,000 nodes
 curve      events from 100 to 100,000 gangs
 
@@ -38,7 +37,7 @@ class Cluster:
         self.now = 0
         self.made = 0
         self.running: list[list[str]] = []
-        self.times: dict[str, list[float]] = {}
+        self.times: list[float] = []
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] | None = None
         while len(self.running) < alive:
             self.life()
@@ -47,7 +46,7 @@ class Cluster:
         call = getattr(self.gangs, event)
         begin = perf_counter()
         actions = call(*arguments, self.now, **more)
-        self.times.setdefault(event, []).append(perf_counter() - begin)
+        self.times.append(perf_counter() - begin)
         if self.calls is not None:
             self.calls.append((event, (*arguments, self.now), more))
         return actions
@@ -129,28 +128,25 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def event_figures(alive: int, turns: int) -> tuple[dict[str, Any], Cluster]:
+def event_figures(alive: int, turns: int) -> dict[str, Any]:
     gc.collect()
     before = resident()
     cluster = Cluster(alive)
     gc.collect()
     grown = resident() - before
     branch = cluster.gangs.copy()
-    cluster.times, cluster.calls = {}, []
+    cluster.times, cluster.calls = [], []
     for _ in range(turns):
         cluster.turn_over()
     cluster.gangs.check()
     assert len(cluster.gangs) == alive * PODS
-    all_times = [time for times in cluster.times.values() for time in times]
-    figures = {
+    return {
         "gangs": alive,
         "pods": len(cluster.gangs),
-        "events": len(all_times),
-        "event": {"mean": mean_of_an_event(branch, cluster.calls), **quantiles(all_times)},
-        "by kind": {kind: quantiles(times) for kind, times in sorted(cluster.times.items())},
+        "events": len(cluster.times),
+        "event": {"mean": mean_of_an_event(branch, cluster.calls), **quantiles(cluster.times)},
         "bytes per pod": grown / len(cluster.gangs),
     }
-    return figures, cluster
 
 
 def crowd_figures(groups: int, turns: int) -> dict[str, Any]:
@@ -188,22 +184,6 @@ def losses(groups: int, turns: int) -> dict[str, float]:
         seconds.append(perf_counter() - begin)
         gangs.retry("last", 0)
     return quantiles(seconds)
-
-
-def copy_figures(cluster: Cluster) -> dict[str, Any]:
-    gangs = cluster.gangs
-    results = {}
-    begin = process_time()
-    branch = gangs.copy()
-    results["copy"] = process_time() - begin
-    begin = process_time()
-    data = gangs.to_bytes()
-    results["to_bytes"] = process_time() - begin
-    begin = process_time()
-    again = Coscheduler.from_bytes(data)
-    results["from_bytes"] = process_time() - begin
-    assert again.to_bytes() == data == branch.to_bytes()
-    return {"gangs": len(cluster.running), "bytes": len(data), "seconds": results}
 
 
 def preempt_figures(jobs: int, pending: int, turns: int) -> dict[str, Any]:
@@ -248,26 +228,22 @@ def main() -> None:
     sizes = [10, 100] if small else [100, 1_000, 10_000, 100_000]
     curve = []
     for alive in sizes:
-        figures, cluster = event_figures(alive, 20 if small else 5_000)
+        figures = event_figures(alive, 20 if small else 5_000)
         curve.append(figures)
         print(
             f"{alive:>7,} gangs, {figures['pods']:>9,} pods: an event takes "
             f"{figures['event']['mean'] * 1e6:.1f} us (p50 {figures['event']['p50'] * 1e6:.1f}, "
             f"p99 {figures['event']['p99'] * 1e6:.1f}), a pod {figures['bytes per pod']:,.0f} bytes"
         )
-    for kind, entry in curve[-1]["by kind"].items():
-        print(f"    {kind:<12} {entry['p50'] * 1e6:6.1f} us, p99 {entry['p99'] * 1e6:6.1f} us")
     crowd = crowd_figures(*((20, 5) if small else (10_000, 1_000)))
     print(f"held up among {crowd['groups']:,} that hold: {crowd['held up']['p50'] * 1e6:.1f} us")
     print(f"lost, wanted by {crowd['groups']:,}: {crowd['lost']['p50'] * 1e6:.1f} us")
-    copied = copy_figures(cluster)
-    print(f"copies, seconds: {copied['seconds']}, {copied['bytes']:,} bytes")
     preempt = preempt_figures(*((20, 8, 2) if small else (1_000, 64, 5)))
     print(f"preemption: {preempt['seconds'] * 1e3:.1f} ms, {preempt['victims']} victims")
     save(
         arguments,
         "gangs",
-        {"events": curve[-1], "curve": curve, "crowd": crowd, "copy": copied, "preempt": preempt},
+        {"curve": curve, "crowd": crowd, "preempt": preempt},
     )
 
 

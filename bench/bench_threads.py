@@ -11,10 +11,6 @@ Figures are relative to `one` of the same round, by wall clock, because waiting 
 median of the rounds. In addition, the longest pause: how much longer than its millisecond an
 unrelated thread slept at most.
 
-batches    one thread allocates and releases a million cells of a `BuddyAllocator` at a time
-waiting    another thread repeatedly asks that allocator whether a cell is free: how much of a core
-           it uses, which is the work of its answers and not of its waiting
-
 apart      two threads with an object each, relative to one thread with one: `CellCluster`,
            `QuotaTree`, `DeviceCluster` and `Scheduler`; the best round of each, as other work on
            the machine only slows a round. Without the GIL two cores do up to twice the work; with
@@ -28,10 +24,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from harness import command_line, save
 
-from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
@@ -158,36 +153,6 @@ def run(work: Sequence[Work], clusters: Sequence[Any], seconds: float) -> tuple[
     return sum(result[:-1]) / seconds, result[-1] * 1e3
 
 
-def waiting(seconds: float, rounds: int) -> dict[str, Any]:
-    """Measure a thread that waits for long batches, and an unrelated one."""
-    buddies = BuddyAllocator([2] * 10, roots=1 << 14)
-    levels = np.ones(1 << 20, dtype=np.int64)
-
-    def allocate(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
-        while not stop.is_set():
-            buddies.release_many(levels, buddies.allocate_many(levels))
-        return 0.0
-
-    def ask(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
-        begin = time.thread_time()
-        while not stop.is_set():
-            buddies.fits(1)
-        return time.thread_time() - begin
-
-    small = CellCluster(ClusterSpec({"c": Chain(["gpu"], [], 1)}, {}))
-    results: dict[str, list[tuple[float, float]]] = {"batches": [], "waiting": []}
-    for _ in range(rounds):
-        results["batches"].append(run([allocate], [small], seconds))
-        results["waiting"].append(run([allocate, ask], [small], seconds))
-    return {
-        name: {
-            "of_a_core": statistics.median(share for share, _ in each),
-            "longest_pause_ms": statistics.median(pause for _, pause in each),
-        }
-        for name, each in results.items()
-    }
-
-
 def apart(seconds: float, rounds: int) -> dict[str, Any]:
     """Return the work of two threads with an object each, relative to one."""
     figures: dict[str, Any] = {}
@@ -231,12 +196,7 @@ def main() -> None:
         }
         for name in contenders
     }
-    figures |= waiting(seconds, rounds)
     for name, result in figures.items():
-        if "of_a_core" in result:
-            share, pause = result["of_a_core"], result["longest_pause_ms"]
-            print(f"{name:>8} {share:5.2f} of a core, pause {pause:5.1f} ms")
-            continue
         print(
             f"{name:>8} {result['decisions_per_second']:>9,.0f} decisions/s"
             f" {result['of_one_thread']:5.2f} of one thread,"

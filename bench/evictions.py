@@ -1,7 +1,7 @@
 """Traffic on a shared cluster, and its evictions: groups that come and go."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -74,32 +74,18 @@ class Tally:
     evicting: int = 0  # of those, groups with victims
     evicted: int = 0  # groups
     evicted_gpus: int = 0
-    asked_again: int = 0  # groups retried after their victims have left
-    second_victims: int = 0  # of those, groups that named further victims
     refused: int = 0
-    by_shape: Counter[str] = field(default_factory=Counter)
-    evicting_by_shape: Counter[str] = field(default_factory=Counter)
 
 
 class Traffic:
     """Groups that come and go on a cluster; victims leave and the group is retried.
 
     A group has 1, 1, 1, 2 or 4 pods of 1, 2, 4, 8 or 8 GPUs, or is a gang of 8 pods of 8 GPUs. It
-    is opportunistic with probability ``share``; otherwise it has one of several priorities, and is
-    preempted lazily with probability ``lazy``.
+    is opportunistic with probability ``share``.
     """
 
-    def __init__(
-        self,
-        cluster: CellCluster,
-        seed: int,
-        share: float,
-        gangs: float = 0.0,
-        priorities: int = 1,
-        lazy: float = 0.0,
-    ) -> None:
+    def __init__(self, cluster: CellCluster, seed: int, share: float, gangs: float = 0.0) -> None:
         self.cluster, self.share, self.gangs = cluster, share, gangs
-        self.priorities, self.lazy = priorities, lazy
         chain = cluster.spec.chains["c"]
         self.gpus = chain.roots * int(np.prod(chain.fanouts))
         self.rng = np.random.default_rng(seed)
@@ -115,12 +101,7 @@ class Traffic:
         tenant = TENANTS[int(rng.integers(len(TENANTS)))]
         self.number += 1
         priority = -1 if rng.random() < self.share else 0
-        lazy = False
-        if priority == 0 and self.priorities > 1:
-            priority, lazy = int(rng.integers(self.priorities)), bool(rng.random() < self.lazy)
-        return AffinityGroup(
-            f"g{self.number}", tenant, [members], priority=priority, lazy_preemption=lazy
-        )
+        return AffinityGroup(f"g{self.number}", tenant, [members], priority=priority)
 
     def end(self, name: str) -> None:
         self.cluster.release(name)
@@ -143,8 +124,6 @@ class Traffic:
                 tally.evicted_gpus += self.live[victim].leaves
                 self.end(victim)
             decision = self.cluster.schedule(group)
-            tally.asked_again += 1
-            tally.second_victims += bool(decision.victims)
         if decision.outcome != "bind":
             tally.refused += 1
             return
@@ -152,24 +131,15 @@ class Traffic:
         self.live[group.name] = group
         self.used += group.leaves
         if group.priority >= 0:
-            shape = f"{group.pods} x {group.sizes[0]}"
             tally.guaranteed += 1
             tally.guaranteed_gpus += group.leaves
             tally.evicting += evicts
-            tally.by_shape[shape] += 1
-            tally.evicting_by_shape[shape] += evicts
 
     def churn(self, load: float, requests: int) -> Tally:
         """Add groups; while the load is exceeded, a random group ends."""
         for _ in range(requests):
             while self.used > load * self.gpus:
                 self.end_one()
-            self.admit(self.request())
-        return self.tally
-
-    def fill(self, load: float) -> Tally:
-        """Add groups until the load is reached, or 100 have found no place."""
-        while self.used < load * self.gpus and self.tally.refused < 100:
             self.admit(self.request())
         return self.tally
 
