@@ -18,13 +18,13 @@ The traces are in the folder HIVECORE_TRACES, by default `shared/traces` beside 
 that are not there are left out.
 """
 
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Sequence
 from time import process_time
 from typing import Any
 
 import numpy as np
-from harness import ITP, TRACES, command_line, save
+from harness import ITP, TRACES, command_line, save, show
+from onlooker import Onlooker
 
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import Action, Scheduler, Wait
@@ -41,7 +41,7 @@ RULES: dict[str, tuple[str, int]] = {
 ROUNDING = 1e-3  # seconds
 
 
-class Promises:
+class Promises(Onlooker):
     """A world that only notes the first promise to each job."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -54,14 +54,6 @@ class Promises:
                 promised = self.scheduler.promised(action.job)
                 if promised is not None:
                     self.first[action.job] = promised
-
-    def end(self, job: str, now: float) -> None: ...
-
-    def speeds(self, now: float) -> Mapping[str, float]:
-        return {}
-
-    def next_change(self) -> float:
-        return inf
 
 
 def run(work: Workload, blocking: str, backfill: int) -> dict[str, Any]:
@@ -95,12 +87,7 @@ def measure(name: str, work: Workload) -> list[dict[str, Any]]:
             continue
         row = {"trace": name, "jobs": work.trace.jobs, "rule": rule}
         row |= run(work, blocking, backfill)
-        print(
-            f"{name:10} {rule:24} mean wait {row['mean']:9,.1f} min, p99 {row['p99']:9,.0f}; "
-            f"{row['promised']:6,} promises, {row['broken']:5,} broken by up to "
-            f"{row['later']:6,.1f} min; {row['seconds']:.1f} s",
-            flush=True,
-        )
+        show(row)
         rows.append(row)
     return rows
 

@@ -34,7 +34,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, save_figure
+from harness import command_line, cpu_seconds, save, save_figure, show
 from twin_clusters import on_the_twin
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
@@ -298,19 +298,7 @@ def main() -> int:
     gc.disable()
     curve = [measure(racks, samples) for racks in sizes]
     peer = against_twin(sizes[0], 20 if arguments.smoke else 200)
-    for point in curve:
-        group, gang = point["group"], point.get("gang", {"p50": float("nan")})
-        print(
-            f"{point['gpus']:>9,} GPUs: group {group['p50'] / 1e3:.1f} us (p99 "
-            f"{group['p99'] / 1e3:.1f}), read {point['read']['p50'] / 1e3:.1f} us, "
-            f"gang {gang['p50'] / 1e3:.0f} us, "
-            f"wait {point['wait']['p50'] / 1e3:.1f} us, "
-            f"node event {point['node_event']['p50'] / 1e3:.1f} us, "
-            f"copy {point['copy']['p50'] / 1e6:.2f} ms, "
-            f"{point['recovery']['groups']} recovered {point['recovery']['ns'] / 1e6:.1f} ms, "
-            f"start {point['start']['p50'] / 1e9:.2f} s"
-        )
-    print(f"twin at {peer['gpus']:,} GPUs: group {peer['group']['p50'] / 1e3:.0f} us")
+    show({"curve": curve, "twin": peer})
     save(arguments, "cell_cluster", {"curve": curve, "twin": peer})
     picture(curve, arguments.out)
     return 0

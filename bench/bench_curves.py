@@ -28,9 +28,9 @@ import bench_scheduler
 from bench_cell_cluster import Filled
 from bench_queues import filled
 from bench_queues import new_jobs as queued
-from bench_quotas import DIMENSIONS, Forest, percentiles
+from bench_quotas import DIMENSIONS, Forest
 from bench_topology import SLOTS, labels_of, network_of
-from harness import command_line, save
+from harness import command_line, percentiles, save, show
 from matching_memory import STATUS, kibibytes
 
 from hivecore.cells import AffinityGroup
@@ -194,12 +194,7 @@ def curve(axis: str, part: str, sizes: list[int], samples: int) -> list[dict[str
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             result = process.submit(point, axis, part, size, samples).result()
         points.append(result)
-        print(
-            f"{part:10} {size:9,} {axis}: {1e6 * result['p50']:8.1f} us (p99 "
-            f"{1e6 * result['p99']:,.0f}), {result['bytes each']:8,.0f} bytes each, built in "
-            f"{result['built']:.1f} s",
-            flush=True,
-        )
+        show(result, f"{part}, {axis}")
     return points
 
 

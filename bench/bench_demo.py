@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from harness import command_line, cpu_seconds, save
+from harness import command_line, cpu_seconds, save, show
 
 from hivecore.sim.demo import demo_figures, run_demo
 from hivecore.sim.demo.command import Terms
@@ -37,17 +37,9 @@ def measure(setting: str, terms: Terms) -> list[dict[str, Any]]:
     demo = run_demo(trace, terms.cache_gb, terms.bandwidth_mbps)
     rows = []
     for name in demo.runs:
-        figures = demo_figures(demo, name)
-        rows.append(
-            {"setting": setting, "seed": terms.seed, "configuration": name, **asdict(figures)}
-        )
-        print(
-            f"{setting:26} seed {terms.seed} {name:10} {figures.mean_completion / 60:6,.0f} min, "
-            f"queueing {figures.mean_queueing / 60:6,.0f} min, "
-            f"useful work {figures.utilisation:.1%}, "
-            f"{figures.later:4,} start later, {figures.ends_later:4,} end later than alone",
-            flush=True,
-        )
+        about = {"setting": setting, "seed": terms.seed, "configuration": name}
+        rows.append(about | asdict(demo_figures(demo, name)))
+        show(rows[-1])
     return rows
 
 
@@ -59,7 +51,7 @@ def seconds(terms: Terms, processes: int) -> dict[str, float]:
     with workers(processes):
         run()
     results = {"cpu": alone, "wall": perf_counter() - begin, "processes": processes}
-    print(f"seconds: {alone:.1f} of CPU, {results['wall']:.1f} in {processes} processes")
+    show(results, "seconds")
     return results
 
 

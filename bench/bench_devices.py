@@ -32,7 +32,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, percentiles, save, show, take_turns
 from peers.devices_numpy import NumpyDevices
 from peers.koordinator_devices import Refusal, place
 
@@ -199,9 +199,8 @@ def life_figures(nodes: int, pods: int) -> dict[str, Any]:
     return {
         "nodes": nodes,
         "pods": len(whole),
-        "schedule p50": float(np.percentile(decide, 50)),
-        "schedule and commit p50": float(np.percentile(whole, 50)),
-        "schedule and commit p99": float(np.percentile(whole, 99)),
+        "schedule p50": percentiles(decide)["p50"],
+        **{f"schedule and commit {at}": value for at, value in percentiles(whole).items()},
     }
 
 
@@ -276,12 +275,9 @@ def sharing_figures(nodes: int, pods: int) -> dict[str, Any]:
         decision = cluster.schedule(entry)
         cluster.commit(decision)
         both.append(perf_counter() - begin)
-    listed = cpu_seconds(lambda: cluster.filter(kinds[0]))
     return {
         "nodes": nodes,
-        "filter and bind p50": float(np.percentile(both, 50)),
-        "filter and bind p99": float(np.percentile(both, 99)),
-        "arrays for all nodes": listed,
+        **{f"filter and bind {at}": value for at, value in percentiles(both).items()},
     }
 
 
@@ -486,10 +482,7 @@ def main() -> None:
         "memory": memory_figures(nodes),
         "joint": joint_figures(20 if smoke else 1000),
     }
-    for name, part in figures.items():
-        print(name)
-        for line in part if isinstance(part, list) else part.items():
-            print("   ", line)
+    show(figures)
     save(arguments, "devices", figures)
 
 

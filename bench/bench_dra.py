@@ -17,7 +17,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from harness import command_line, cpu_seconds, save
+from harness import command_line, cpu_seconds, save, show
 from peers.claims_by_milp import solve
 
 from hivecore import _dra
@@ -99,11 +99,7 @@ def hard_figures(names: list[str], rounds: int) -> list[dict[str, Any]]:
             "HiGHS": milp_seconds(slices, claim, is_served),
         }
         rows.append(row)
-        peers = ", ".join(
-            f"{peer} {'no end' if row[peer] is None else f'{row[peer] * 1e3:.1f} ms'}"
-            for peer in ("twin", "HiGHS")
-        )
-        print(f"{name:35} {row['first'] * 1e6:9.1f} us, best {row['best'] * 1e6:.1f} us; {peers}")
+        show(row)
     return rows
 
 
@@ -235,10 +231,9 @@ def main() -> None:
     names = ["32 of 31", "16 x 3g and 1g"] if small else list(HARD)
     hard = hard_figures(names, 1 if small else 5)
     eight = pairs_figures(1 if small else 50)
-    print("pairs: " + ", ".join(f"{name} {s * 1e6:.1f} us" for name, s in eight.items()))
+    show(eight, "pairs")
     cluster = cluster_figures(20 if small else 5_000)
-    for name, value in cluster.items():
-        print(f"{name}: {value}")
+    show(cluster, "cluster")
     save(arguments, "dra", {"hard": hard, "pairs": eight, "cluster": cluster})
 
 

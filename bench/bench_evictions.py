@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from evictions import Traffic, large_cluster, mixed, small_cluster
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.cells import CellCluster
 from hivecore.cells.affinity_group import Evictions
@@ -93,55 +93,27 @@ def mixture(racks: int, seeds: int) -> dict[str, float]:
     }
 
 
-def percent(evicting: int, guaranteed: int) -> str:
-    return f"{100 * evicting / max(1, guaranteed):.2f} %"
-
-
 def main() -> int:
     arguments = command_line(__doc__)
     small = arguments.smoke
     loads = (0.66,) if small else LOADS
     churns = []
-    print(
-        "churn: guaranteed groups that evict, groups evicted; the same by least evictions, and in "
-        "the nodes of a private cluster (HiveD)"
-    )
     for load, share in product(loads, SHARES):
         size = (1, 200) if small else (4, 2000)
-        row = churn(load, share, *size, "packing")
-        least = churn(load, share, *size, "least")
-        private = churn(load, share, *size, "private")
-        churns += [row, least, private]
-        line = f"  load {load:.0%}, {share:.0%} opportunistic: " + "; ".join(
-            f"{percent(each['evicting'], each['guaranteed'])}, {each['evicted']:,} groups"
-            for each in (row, least, private)
-        )
+        rows = [churn(load, share, *size, way) for way in ("packing", "least", "private")]
         if not small:
-            theirs = HIVED_CHURN[load, share]
-            line += f" ({percent(theirs[1], theirs[0])}, {theirs[2]:,})"
             names = ("guaranteed", "evicting", "evicted", "guaranteed_gpus", "evicted_gpus")
-            row["hived"] = dict(zip(names, theirs, strict=True))
-        print(line)
+            rows[0]["hived"] = dict(zip(names, HIVED_CHURN[load, share], strict=True))
+        show(rows, "churn")
+        churns += rows
     sizes = ((16, 1, 200),) if small else ((64, 6, 4000), (512, 1, 16_000))
     packed = [packing(*size) for size in sizes]
-    for row in packed:
-        line = (
-            f"packing {row['gpus']:,} GPUs: {row['partly_used']:.1f} of {row['nodes']:,.0f} "
-            f"nodes partly used, {row['racks_per_gang']:.2f} racks per gang"
-        )
-        if not small:
-            peer = HIVED_PACKING[row["gpus"]]
-            line += f" ({peer['partly_used']:.1f}, {peer['racks_per_gang']:.2f})"
-            row["hived"] = peer
-        print(line)
     mixtures = [mixture(*size) for size in (((16, 1),) if small else ((128, 6), (1024, 1)))]
-    for row in mixtures:
-        if not small:
-            row["hived"] = HIVED_MIXED[row["gpus"]]
-        print(
-            f"mixed {row['gpus']:,.0f} GPUs: {row['partly_used']:.1f} nodes partly used at two "
-            f"thirds; all asked for, {row['in_use']:,.0f} in use, {row['refused']:.1f} groups wait"
-        )
+    if not small:
+        for rows, theirs in ((packed, HIVED_PACKING), (mixtures, HIVED_MIXED)):
+            for row in rows:
+                row["hived"] = theirs[row["gpus"]]
+    show({"packing": packed, "mixed": mixtures})
     save(arguments, "evictions", {"churn": churns, "packing": packed, "mixed": mixtures})
     return 0
 

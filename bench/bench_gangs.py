@@ -20,8 +20,7 @@ from random import Random
 from time import perf_counter, process_time
 from typing import Any
 
-import numpy as np
-from harness import command_line, save
+from harness import command_line, percentiles, save, show
 
 from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
 
@@ -104,10 +103,6 @@ def tried(actions: Any) -> list[str]:
     return [pod for action in actions if action.kind == "try" for pod in action.pods]
 
 
-def quantiles(seconds: list[float]) -> dict[str, float]:
-    return {f"p{q}": float(np.percentile(seconds, q)) for q in (50, 99)}
-
-
 def mean_of_an_event(gangs: Coscheduler, calls: list[Any]) -> float:
     """The least of three times."""
     seconds = []
@@ -144,7 +139,7 @@ def event_figures(alive: int, turns: int) -> dict[str, Any]:
         "gangs": alive,
         "pods": len(cluster.gangs),
         "events": len(cluster.times),
-        "event": {"mean": mean_of_an_event(branch, cluster.calls), **quantiles(cluster.times)},
+        "event": {"mean": mean_of_an_event(branch, cluster.calls), **percentiles(cluster.times)},
         "bytes per pod": grown / len(cluster.gangs),
     }
 
@@ -163,7 +158,7 @@ def crowd_figures(groups: int, turns: int) -> dict[str, Any]:
         gangs.fail_pod(last, now, lacks=("gpu",))
         seconds.append(perf_counter() - begin)
         gangs.retry(f"g{groups - 1}", now)
-    return {"groups": groups, "held up": quantiles(seconds), "lost": losses(groups, turns)}
+    return {"groups": groups, "held up": percentiles(seconds), "lost": losses(groups, turns)}
 
 
 def losses(groups: int, turns: int) -> dict[str, float]:
@@ -183,7 +178,7 @@ def losses(groups: int, turns: int) -> dict[str, float]:
         gangs.fail_pod("b", 0, lacks=("gpu",))
         seconds.append(perf_counter() - begin)
         gangs.retry("last", 0)
-    return quantiles(seconds)
+    return percentiles(seconds)
 
 
 def preempt_figures(jobs: int, pending: int, turns: int) -> dict[str, Any]:
@@ -230,16 +225,11 @@ def main() -> None:
     for alive in sizes:
         figures = event_figures(alive, 20 if small else 5_000)
         curve.append(figures)
-        print(
-            f"{alive:>7,} gangs, {figures['pods']:>9,} pods: an event takes "
-            f"{figures['event']['mean'] * 1e6:.1f} us (p50 {figures['event']['p50'] * 1e6:.1f}, "
-            f"p99 {figures['event']['p99'] * 1e6:.1f}), a pod {figures['bytes per pod']:,.0f} bytes"
-        )
+        show(figures)
     crowd = crowd_figures(*((20, 5) if small else (10_000, 1_000)))
-    print(f"held up among {crowd['groups']:,} that hold: {crowd['held up']['p50'] * 1e6:.1f} us")
-    print(f"lost, wanted by {crowd['groups']:,}: {crowd['lost']['p50'] * 1e6:.1f} us")
+    show(crowd)
     preempt = preempt_figures(*((20, 8, 2) if small else (1_000, 64, 5)))
-    print(f"preemption: {preempt['seconds'] * 1e3:.1f} ms, {preempt['victims']} victims")
+    show(preempt)
     save(
         arguments,
         "gangs",

@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 from bench_cell_cluster import TENANTS
 from bench_hived_server import SIZES, filled
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.interop.hived import HivedScheduler
 
@@ -133,9 +133,7 @@ def main() -> None:
     racks = 16 if arguments.smoke else 1024
     gc.disable()
     figures = measure(racks, 2 if arguments.smoke else 25)
-    for kind, figure in figures.items():
-        for way, times in figure.items():
-            print(f"{kind:>5}, {way:>12}: p50 {times['p50']:8.1f} us, p99 {times['p99']:8.1f}")
+    show(figures)
     save(arguments, "hived_pods", {"gpus": racks * 64, "nodes": racks * 8, "us": figures})
 
 

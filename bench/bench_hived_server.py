@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 from bench_cell_cluster import TENANTS, document
-from harness import command_line, save
+from harness import command_line, save, show
 from kube_api import KubeApi
 
 from hivecore.interop.hived import Extender, HivedScheduler
@@ -348,8 +348,7 @@ def main() -> int:
     arguments: argparse.Namespace = command_line(__doc__)
     racks = 16 if arguments.smoke else 1024
     run = asyncio.run(measure(racks, *((1, 40) if arguments.smoke else (5, 2000))))
-    for name, figures in run.items():
-        print(f"{name:>14}: " + ", ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
+    show(run)
     save(arguments, "hived_server", {"gpus": racks * 64, "nodes": racks * 8, "contenders": run})
     return 0
 

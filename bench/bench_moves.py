@@ -17,7 +17,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.scheduler import (
@@ -182,11 +182,7 @@ def main() -> None:
         ):
             result = row(what, cost, scheduler, goal, (books, costs, groups, wanted), rounds)
             rows.append(result)
-            print(
-                f"{what}, {cost}: {result['plan']}, at least {result['at least']}, "
-                f"{result['moves']} moves, {1e3 * result['seconds']:.0f} ms; emptying "
-                f"{result['emptying']}, {result['emptying moves']} moves"
-            )
+            show(result)
     used = sum(gpus for book in books.values() for gpus in book.values())
     figures = {"nodes": nodes, "gpus": GPUS * nodes, "in use": used, "jobs": len(since)}
     save(arguments, "moves", {**figures, "plans": rows})

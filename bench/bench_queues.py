@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any
 
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, save, show, take_turns
 
 from hivecore.queues import QueuedJob, TenantQueues
 
@@ -143,10 +143,9 @@ def main() -> None:
     for count in sizes:
         entry = curve_figures(count, 100 if small else 20_000, 1 if small else 2)
         curve.append(entry)
-        shown = ", ".join(f"{name} {s * 1e6:.1f} us" for name, s in entry["seconds"].items())
-        print(f"{count:>9,} jobs: {shown}; {entry['bytes per job']:.0f} bytes per job")
+        show(entry)
     fairness = fairness_figures(*((8, 200) if small else (32, 10_000)))
-    print(f"fairness: {fairness['share of the bound']:.3f} of what is allowed")
+    show(fairness, "fairness")
     save(arguments, "queues", {"curve": curve, "fairness": fairness})
 
 

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from harness import ITP, command_line, save
+from harness import ITP, command_line, save, show
 from tenant_loops import Quota, run
 
 from hivecore.sim import BACKFILL, LENDING, Workload, own_nodes, replay
@@ -105,12 +105,7 @@ def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
             "max_hours": float(late.max()) / 3600 if len(late) else 0.0,
             "mean_delay_minutes": float((start - work.trace.submit).mean()) / 60,
         }
-        print(
-            f"{name:5} {placement:32} {row['later']:6,} of {row['jobs']:,} later, "
-            f"mean {row['mean_hours']:5.1f} h, at most {row['max_hours']:5.1f} h; "
-            f"mean delay {row['mean_delay_minutes']:6,.0f} min",
-            flush=True,
-        )
+        show(row)
         figures.append(row)
     return figures
 

@@ -30,7 +30,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, percentiles, save, show, take_turns
 from peers.quotas_numpy import water_fill as numpy_fill
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree, water_fill
@@ -172,10 +172,6 @@ def change_figures(forest: Forest, times: int) -> dict[str, float]:
         tree.release("new")
         tree.runtime(leaf)
     return percentiles(taken)
-
-
-def percentiles(taken: list[float]) -> dict[str, float]:
-    return {"p50": float(np.percentile(taken, 50)), "p99": float(np.percentile(taken, 99))}
 
 
 def life_figures(times: int) -> dict[str, float]:
@@ -437,10 +433,7 @@ def main() -> None:
         "curve": curve_figures([10, 30] if smoke else [10, 100, 1000, 10_000, 100_000], times, 3),
         "wide": wide_figures([150] if smoke else [1000, 10_000, 40_000], times),
     }
-    for name, part in figures.items():
-        print(name)
-        for line in part if isinstance(part, list) else part.items():
-            print("   ", line)
+    show(figures)
     save(arguments, "quotas", figures)
 
 

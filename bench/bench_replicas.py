@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, save, show, take_turns
 from peers.replica_caches import HeapCache
 
 from hivecore.reference.replicas import ReplicaDirectory as DirectoryTwin
@@ -144,11 +144,7 @@ def main() -> None:
             for n in ([10] if smoke else [10, 100, 1000])
         },
     }
-    for subject, parts in figures.items():
-        print(subject)
-        for part, values in parts.items():
-            for name, value in values.items():
-                print(f"    {part:16} {name:36} {value:10.1f}")
+    show(figures)
     save(arguments, "replicas", figures)
 
 

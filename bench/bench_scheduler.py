@@ -33,7 +33,7 @@ from random import Random
 from time import process_time
 from typing import Any
 
-from harness import command_line, cpu_seconds, save
+from harness import command_line, cpu_seconds, save, show
 from scheduler_profile import profile
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
@@ -390,7 +390,7 @@ def main() -> None:
         restart = (
             restart_figures(128, 1000, 400) if small else restart_figures(1024, 25_000, 10_000)
         )
-        print(restart)
+        show(restart)
         save(arguments, "scheduler_restart", restart)
         return
     nodes = 512 if small else 8192
@@ -417,32 +417,7 @@ def main() -> None:
         scheduler, 1000 if small else 100_000, 20 if small else 500
     )
     scheduler.check()
-    for run in ("decisions", "no cells"):
-        for row in figures[run]:
-            ours, parts = row["scheduler"], row["parts"]
-            print(
-                f"{run}, {row['gang']}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
-                f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
-            )
-    for part, methods in figures["profile"]["parts"].items():
-        for name, seconds in methods.items():
-            print(f"{part}.{name}: {1e6 * seconds:.1f} us")
-    print(f"the scheduler itself: {1e6 * figures['profile']['own']:.1f} us")
-    for row in figures["explain"]:
-        print(
-            f"explain {row['pods']} pods of 8 GPUs: {1e3 * row['p50']:.1f} / "
-            f"{1e3 * row['p99']:.1f} ms, {row['leave']} jobs would have to end"
-        )
-    for event, times in figures["full"]["events"].items():
-        print(f"a full cluster, {event}: {1e3 * times['p50']:.2f} / {1e3 * times['p99']:.2f} ms")
-    together = figures["together"]
-    print(f"{together['pairs']} pairs wait, a job ends: {1e6 * together['p50']:.0f} us")
-    waiting = figures["waiting"]
-    for event, times in waiting.items():
-        if event != "jobs":
-            print(f"{waiting['jobs']} wait, {event}: {1e6 * times['p50']:.0f} us")
-    print(f"copy: {1e3 * figures['copy seconds']:.1f} ms")
-    print("log:", figures["log"])
+    show(figures)
     save(arguments, "scheduler", figures)
 
 

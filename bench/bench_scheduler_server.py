@@ -28,7 +28,7 @@ from typing import Any
 
 from bench_hived_server import Client, connect, start
 from bench_scheduler import fill, new_scheduler, quantiles, quota, tenant
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.scheduler import Job, Role, Scheduler, plain_record
 
@@ -187,8 +187,7 @@ def main() -> int:
     arguments: argparse.Namespace = command_line(__doc__)
     nodes = 128 if arguments.smoke else 8192
     run = asyncio.run(measure(nodes, *((1, 40) if arguments.smoke else (3, 2000))))
-    for name, figures in run.items():
-        print(f"{name:>14}: " + ", ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
+    show(run)
     save(arguments, "scheduler_server", {"gpus": nodes * 8, "nodes": nodes, "contenders": run})
     return 0
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from harness import TRACES, command_line, cpu_seconds, save, show, take_turns
 
 from hivecore._sim import FluidClock
 from hivecore.reference.sim import FluidClock as Twin
@@ -99,16 +99,12 @@ def time_events(smoke: bool) -> list[dict[str, Any]]:
                 "us_per_event": per_event * seconds["all"],
                 "kernel_us_per_event": per_event * seconds["kernel"],
             }
-            says = (
-                f"{row['us_per_event']:6.1f} us per event, kernel {row['kernel_us_per_event']:.1f}"
-            )
             if running <= 100:
                 twin, same = between_decisions(Twin, run)
                 if same.end.tolist() != outcome.end.tolist() or same.events != outcome.events:
                     raise AssertionError("kernel and twin differ")
                 row["twin_us_per_event"] = per_event * twin
-                says += f" us, twin {row['twin_us_per_event']:,.0f}"
-            print(f"events    {running:5} jobs  {system:8} {says} us, {outcome.events:,} events")
+            show(row, "events")
             figures.append(row)
     return figures
 
@@ -132,11 +128,7 @@ def agreement(smoke: bool) -> list[dict[str, Any]]:
                 "mean": float(fluid.mean() / real.mean() - 1),
                 "largest": float(np.abs(fluid / real - 1).max()),
             }
-            print(
-                f"agreement {storage:8} seed {seed}: mean {row['mean']:+.2%}, "
-                f"single jobs up to {row['largest']:.1%}",
-                flush=True,
-            )
+            show(row, "agreement")
             figures.append(row)
     return figures
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -196,18 +196,8 @@ def main() -> None:
         }
         for name in contenders
     }
-    for name, result in figures.items():
-        print(
-            f"{name:>8} {result['decisions_per_second']:>9,.0f} decisions/s"
-            f" {result['of_one_thread']:5.2f} of one thread,"
-            f" pause {result['longest_pause_ms']:5.1f} ms"
-        )
     figures["apart"] = apart(seconds, rounds)
-    for name, result in figures["apart"].items():
-        print(
-            f"{name:>14} {result['per_second']:>9,.0f}/s, two threads apart"
-            f" {result['of_one_thread']:5.2f} of one thread"
-        )
+    show(figures)
     save(arguments, "threads" if gil else "threads_without_gil", {"gil": gil, **figures})
 
 

@@ -23,7 +23,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import command_line, cpu_seconds, percentiles, save, show, take_turns
 from peers.koordinator_topology import GreedyNetwork
 from peers.topology_program import integer_program
 
@@ -46,10 +46,6 @@ def network_of(labels: list[list[str]]) -> NetworkTopology:
 
 def greedy_of(network: NetworkTopology) -> GreedyNetwork:
     return GreedyNetwork([network.domain(node) for node in network.nodes])
-
-
-def percentiles(taken: list[float]) -> dict[str, float]:
-    return {"p50": float(np.percentile(taken, 50)), "p99": float(np.percentile(taken, 99))}
 
 
 def place_figures(nodes: int, pods: int, times: int) -> dict[str, Any]:
@@ -235,10 +231,7 @@ def main() -> None:
             for n in sizes
         ],
     }
-    for name, part in figures.items():
-        print(name)
-        for line in part if isinstance(part, list) else part.items():
-            print("   ", line)
+    show(figures)
     save(arguments, "topology", figures)
 
 

@@ -20,7 +20,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from harness import command_line, save
+from harness import command_line, save, show
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
@@ -132,19 +132,10 @@ def main() -> None:
     count, nodes, rounds = (20, 50, 2) if arguments.smoke else (300, 1000, 20)
     figures: dict[str, Any] = {"small": {}, "nodes": nodes}
     for name in COMPOSITIONS:
-        row = figures["small"][name] = small(name, count)
-        print(
-            f"{name:32} evictions {row['evictions']:3}, refused {row['refused']}, victims "
-            f"{row['victims']} of {row['least']} at least, not least {row['not least']}, "
-            f"{row['brute force seconds'] / row['seconds']:6.1f} x the time by brute force"
-        )
+        figures["small"][name] = small(name, count)
+        show(figures["small"][name], name)
     figures["large"] = large(nodes, rounds)
-    for row in figures["large"]:
-        print(
-            f"{row['gpus']:3} GPUs on {nodes} full nodes: {1e3 * row['p50']:.2f} / "
-            f"{1e3 * row['p99']:.2f} ms, idle {1e3 * row['idle p50']:.2f} ms, "
-            f"{row['victims']:.1f} victims, {row['started']:.0%} start"
-        )
+    show(figures["large"], "large")
     save(arguments, "victims", figures)
 
 

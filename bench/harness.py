@@ -109,6 +109,22 @@ def report(title: str, unit: str, figures: dict[str, float], width: int = 28) ->
     return {"title": title, "unit": unit, **figures}
 
 
+def show(figures: Any, name: str = "") -> None:
+    """Print figures: a line for each part, of those that are not parts themselves."""
+    plain = []
+    for key, value in enumerate(figures) if isinstance(figures, list) else figures.items():
+        if isinstance(value, dict | list):
+            show(value, f"{name} {key}".strip())
+        else:
+            plain.append(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}")
+    if plain:
+        print(f"{name}: " * bool(name) + ", ".join(plain), flush=True)
+
+
+def percentiles(taken: list[float]) -> dict[str, float]:
+    return {"p50": float(np.percentile(taken, 50)), "p99": float(np.percentile(taken, 99))}
+
+
 def save_picture(drawn: Path | BytesIO, path: Path) -> None:
     """Write a picture in 256 colours, which takes a third of the bytes."""
     from PIL import Image
