@@ -23,6 +23,13 @@ def with_pods(*specs, **options):
     return gangs, plain(said)
 
 
+def bind_both(gangs):
+    for pod in ("a0", "a1"):
+        gangs.assume_pod(pod, 1)
+    for pod in ("a0", "a1"):
+        gangs.bind_pod(pod, 2)
+
+
 # --- definition
 
 
@@ -157,10 +164,7 @@ def test_two_of_two_start_under_every_policy(policy):
 )
 def test_the_third_after_two_are_bound(policy, then):
     gangs = permit(policy)
-    for pod in ("a0", "a1"):
-        gangs.assume_pod(pod, 1)
-    for pod in ("a0", "a1"):
-        gangs.bind_pod(pod, 2)
+    bind_both(gangs)
     actions = gangs.assume_pod("a2", 3) if gangs.pod("a2").state == "trying" else ()
     assert [item for item in plain(actions) if item[0] in ("release", "reject")][:1] == then
 
@@ -173,10 +177,7 @@ def test_while_one_bound_pod_is_replaced():
         ("only-waiting", False),
     ):
         gangs, _ = with_pods(GangSpec("a", 2, match_policy=policy))
-        for pod in ("a0", "a1"):
-            gangs.assume_pod(pod, 1)
-        for pod in ("a0", "a1"):
-            gangs.bind_pod(pod, 2)
+        bind_both(gangs)
         gangs.delete_pod("a0", 3)
         said = plain(gangs.create_pod("new", "a", 3))
         if starts:
@@ -328,10 +329,7 @@ def test_a_pod_that_appears_bound_satisfies_its_group():
 @pytest.mark.parametrize("end", ["delete", "succeeded", "failed"])
 def test_a_restarted_gang_has_to_be_complete_again(end):
     gangs, _ = with_pods(GangSpec("a", 2))
-    for pod in ("a0", "a1"):
-        gangs.assume_pod(pod, 1)
-    for pod in ("a0", "a1"):
-        gangs.bind_pod(pod, 2)
+    bind_both(gangs)
     for pod in ("a0", "a1"):
         if end == "delete":
             gangs.delete_pod(pod, 3)

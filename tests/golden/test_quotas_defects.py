@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from quotas.examples import below_p, both, fills, runtimes, wish
+from quotas.examples import below_p, both, fills, runtimes, tree_of, wish
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree
 
@@ -47,9 +47,7 @@ def test_a_quota_that_asked_for_more_than_its_maximum_takes_off_what_it_added_wh
 @both
 def test_no_dimension_is_forgotten_while_owners_are_removed(make):
     """D2: A is removed first; the original had no victims though 3 GPUs were too many."""
-    tree = make()
-    tree.set_total({"cpu": 10, "gpu": 1})
-    tree.set_quota(Quota("q", max={"cpu": 10, "gpu": 1}))
+    tree = tree_of(make, {"cpu": 10, "gpu": 1}, Quota("q", max={"cpu": 10, "gpu": 1}))
     tree.run(QuotaRequest("A", "q", {"cpu": 5}, priority=1))
     tree.run(QuotaRequest("B", "q", {"cpu": 1, "gpu": 4}, priority=2))
     assert tree.revocable("q") == ("B",)
@@ -67,14 +65,10 @@ def test_no_dimension_is_forgotten_by_the_clock():
 @both
 def test_a_dimension_without_a_total_admits_no_owner(make):
     """D3: the original compares no dimension that is missing in the limit."""
-    tree = make()
-    tree.set_total({"cpu": 10})
-    tree.set_quota(Quota("q", max={"cpu": 10, "gpu": 4}))
+    tree = tree_of(make, {"cpu": 10}, Quota("q", max={"cpu": 10, "gpu": 4}))
     tree.submit(QuotaRequest("o", "q", {"cpu": 1, "gpu": 1}))
     assert tree.decide("o") == ("wait", "runtime", "q")
-    loose = make(limit="max")
-    loose.set_total({"cpu": 10})
-    loose.set_quota(Quota("q", max={"cpu": 10, "gpu": 4}))
+    loose = tree_of(make, {"cpu": 10}, Quota("q", max={"cpu": 10, "gpu": 4}), limit="max")
     loose.submit(QuotaRequest("o", "q", {"cpu": 1, "gpu": 1}))
     assert loose.decide("o") == ("wait", "total", "")
 
@@ -157,9 +151,7 @@ def test_bytes_beyond_what_a_float_holds_are_scaled_exactly(make):
 @both
 def test_no_victim_is_named_twice(make):
     """D6."""
-    tree = make()
-    tree.set_total({"x": 1, "y": 1})
-    tree.set_quota(Quota("q", max={"x": 9, "y": 9}))
+    tree = tree_of(make, {"x": 1, "y": 1}, Quota("q", max={"x": 9, "y": 9}))
     for i in range(4):
         tree.run(QuotaRequest(f"o{i}", "q", {"x": 1, "y": 1}, priority=i % 2))
     assert tree.revocable("q") == ("o3", "o0", "o2")

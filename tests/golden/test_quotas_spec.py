@@ -5,7 +5,7 @@ Sections are those of the specification, and #2876 is an issue of Koordinator.
 """
 
 import pytest
-from quotas.examples import below_p, both, fills, runtimes, siblings, wish
+from quotas.examples import below_p, both, fills, runtimes, siblings, tree_of, wish
 
 from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree, water_fill_rounds
 
@@ -218,9 +218,7 @@ def test_those_that_do_not_scale_leave_the_others_the_rest(make):
 @both
 def test_a_dimension_of_which_there_is_no_total_has_0(make):
     """Section 3.1."""
-    tree = make()
-    tree.set_total({"y": 9})
-    tree.set_quota(Quota("a", max={"x": 5, "y": 5}, min={"x": 5}))
+    tree = tree_of(make, {"y": 9}, Quota("a", max={"x": 5, "y": 5}, min={"x": 5}))
     tree.submit(QuotaRequest("o", "a", {"x": 1, "y": 1}))
     assert tree.runtime("a") == {"x": 0, "y": 1}
 
@@ -242,9 +240,7 @@ def test_a_dimension_of_which_there_is_no_total_has_0(make):
 )
 def test_runtime_and_then_the_minimum_for_owners_that_cannot_be_preempted(make, request_, answer):
     """Section 4.1, 1 and 2."""
-    tree = make()
-    tree.set_total({"x": 10})
-    tree.set_quota(Quota("a", max={"x": 10}, min={"x": 3}))
+    tree = tree_of(make, {"x": 10}, Quota("a", max={"x": 10}, min={"x": 3}))
     tree.run(wish("a", 4, "runs"))
     tree.submit(request_)
     assert tree.decide("o") == answer
@@ -271,9 +267,7 @@ def test_ancestors_are_reported_from_the_top_down(make):
 @both
 def test_dimensions_without_a_maximum_are_no_business_of_the_quota(make):
     """Section 1.3: a request is masked to the dimensions of the maximum."""
-    tree = make()
-    tree.set_total({"x": 1})
-    tree.set_quota(Quota("a", max={"x": 1}))
+    tree = tree_of(make, {"x": 1}, Quota("a", max={"x": 1}))
     tree.submit(QuotaRequest("o", "a", {"x": 1, "y": 1000}))
     assert tree.decide("o") == ("bind",)
 
@@ -284,9 +278,7 @@ def test_dimensions_without_a_maximum_are_no_business_of_the_quota(make):
 @both
 def test_an_owner_whose_end_does_not_help_comes_back(make):
     """Section 4.2: 4, 3 and 2 are removed, 3 comes back."""
-    tree = make()
-    tree.set_total({"cpu": 50})
-    tree.set_quota(Quota("q", max={"cpu": 50, "mem": 0}))
+    tree = tree_of(make, {"cpu": 50}, Quota("q", max={"cpu": 50, "mem": 0}))
     for name, priority, amounts in (
         ("1", 10, {"cpu": 20}),
         ("2", 9, {"cpu": 10, "mem": 1}),
@@ -317,9 +309,7 @@ def test_the_same_owners_have_to_go_when_the_delay_is_over():
 @both
 def test_of_those_that_came_later_the_last_goes_first(make):
     """Section 4.2: lower priority first, then later start."""
-    tree = make()
-    tree.set_total({"x": 3})
-    tree.set_quota(Quota("q", max={"x": 3}))
+    tree = tree_of(make, {"x": 3}, Quota("q", max={"x": 3}))
     for name, priority in (("b", 0), ("a", 0), ("c", -1), ("d", 0)):
         tree.run(wish("q", 1, name, priority=priority))
     tree.run(wish("q", 1, "e", priority=-1, preemptible=False))
@@ -334,9 +324,7 @@ def test_of_those_that_came_later_the_last_goes_first(make):
 @both
 def test_a_gang_is_admitted_as_a_whole_or_not_at_all(make):
     """Section 8.3, #1780: pods one at a time would have taken 6."""
-    tree = make()
-    tree.set_total({"x": 6})
-    tree.set_quota(Quota("q", max={"x": 8}))
+    tree = tree_of(make, {"x": 6}, Quota("q", max={"x": 8}))
     tree.submit(QuotaRequest("gang", "q", {"x": 1}, count=8))
     assert tree.decide("gang") == ("wait", "runtime", "q")
     tree.submit(QuotaRequest("other", "q", {"x": 1}, count=8, min_count=6))
@@ -346,10 +334,7 @@ def test_a_gang_is_admitted_as_a_whole_or_not_at_all(make):
 @both
 def test_lent_capacity_comes_back_when_it_is_asked_for(make):
     """Section 8.4, #1355: without a delay, and without a preemption inside the quota."""
-    tree = make()
-    tree.set_total({"x": 10})
-    for name in "ab":
-        tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}))
+    tree = tree_of(make, {"x": 10}, *(Quota(name, max={"x": 10}, min={"x": 5}) for name in "ab"))
     for i in range(10):
         tree.run(wish("a", 1, f"a{i}"))
     assert runtimes(tree, "ab") == [10, 0]
@@ -361,10 +346,7 @@ def test_lent_capacity_comes_back_when_it_is_asked_for(make):
 @both
 def test_no_owner_within_the_minimum_has_to_leave(make):
     """Section 5.3, #1030."""
-    tree = make()
-    tree.set_total({"x": 10})
-    for name in "ab":
-        tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}))
+    tree = tree_of(make, {"x": 10}, *(Quota(name, max={"x": 10}, min={"x": 5}) for name in "ab"))
     tree.run(wish("a", 5))
     tree.run(wish("b", 5))
     tree.submit(wish("b", 1, "more", priority=9))

@@ -4,7 +4,7 @@ Sections are those of the specification.
 """
 
 import pytest
-from quotas.examples import both, fills, runtimes, wish
+from quotas.examples import both, fills, runtimes, tree_of, wish
 
 from hivecore.quotas import Quota
 
@@ -185,9 +185,7 @@ def test_an_evicted_owner_borrows_only_after_something_else_has_happened(make):
 
 @both
 def test_an_owner_that_stopped_for_another_reason_than_a_reclaim_borrows_at_once(make):
-    tree = make(limit="max")
-    tree.set_total({"x": 10})
-    tree.set_quota(Quota("a", max={"x": 10}, weight={}))
+    tree = tree_of(make, {"x": 10}, Quota("a", max={"x": 10}, weight={}), limit="max")
     for name in ("a1", "a2"):
         tree.run(wish("a", 4, name))
     tree.evict("a1")

@@ -93,6 +93,14 @@ def wish(quota, amount, name=None, **options):
     return QuotaRequest(name or f"of {quota}", quota, {"x": amount}, **options)
 
 
+def tree_of(make, total, *quotas, **settings):
+    tree = make(**settings)
+    tree.set_total(total)
+    for quota in quotas:
+        tree.set_quota(quota)
+    return tree
+
+
 def siblings(make, total, quotas, **settings):
     """(name, min, request, weight, lends) of each, of one dimension."""
     tree = make(**settings)
