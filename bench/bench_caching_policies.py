@@ -10,8 +10,6 @@ simulate       millions of accesses per second; beside it libcachesim's process_
 ids            nanoseconds per access of LRU where half of the items fit, three epochs of a shuffle
                each: dense ids, the same relabelled as random int64 and as strings, and libcachesim;
                beside it the least that memory allows, NumPy's `positions[ids] = values`
-shuffle        nanoseconds per item of an epoch's order, beside NumPy's permutation; and of item
-               and position for an array of all positions or items in order
 clairvoyant    millions of accesses per second of jobs in turns, one access per call and 64
 
 Contenders take turns and start from empty caches. Where the definitions of a policy are the same,
@@ -31,7 +29,6 @@ from harness import command_line, cpu_seconds, report, save, take_turns
 
 from hivecore.caching import ClairvoyantCache, EpochShuffle, simulate
 from hivecore.reference.caching import ClairvoyantCache as ClairvoyantTwin
-from hivecore.reference.caching import EpochShuffle as ShuffleTwin
 
 try:
     import libcachesim
@@ -151,34 +148,6 @@ def kinds_of_ids(items: int, rounds: int, path: Path) -> dict[str, float]:
     return figures
 
 
-def shuffles(items: int, rounds: int) -> dict[str, float]:
-    shuffle, twin = EpochShuffle(3, items), ShuffleTwin(3, items)
-    rng = np.random.default_rng(3)
-    everything = np.arange(items)
-    some = list(range(0, items, max(1, items // 2000)))
-    results: list[int] = []
-
-    def per_item(task: Callable[[], Any], count: int = items) -> Callable[[], float]:
-        return lambda: 1e9 * cpu_seconds(task) / count
-
-    figures = take_turns(
-        {
-            "order": per_item(lambda: shuffle.order(5)),
-            "numpy permutation": per_item(lambda: rng.permutation(items)),
-            "item of an array": per_item(lambda: shuffle.item(5, everything)),
-            "position of an array": per_item(lambda: shuffle.position(5, everything)),
-            "item, one by one": per_item(lambda: [shuffle.item(5, p) for p in some], len(some)),
-            "item, twin": per_item(
-                lambda: results.__setitem__(slice(None), [twin.item(5, p) for p in some]), len(some)
-            ),
-        },
-        rounds,
-    )
-    assert results == shuffle.order(5)[some].tolist()
-    figures["numpy / order"] = figures["numpy permutation"] / figures["order"]
-    return figures
-
-
 def clairvoyant(items: int, rounds: int) -> dict[str, float]:
     figures: dict[str, float] = {}
     for jobs in (1, 2, 4, 8):
@@ -229,8 +198,6 @@ def main() -> None:
             reports.append(report(title, "M accesses per CPU second", figures))
         figures = kinds_of_ids(items, rounds, Path(folder, "ids"))
         reports.append(report(f"ids of {items:,} items", "ns per access", figures))
-    for size in (1000, items, 10 * items):
-        reports.append(report(f"shuffle of {size:,}", "ns per item", shuffles(size, rounds)))
     figures = clairvoyant(2000 if arguments.smoke else 100_000, min(rounds, 3))
     reports.append(report("clairvoyant", "M accesses per CPU second", figures))
     save(arguments, "caching_policies", reports)

@@ -17,11 +17,10 @@ CPU time with warm caches, the least of several rounds.
 """
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, report, save, take_turns
+from harness import command_line, cpu_seconds, milliseconds, report, save, take_turns
 from peers.heap_buddy import HeapBuddy
 
 from hivecore.cells import BuddyAllocator
@@ -164,9 +163,6 @@ def scale(sizes: list[int], rounds: int) -> dict[str, float]:
 def size(roots: int, rounds: int) -> dict[str, float]:
     allocator, _ = half_occupied(roots)
     saved = allocator.to_bytes()
-
-    def milliseconds(task: Callable[[], Any]) -> Callable[[], float]:
-        return lambda: 1e3 * cpu_seconds(task)
 
     figures = take_turns(
         {

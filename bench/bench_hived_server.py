@@ -227,7 +227,6 @@ async def one_at_a_time(lives: Lives, client: Client, many: int) -> dict[str, fl
     result: dict[str, float] = {}
     for name, seconds in results.items():
         result |= percentiles(f"{name}_ms", seconds)
-    result["names_cost_us"] = (result["named_ms_p50"] - result["unnamed_ms_p50"]) * 1e3
     return result
 
 
@@ -286,9 +285,6 @@ def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str
     result: dict[str, float] = {}
     for kind, seconds in results.items():
         result |= percentiles(f"{kind}_ms", seconds)
-    for kind in ("named", "reordered", "respected"):
-        cost = result[f"{kind}_ms_p50"] - result["unnamed_ms_p50"]
-        result[f"{kind}_cost_us"] = cost * 1e3
     return result
 
 

@@ -13,7 +13,7 @@ reclaim    the victims, among 100,000 running owners, of a gang that is entitled
            borrowed; in 10,000 leaves and in 100
 memory     bytes of a quota and of an owner, without its name
 twin       runtimes, lives and reclaim in a small tree, compared with the twin, with equal answers
-copy       of a tree with 10,000 quotas and 100,000 owners; and with the first change of the copy
+copy       of a tree with 10,000 quotas and 100,000 owners
 trial      of the same tree: an owner is released and scheduled again, and both are undone; compared
            with the same changes of a copy
 curve      change and runtimes from 10 to 100,000 quotas
@@ -334,27 +334,13 @@ def memory_figures(quotas: int, owners: int) -> dict[str, float]:
 
 
 def copy_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:
-    name = tree.owners[0]
-
     def copied() -> float:
         items = []
         seconds = cpu_seconds(lambda: items.append(tree.copy()))
         items.clear()
         return seconds
 
-    def changed() -> float:
-        items = []
-
-        def run() -> None:
-            branch = tree.copy()
-            branch.evict(name)
-            items.append(branch)
-
-        seconds = cpu_seconds(run)
-        items.clear()
-        return seconds
-
-    return take_turns({"copy": copied, "copy and change": changed}, rounds)
+    return take_turns({"copy": copied}, rounds)
 
 
 def trial_figures(tree: QuotaTree, rounds: int) -> dict[str, float]:

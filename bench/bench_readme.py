@@ -26,9 +26,9 @@ from bench_quotas import Forest, change_figures, runtimes_figures
 from bench_replicas import cache_figures
 from bench_scheduler import decision_figures, fill, new_scheduler
 from bench_sim import BY_HAND, NODES, time_replays
-from bench_storage import Setting, milliseconds, numpy_greedy
+from bench_storage import Setting, numpy_greedy
 from bench_topology import place_figures
-from harness import TRACES, command_line, save, take_turns
+from harness import TRACES, command_line, milliseconds, save, take_turns
 from peers import hived
 
 from hivecore.sim import Workload

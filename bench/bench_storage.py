@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, report, save, take_turns
+from harness import command_line, cpu_seconds, milliseconds, report, save, take_turns
 from peers.float_bucket import FloatLimiter
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, vstack
@@ -168,10 +168,6 @@ def highs_level(setting: Setting, result: Any) -> float:
 
 
 # --- measurements ------------------------------------------------------------------------------
-
-
-def milliseconds(task: Callable[[], Any]) -> Callable[[], float]:
-    return lambda: 1e3 * cpu_seconds(task)
 
 
 def timed_twin(arguments: list[Any]) -> tuple[float, Any]:

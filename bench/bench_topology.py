@@ -12,7 +12,6 @@ roles      gangs of pods with a slot and of others with CPUs, in 10,000 nodes; h
 greedy     how often Koordinator's way finds nothing where there is a place, one in a wider layer,
            or one with more domains, by load and by segments
 twin       small networks, beside the readable twin and an integer program; all find the same
-curve      place and change from 100 to 100,000 nodes
 
 Times are CPU time per call, p50 and p99; of the twin and the program the least of three
 rounds. Kueue's figure that documents name beside these is of another run.
@@ -208,28 +207,20 @@ def twin_figures(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     arguments = command_line(__doc__)
     smoke = arguments.smoke
-    sizes = [100, 1000] if smoke else [100, 1000, 10_000, 100_000]
+    sizes = [100, 1000] if smoke else [10_000, 100_000]
     figures = {
         "place": place_figures(
             1000 if smoke else 10_000, 40 if smoke else 256, 5 if smoke else 400
         ),
-        "change": {f"{n:,} nodes": change_figures(n, 20 if smoke else 3000) for n in sizes[-2:]},
-        "trial": {f"{n:,} nodes": trial_figures(n, 20 if smoke else 300) for n in sizes[-2:]},
+        "change": {f"{n:,} nodes": change_figures(n, 20 if smoke else 3000) for n in sizes},
+        "trial": {f"{n:,} nodes": trial_figures(n, 20 if smoke else 300) for n in sizes},
         "roles": [
             role_figures(n, others, (40 if smoke else 256) - others, 5 if smoke else 100)
-            for n in sizes[-2:-1]
+            for n in sizes[:1]
             for others in ((1, 8) if smoke else (1, 8, 64, 128))
         ],
         "greedy": greedy_figures(1000, 5 if smoke else 400),
         "twin": twin_figures(40 if smoke else 120, 20 if smoke else 60, 1 if smoke else 3),
-        "curve": [
-            {
-                "nodes": n,
-                "place": place_figures(n, max(8, min(256, n)), 5 if smoke else 60)["exact"],
-                "change": change_figures(n, 20 if smoke else 1000),
-            }
-            for n in sizes
-        ],
     }
     show(figures)
     save(arguments, "topology", figures)

@@ -30,6 +30,10 @@ def cpu_seconds(task: Callable[[], Any]) -> float:
     return process_time() - begin
 
 
+def milliseconds(task: Callable[[], Any]) -> Callable[[], float]:
+    return lambda: 1e3 * cpu_seconds(task)
+
+
 def hivecore_seconds(*arguments: object) -> float:
     """Return CPU seconds of a process that runs `hivecore` with these arguments."""
     main = [sys.executable, "-c", "from hivecore.cli import main; raise SystemExit(main())"]

@@ -6,7 +6,7 @@ import random
 import pytest
 from devices.cases import machine, request
 from devices.clusters import SEEDS, LivingCluster
-from devices.twin import as_charges, preferred
+from devices.twin import as_charges, best_of
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from profiles import examples
@@ -46,13 +46,9 @@ class ClusterAndTwins(LivingCluster):
 
     def best(self, wish, policy):
         """The twins' answer: (node, choice) or None."""
-        results = []
-        for i, name in enumerate(self.order):
-            choice = name and choose(self.twins[name], wish, policy)
-            if isinstance(choice, Choice):
-                score = node_score(View(self.twins[name]), wish, policy)
-                results.append(((-preferred(choice, wish), -score, i), name, choice))
-        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
+        twins = [(name, self.twins[name]) for name in self.order if name]
+        choices = ((name, View(twin), choose(twin, wish, policy)) for name, twin in twins)
+        return best_of(choices, wish, policy)
 
     @rule(seed=SEEDS, policy=POLICIES, many=st.integers(1, 3))
     def schedule(self, seed, policy, many):

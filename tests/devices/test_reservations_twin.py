@@ -5,7 +5,7 @@ import random
 import pytest
 from devices.cases import machine, request
 from devices.clusters import SEEDS, TriedCluster
-from devices.twin import as_charges, preferred
+from devices.twin import as_charges, best_of
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from profiles import examples
@@ -45,25 +45,15 @@ class Reserving(TriedCluster):
 
     def elsewhere(self, wish, policy):
         """The twins' best choice without any reservation: (node, choice) or Nones."""
-        results = []
-        for i, (name, twin) in enumerate(self.twins.items()):
-            choice = choose(twin, wish, policy)
-            if isinstance(choice, Choice):
-                score = node_score(View(twin), wish, policy)
-                results.append(((-preferred(choice, wish), -score, i), name, choice))
-        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
+        twins = self.twins.items()
+        choices = ((name, View(twin), choose(twin, wish, policy)) for name, twin in twins)
+        return best_of(choices, wish, policy)
 
     def through(self, wish, policy, names):
         """The twins' best choice through one of these: (name, choice) or Nones."""
-        results = []
-        for i, name in enumerate(names):
-            twin = self.twins[self.reservations[name]]
-            view = twin.through(name)
-            choice = choose_in(view, wish, policy)
-            if isinstance(choice, Choice):
-                score = node_score(view, wish, policy)
-                results.append(((-preferred(choice, wish), -score, i), name, choice))
-        return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
+        views = [(name, self.twins[self.reservations[name]].through(name)) for name in names]
+        choices = ((name, view, choose_in(view, wish, policy)) for name, view in views)
+        return best_of(choices, wish, policy)
 
     @rule(seed=SEEDS, policy=POLICIES, restricted=st.booleans())
     def reserve(self, seed, policy, restricted):

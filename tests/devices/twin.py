@@ -36,6 +36,16 @@ def preferred(result, request):
     )
 
 
+def best_of(candidates, request, policy):
+    """Of nodes or reservations (name, view, choice) the best name and choice, or Nones."""
+    results = [
+        ((-preferred(choice, request), -node_score(view, request, policy), i), name, choice)
+        for i, (name, view, choice) in enumerate(candidates)
+        if isinstance(choice, Choice)
+    ]
+    return min(results, default=(None, None, None), key=lambda item: item[0])[1:]
+
+
 class Pair:
     """One node in both; what is asked of it must have the same answer."""
 

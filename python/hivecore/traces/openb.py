@@ -42,16 +42,8 @@ def _text(cells: list[str]) -> Column:
     return np.array([cell.strip() for cell in cells], dtype=object)
 
 
-def _milli(cells: list[str]) -> Column:
-    values = COUNT.convert(cells)
-    if (values > MILLI).any():
-        raise ValueError
-    return values
-
-
 _MODELS = Kind("nothing, a model, or models with '|' between them", _models)
 _TEXT = Kind("text", _text)
-_MILLI = Kind(f"a whole number from 0 to {MILLI}", _milli)
 
 
 def _up_to(most: int) -> Kind:
@@ -66,6 +58,7 @@ def _up_to(most: int) -> Kind:
 
 # The limits of device clusters, and of the devices of a type on a node.
 _CPU, _MEMORY, _GPUS = _up_to(2**48), _up_to(2**28), _up_to(256)
+_MILLI = _up_to(MILLI)
 
 _NODE_KINDS = {"sn": NAME, "cpu_milli": _CPU, "memory_mib": _MEMORY, "gpu": _GPUS, "model": _TEXT}
 _POD_KINDS = {

@@ -25,21 +25,6 @@ def place(nodes, pod, policy, **options):
 # --- gpushare ------------------------------------------------------------------------------------
 
 
-def test_a_card_that_grows_has_room_at_once_and_one_that_shrinks_keeps_its_owners():
-    node = node_with_free(0, size=1000)
-    node.set_sizes([1500])
-    assert node.free() == [500]
-    node.set_sizes([800])
-    assert node.free() == [0]
-    assert not node.fits(Pod(1))
-
-
-def test_containers_of_a_pod_add_up_on_one_card():
-    pod = Pod.of_containers([3000, 0, 5138])
-    assert (pod.share, pod.cards) == (8138, 1)
-    assert not node_with_free(5138, 3000).fits(pod)
-
-
 def test_charging_twice_and_refunding_an_unknown_owner_change_nothing():
     node = SharedNode([1000], cpu=8000, memory=100)
     node.charge("a", Pod(300, cpu=2000, memory=10), [0])

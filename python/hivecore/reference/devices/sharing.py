@@ -10,7 +10,7 @@ earlier owner may take more than there is. An unhealthy card keeps its owners an
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 __all__ = ["Pod", "SharedNode", "best_fit_card", "slots_in_order"]
 
@@ -30,11 +30,6 @@ class Pod(NamedTuple):
     cpu: int = 0
     memory: int = 0
     models: frozenset[str] = frozenset()
-
-    @classmethod
-    def of_containers(cls, shares: Iterable[int]) -> Self:
-        """Return a pod whose containers share a card; their requests add up."""
-        return cls(sum(shares))
 
     @property
     def needs_cards(self) -> bool:
@@ -104,10 +99,6 @@ class SharedNode:
         """Refund an owner; no effect if it is unknown."""
         if name in self.owners:
             self._use(*self.owners.pop(name), -1)
-
-    def set_sizes(self, sizes: Sequence[int]) -> None:
-        """Change the cards' sizes at once; owners stay charged."""
-        self.sizes = list(sizes)
 
     def _use(self, pod: Pod, cards: tuple[int, ...], sign: int) -> None:
         for card in cards:
