@@ -1,7 +1,16 @@
 """The ways to share a cluster of tenants, written again with `CellCluster` alone."""
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
+from hivecore.sim import Workload
 from hivecore.sim.workload import CHAIN, FANOUTS, LEVELS, NODE
+from hivecore.traces import Trace
+
+
+def workload(jobs, nodes, dropped=None):
+    """Jobs are (tenant, submit, duration, gpus)."""
+    ids = [str(row) for row in range(len(jobs))]
+    trace = Trace.from_columns(ids, *zip(*jobs, strict=True), dropped or {})
+    return Workload.of(trace, nodes)
 
 
 def node_cluster(owned):

@@ -2,6 +2,7 @@ from itertools import islice, pairwise
 from math import inf
 
 import pytest
+from sim.preemptive.second_jobs import DATA, GPU, PAIR, jobs_of
 
 from hivecore.sim.preemptive import (
     JobFailure,
@@ -13,19 +14,9 @@ from hivecore.sim.preemptive import (
     job_figures,
     schedule,
 )
-from hivecore.sim.preemptive.interleaving import INTERFERENCE
 
-DATA, GPU, NET = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-PAIR = INTERFERENCE[1]
 PREEMPTIVE = ["srtf", "srsf", "muri-s", "muri-l"]
 EVERY = ["fifo", "tiresias", *PREEMPTIVE]
-
-
-def jobs_of(*rows, restart=0.0):
-    """Jobs of one second per iteration: (submit, gpus, iterations[, stages])."""
-    submit, gpus, iterations, stages = zip(*((*row, GPU)[:4] for row in rows), strict=True)
-    counts, same = [float(count) for count in iterations], [1.0] * len(rows)
-    return Jobs([*submit], [*gpus], counts, same, [*stages], counts, [restart] * len(rows))
 
 
 def run(jobs, policy, *failures, nodes=1, every=inf, **options):

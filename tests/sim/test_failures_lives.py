@@ -5,8 +5,9 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sim.preemptive.second_jobs import jobs_of
 
-from hivecore.sim.preemptive import JobFailure, Jobs, MuriOptions, NodeFailure, schedule
+from hivecore.sim.preemptive import JobFailure, MuriOptions, NodeFailure, schedule
 from hivecore.sim.preemptive.interleaving import INTERFERENCE, IterationTimes
 from hivecore.sim.preemptive.slots import bars
 
@@ -31,13 +32,6 @@ failures_strategy = st.lists(
 policies = st.sampled_from(["fifo", "srtf", "srsf", "muri-s", "muri-l"])
 
 
-def jobs_of(rows):
-    submit, gpus, iterations, stages = map(list, zip(*sorted(rows), strict=True))
-    counts, times = [float(count) for count in iterations], [float(time) for time in submit]
-    same = [1.0] * len(rows)
-    return Jobs(times, gpus, counts, same, stages, counts, [0.0] * len(rows))
-
-
 def failures_of(rows, jobs):
     return [
         NodeFailure(time, number % NODES, time + away) if node else JobFailure(time, number % jobs)
@@ -47,7 +41,7 @@ def failures_of(rows, jobs):
 
 @given(jobs_strategy, failures_strategy, policies, st.sampled_from([1.0, 7.0, inf]))
 def test_what_ran_is_what_was_needed_and_what_was_lost(rows, failing, policy, every):
-    jobs = jobs_of(rows)
+    jobs = jobs_of(*sorted(rows))
     failures = failures_of(failing, len(jobs))
     options = MuriOptions(autopack=False)
     outcome = schedule(jobs, policy, NODES, options, failures, every, record=True)
@@ -69,7 +63,7 @@ def test_what_ran_is_what_was_needed_and_what_was_lost(rows, failing, policy, ev
 
 @given(jobs_strategy, failures_strategy, policies)
 def test_no_gpu_is_given_twice_and_none_of_a_lost_node(rows, failing, policy):
-    jobs = jobs_of(rows)
+    jobs = jobs_of(*sorted(rows))
     failures = failures_of(failing, len(jobs))
     history = schedule(jobs, policy, NODES, failures=failures, record=True).history
     needed = sum(jobs.gpus[span.jobs[0]] for span in history)
@@ -83,7 +77,7 @@ def test_no_gpu_is_given_twice_and_none_of_a_lost_node(rows, failing, policy):
 
 @given(jobs_strategy, failures_strategy, st.sampled_from([1.0, 7.0, inf]))
 def test_under_tiresias_all_work_is_accounted_for(rows, failing, every):
-    jobs = jobs_of(rows)
+    jobs = jobs_of(*sorted(rows))
     failures = [entry for entry in failures_of(failing, len(jobs)) if isinstance(entry, JobFailure)]
     outcome = schedule(jobs, "tiresias", NODES, failures=failures, report_interval=every)
     needed = [count + lost for count, lost in zip(jobs.iterations, outcome.lost, strict=True)]

@@ -1,19 +1,17 @@
 """Hand-computed replays with opportunistic jobs."""
 
 import pytest
+from sim.tenant_clusters import workload
 
 from hivecore.sim import LENDING, Workload, replay
-from hivecore.traces import Trace, generate
+from hivecore.traces import generate
 
 X_AND_Y = {"x": 1, "y": 1}
 
 
 def outcome(jobs, nodes):
     """Starts of jobs (tenant, submit, duration, gpus), and what borrowing did."""
-    tenant, submit, duration, gpus = zip(*jobs, strict=True)
-    ids = [str(row) for row in range(len(jobs))]
-    work = Workload.of(Trace.from_columns(ids, tenant, submit, duration, gpus), nodes)
-    run = replay(work, ["cells"], opportunistic=True).runs["cells"]
+    run = replay(workload(jobs, nodes), ["cells"], opportunistic=True).runs["cells"]
     return run.start.tolist(), run.borrowing
 
 

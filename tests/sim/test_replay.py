@@ -1,16 +1,10 @@
 """Hand-computed replays: few jobs, round numbers, every start worked out on paper."""
 
 import pytest
+from sim.tenant_clusters import workload
 
-from hivecore.sim import Workload, own_nodes, replay
+from hivecore.sim import own_nodes, replay
 from hivecore.traces import Trace
-
-
-def workload(jobs, nodes):
-    """Jobs are (tenant, submit, duration, gpus)."""
-    tenant, submit, duration, gpus = zip(*jobs, strict=True)
-    ids = [str(row) for row in range(len(jobs))]
-    return Workload.of(Trace.from_columns(ids, tenant, submit, duration, gpus), nodes)
 
 
 def starts(jobs, nodes, policy):
@@ -163,8 +157,7 @@ def test_a_workload_needs_nodes_and_a_job_that_fits():
 
 def test_owned_nodes_follow_the_average_use_and_the_largest_job():
     jobs = [("x", 0, 100, 16), ("x", 0, 100, 16), ("y", 50, 100, 64)]
-    tenant, submit, duration, gpus = zip(*jobs, strict=True)
-    trace = Trace.from_columns(["0", "1", "2"], tenant, submit, duration, gpus)
+    trace = Trace.from_columns(["0", "1", "2"], *zip(*jobs, strict=True))
     assert own_nodes(trace, 1.0) == {"x": 4, "y": 8}
     assert own_nodes(trace, 1.3) == {"x": 4, "y": 8}
     assert own_nodes(trace, 10.0) == {"x": 2, "y": 8}

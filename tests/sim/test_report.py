@@ -5,6 +5,7 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
+from sim.tenant_clusters import workload
 
 from hivecore.sim import LENDING, POLICIES, Figures, Workload, findings, replay, summarize
 from hivecore.sim.columns import Column, as_json, count, label
@@ -28,10 +29,8 @@ JOBS = [
 
 
 def replayed(jobs=JOBS, opportunistic=False, policies=POLICIES, **nodes):
-    tenant, submit, duration, gpus = zip(*jobs, strict=True)
-    ids = [str(row) for row in range(len(jobs))]
-    trace = Trace.from_columns(ids, tenant, submit, duration, gpus, {"zero GPUs": 2})
-    return replay(Workload.of(trace, nodes or {"x": 1, "y": 1}), policies, opportunistic)
+    work = workload(jobs, nodes or {"x": 1, "y": 1}, {"zero GPUs": 2})
+    return replay(work, policies, opportunistic)
 
 
 def test_figures_are_those_of_the_hand_computed_replay():

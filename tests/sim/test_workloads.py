@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sim.tenant_clusters import TenantClusters
+from sim.tenant_clusters import TenantClusters, workload
 
 from hivecore.sim import POLICIES, Workload, own_nodes, replay
 from hivecore.traces import Trace
@@ -25,12 +25,9 @@ jobs_strategy = st.lists(
 nodes_strategy = st.fixed_dictionaries({name: st.integers(1, 3) for name in "xyz"})
 
 
-def workload(jobs, nodes):
+def with_one_more(jobs, nodes):
     """The jobs (tenant, submit, duration, gpus) that fit, and one more so that there is one."""
-    jobs = [*jobs, ("x", 0, 1, 1)]
-    tenant, submit, duration, gpus = zip(*jobs, strict=True)
-    ids = [str(row) for row in range(len(jobs))]
-    return Workload.of(Trace.from_columns(ids, tenant, submit, duration, gpus), nodes)
+    return workload([*jobs, ("x", 0, 1, 1)], nodes)
 
 
 def naive(work, policy):
@@ -66,13 +63,13 @@ def naive(work, policy):
 
 @given(jobs_strategy, nodes_strategy)
 def test_cells_start_every_job_when_its_private_cluster_does(jobs, nodes):
-    result = replay(workload(jobs, nodes), ["cells"])
+    result = replay(with_one_more(jobs, nodes), ["cells"])
     assert result.runs["cells"].start.tolist() == result.runs["private"].start.tolist()
 
 
 @given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
 def test_a_scheduler_starts_jobs_when_the_naive_loop_does(jobs, nodes, policy):
-    work = workload(jobs, nodes)
+    work = with_one_more(jobs, nodes)
     start = replay(work, [policy]).runs[policy].start
     assert start.tolist() == naive(work, TenantClusters(work, policy))
 
@@ -81,7 +78,7 @@ def test_a_scheduler_starts_jobs_when_the_naive_loop_does(jobs, nodes, policy):
 def test_no_tenant_holds_more_than_it_owns_and_the_samples_agree_with_the_starts(
     jobs, nodes, policy
 ):
-    work = workload(jobs, nodes)
+    work = with_one_more(jobs, nodes)
     result = replay(work, [policy])
     run = result.runs[policy]
     assert (run.start >= work.trace.submit).all()
@@ -98,7 +95,7 @@ def test_no_tenant_holds_more_than_it_owns_and_the_samples_agree_with_the_starts
 
 @given(jobs_strategy, nodes_strategy)
 def test_opportunistic_jobs_complete_and_hold_no_gpu_twice(jobs, nodes):
-    work = workload(jobs, nodes)
+    work = with_one_more(jobs, nodes)
     result = replay(work, ["cells"], opportunistic=True)
     start = result.runs["cells"].start
     end = start + work.trace.duration
@@ -112,7 +109,7 @@ def test_opportunistic_jobs_complete_and_hold_no_gpu_twice(jobs, nodes):
 @given(jobs_strategy, nodes_strategy)
 def test_a_tenant_alone_gains_nothing_and_loses_nothing_by_any_policy(jobs, nodes):
     alone = [("x", *rest) for _, *rest in jobs]
-    result = replay(workload(alone, {"x": nodes["x"]}))
+    result = replay(with_one_more(alone, {"x": nodes["x"]}))
     private = result.runs["private"].start.tolist()
     assert result.runs["quota"].start.tolist() == private
     assert result.runs["cells"].start.tolist() == private
@@ -122,7 +119,7 @@ def test_a_tenant_alone_gains_nothing_and_loses_nothing_by_any_policy(jobs, node
 def test_opportunistic_jobs_of_one_size_start_no_later_than_in_private(jobs, nodes):
     # FIFO queues are monotone for equal jobs, so here borrowing can only help.
     equal = [(tenant, submit, duration, 1) for tenant, submit, duration, _ in jobs]
-    result = replay(workload(equal, nodes), ["cells"], opportunistic=True)
+    result = replay(with_one_more(equal, nodes), ["cells"], opportunistic=True)
     assert not result.later("cells").any()
 
 

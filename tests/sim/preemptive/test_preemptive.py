@@ -4,25 +4,15 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 import pytest
 from profiles import seeds
+from sim.preemptive.second_jobs import DATA, GPU, NET, PAIR, jobs_of
 
 from hivecore.reference import interleaving as twin
 from hivecore.reference.muri_matching import muri_groups
-from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
+from hivecore.sim.preemptive import MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.grouping import Bucket, group_neighbours, matched_groups
 from hivecore.sim.preemptive.interleaving import INTERFERENCE, IterationTimes
 from hivecore.sim.preemptive.placement import place
 from hivecore.sim.preemptive.training import close, earliest_completion
-
-DATA, GPU, NET = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-PAIR, QUAD = INTERFERENCE[1], INTERFERENCE[3]
-
-
-def jobs_of(*rows, stages=GPU, restart=0.0):
-    """Jobs of one second per iteration: (submit, gpus, iterations[, stages[, restart]])."""
-    columns = [(*row, *(stages, restart)[len(row) - 3 :]) for row in rows]
-    submit, gpus, iterations, stages, restart = map(list, zip(*columns, strict=True))
-    counts = [float(count) for count in iterations]
-    return Jobs(submit, gpus, counts, [1.0] * len(rows), stages, counts, restart)
 
 
 def ends(jobs, policy, nodes=1, **options):
