@@ -116,6 +116,26 @@ def merged(items, epochs, starts, offsets, seed=10):
     return np.concatenate(ids)[by_time], np.concatenate(jobs)[by_time]
 
 
+def hit_ratios(items, epochs, starts, datasets, capacity, ends):
+    """Of uniform, LRU and MIN between the ends of the trace; a clairvoyant cache hits as MIN does.
+
+    :param datasets: of each job.
+    :param ends: parts of the trace, at its begin and its end, that are left out.
+    """
+    trace, reader = merged(items, epochs, starts, [items * dataset for dataset in datasets])
+    middle = slice(len(trace) // ends[0], -len(trace) // ends[1])
+    hits = {}
+    for policy in ("uniform", "lru", "min"):
+        hits[policy] = np.empty(len(trace), dtype=bool)
+        simulate(policy, trace, capacity, out=hits[policy])
+    cache = ClairvoyantCache(capacity, [items] * (max(datasets) + 1))
+    for job, (start, dataset) in enumerate(zip(starts, datasets, strict=True)):
+        cache.attach(job, dataset, 10 + job, 1.0, start, epochs=epochs)
+    assert [cache.access(job) for job in reader.tolist()] == hits["min"].tolist()
+    cache.check()
+    return [hit[middle].mean() for hit in hits.values()]
+
+
 SHARED = {  # jobs: share of the dataset -> LRU, MIN
     1: {0.25: (0.0342, 0.25), 0.5: (0.1534, 0.5)},
     2: {0.25: (0.142, 0.4995), 0.5: (0.327, 0.731)},
@@ -127,25 +147,12 @@ SHARED = {  # jobs: share of the dataset -> LRU, MIN
 @pytest.mark.parametrize("share", [0.25, 0.5])
 @pytest.mark.parametrize("jobs", SHARED)
 def test_clairvoyance_beats_uniform_for_jobs_that_share_a_dataset(jobs, share):
-    items, epochs = 20_000, 8
+    items = 20_000
     starts = [job / jobs for job in range(jobs)]
-    trace, reader = merged(items, epochs, starts, [0] * jobs)
-    capacity = int(share * items)
-    middle = slice(len(trace) // 4, -len(trace) // 8)  # neither cold, nor with the end in sight
-    hits = {}
-    for policy in ("uniform", "lru", "min"):
-        hits[policy] = np.empty(len(trace), dtype=bool)
-        simulate(policy, trace, capacity, out=hits[policy])
-    lru, best = SHARED[jobs][share]
-    assert hits["uniform"][middle].mean() == pytest.approx(share, abs=0.002)
-    assert hits["lru"][middle].mean() == pytest.approx(lru, abs=0.004)
-    assert hits["min"][middle].mean() == pytest.approx(best, abs=0.004)
-
-    cache = ClairvoyantCache(capacity, [items])
-    for job, start in enumerate(starts):
-        cache.attach(job, 0, 10 + job, 1.0, start, epochs=epochs)
-    assert [cache.access(job) for job in reader.tolist()] == hits["min"].tolist()
-    cache.check()
+    ends = 4, 8  # neither cold, nor with the end in sight
+    uniform, lru, best = hit_ratios(items, 8, starts, [0] * jobs, int(share * items), ends)
+    assert uniform == pytest.approx(share, abs=0.002)
+    assert [lru, best] == pytest.approx([*SHARED[jobs][share]], abs=0.004)
 
 
 STAGGERED = {0.125: (0.008, 0.249), 0.25: (0.033, 0.375)}  # share of both datasets: LRU, MIN
@@ -153,24 +160,10 @@ STAGGERED = {0.125: (0.008, 0.249), 0.25: (0.033, 0.375)}  # share of both datas
 
 @pytest.mark.parametrize("share", STAGGERED)
 def test_clairvoyance_beats_uniform_for_two_datasets_half_an_epoch_apart(share):
-    items, epochs = 10_000, 8
+    items = 10_000
     starts = [0.0, items / 2 + 0.5]
-    trace, reader = merged(items, epochs, starts, [0, items])
-    capacity = int(share * 2 * items)
-    middle = slice(len(trace) // 4, -len(trace) // 4)
-    hits = {}
-    for policy in ("uniform", "lru", "min"):
-        hits[policy] = np.empty(len(trace), dtype=bool)
-        simulate(policy, trace, capacity, out=hits[policy])
-    lru, best = STAGGERED[share]
-    assert hits["uniform"][middle].mean() == pytest.approx(share, abs=0.002)
-    assert hits["lru"][middle].mean() == pytest.approx(lru, abs=0.002)
-    assert hits["min"][middle].mean() == pytest.approx(best, abs=0.002)
-
-    cache = ClairvoyantCache(capacity, [items, items])
-    for job, start in enumerate(starts):
-        cache.attach(job, job, 10 + job, 1.0, start, epochs=epochs)
-    assert [cache.access(job) for job in reader.tolist()] == hits["min"].tolist()
+    ratios = hit_ratios(items, 8, starts, [0, 1], int(share * 2 * items), (4, 4))
+    assert ratios == pytest.approx([share, *STAGGERED[share]], abs=0.002)
 
 
 @pytest.mark.parametrize("jobs", [2, 4, 8])
