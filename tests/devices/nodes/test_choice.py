@@ -231,14 +231,9 @@ class Key:
             if device.type == need.type:
                 busy[bool(self.oracle.used(device))].append(device)
         neighbours = busy[self.policy == "spread"]
-        places = {other_device.pcie or other_device.minor for other_device in chosen}
+        first_of = {device.pcie or device.minor: device for device in reversed(chosen)}
         far = []
-        for place in places:
-            here = next(
-                other_device
-                for other_device in chosen
-                if (other_device.pcie or other_device.minor) == place
-            )
+        for here in first_of.values():
             for follower in followers:
                 able = [
                     card
@@ -250,23 +245,11 @@ class Key:
         return (
             ["device", "pcie", "numa", "socket", "node"].index(self.oracle.around(chosen)),
             (far.count(3), far.count(2), far.count(1)),
-            len([candidate for candidate in neighbours if candidate.pcie in places - {None}]),
-            len(
-                [
-                    candidate
-                    for candidate in neighbours
-                    if candidate.numa in {c.numa for c in chosen} - {None}
-                ]
-            ),
-            len(
-                [
-                    candidate
-                    for candidate in neighbours
-                    if candidate.socket in {c.socket for c in chosen} - {None}
-                ]
-            ),
-            sign * sum(self.left(need, other_device) for other_device in chosen),
-            sorted(other_device.minor for other_device in chosen),
+            sum(device.pcie in first_of.keys() - {None} for device in neighbours),
+            sum(device.numa in {c.numa for c in chosen} - {None} for device in neighbours),
+            sum(device.socket in {c.socket for c in chosen} - {None} for device in neighbours),
+            sign * sum(self.left(need, device) for device in chosen),
+            sorted(device.minor for device in chosen),
         )
 
     @staticmethod
