@@ -66,8 +66,8 @@ def test_a_pod_that_cannot_be_read_is_refused_each_time(pods):
             pods.request_of(pod)
 
 
-def test_pods_that_were_read_long_ago_are_read_again(pods, reads, monkeypatch):
-    monkeypatch.setattr(claimed_pods, "_MOST_READ", 2)
+def test_pods_that_were_read_long_ago_are_read_again(pods, reads):
+    pods._read.most = 2
     documents = {name: koordinator_pod(name, "a", 1) for name in "abc"}
     for name in "abcca":
         pods.request_of(documents[name])

@@ -16,12 +16,12 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.scheduler import PlacedPod, Scheduler, SchedulerEvent
 
 __all__ = ["ClaimedPods", "ended"]
 
 _MOST_READ = 4096  # cached requests
-_MOST_REFUSED = 100_000  # some of which may not exist
 _NOT_READ = "managedFields", "resourceVersion"  # fields of metadata that change without the pod
 
 
@@ -36,15 +36,15 @@ class ClaimedPods:
         """Whether all pods of the cluster are known."""
         self.woken: dict[str, None] = {}
         """Jobs whose pods should be retried."""
-        self.refused: dict[str, None] = {}
-        """The pods that this replica refused, or that another one may have refused."""
+        self.refused = Recent[str, None]()
+        """The pods that this replica refused, or another one may have; some may not exist."""
         self.claims = None if scheduler.claims is None else Claims(scheduler.claims)
         """The device claims; ``None`` if the scheduler allocates none."""
         self._submitted: set[str] = set()  # by the next events
         self._gangs: dict[str, Gang] = {}
         self._unsettled: dict[str, None] = {}
         #: pod as JSON -> its request: the watch and each filter call repeat the same pods.
-        self._read: dict[bytes, Request | None] = {}
+        self._read = Recent[bytes, Request | None](_MOST_READ)
 
     def request_of(self, pod: Mapping[str, Any]) -> Request | None:
         """Return a pod's request; ``None`` if it asks for nothing that the scheduler manages.
@@ -69,8 +69,6 @@ class ClaimedPods:
         else:
             request = read_request(pod, self.claims is not None)
         if said:
-            if len(self._read) >= _MOST_READ:
-                del self._read[next(iter(self._read))]
             self._read[said] = request
         return request
 
@@ -261,10 +259,7 @@ class ClaimedPods:
 
     def refuse(self, identity: str) -> None:
         """Kube-scheduler does not get a pod bound now."""
-        self.refused.pop(identity, None)
         self.refused[identity] = None
-        if len(self.refused) > _MOST_REFUSED:
-            del self.refused[next(iter(self.refused))]
 
     def _wake(self, job: str) -> None:
         if job in self._gangs:

@@ -26,6 +26,7 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in, version_of
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import owner_name
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.scheduler import PlacedPod, SchedulerEvent
 
 __all__ = [
@@ -258,7 +259,7 @@ class Claims:
         self._users: dict[str, dict[str, None]] = {}  # the pods of each claim
         self._duties: dict[str, str] = {}  # the pod whose job allocates a claim
         self._holders: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by device: uid -> shares
-        self._versions: dict[tuple[str, str], int] = {}  # of reported objects
+        self._versions = Recent[tuple[str, str], int](_MOST_VERSIONS)  # of reported objects
         self._objects: dict[tuple[str, str], Any] = part.objects  # as last reported
         self._reported = set(self._objects)
         self._counting: dict[tuple[str, ...], list[ResourceSlice]] | None = None
@@ -286,12 +287,9 @@ class Claims:
         """
         meta = mapping_in(item, "metadata")
         full, version = owner_name(Field(item)), version_of(meta.get("resourceVersion"))
-        known = self._versions.pop((kind, full), 0)
-        self._versions[kind, full] = version or known
-        if len(self._versions) > _MOST_VERSIONS:
-            del self._versions[next(iter(self._versions))]
-        if version and version < known:
-            self._versions[kind, full] = known
+        known = self._versions.get((kind, full), 0)
+        self._versions[kind, full] = max(version, known)
+        if 0 < version < known:
             return []
         if kind == CLAIM:
             self._sent.has_version(str(meta.get("uid") or ""), version)

@@ -38,14 +38,13 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import mapping_in
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.interop.kubernetes.serving.replies import Reply
 from hivecore.interop.kubernetes.serving.routes import Call, Route, Routes, watch
 from hivecore.scheduler import Scheduler, SchedulerEvent
 
 __all__ = ["PodExtender"]
-
-_MOST_REMEMBERED = 100_000
 
 
 class _MissingPod(Exception):
@@ -78,7 +77,7 @@ class PodExtender:
         self._evictions = Evictions()
         self.informer = JobInformer(scheduler, self.jobs, self._evictions.forget)
         """The known pods and nodes of the cluster."""
-        self._not_ours: dict[str, None] = {}
+        self._not_ours = Recent[str, None]()
 
     def begin(self, path: str, body: Any) -> Reply:
         """Answer a request to one of the routes.
@@ -120,10 +119,7 @@ class PodExtender:
         identity = pod.identity
         if request is None:
             self.jobs.lose(identity)
-            self._not_ours.pop(identity, None)
             self._not_ours[identity] = None
-            if len(self._not_ours) > _MOST_REMEMBERED:
-                del self._not_ours[next(iter(self._not_ours))]
             return None
         if self.informer.is_missing(identity):
             missing = f"pod {show(pod.full)} ({identity}) does not exist, or is not known yet"

@@ -24,10 +24,9 @@ from hivecore.interop.kubernetes.pods import (
     node_of,
     owner_name,
 )
+from hivecore.interop.kubernetes.recent import Recent
 
 __all__ = ["Books", "Holding"]
-
-_MOST_ENDED = 100_000
 
 
 class Holding(NamedTuple):
@@ -71,7 +70,7 @@ class Books:
         self._sick: dict[str, tuple[int, ...]] = {}
         self._waiting: dict[str, BoundPod] = {}
         """Owner -> cards, on a node that is not known yet."""
-        self._ended: dict[str, None] = {}
+        self._ended = Recent[str, None]()
         """The uids of pods that have ended, the latest last."""
         self._pages: dict[str, tuple[str, set[str]]] = {}
         """Kind -> the version of a list that comes in pages, and the names in it so far."""
@@ -224,8 +223,6 @@ class Books:
     def _note_end(self, uid: str) -> None:
         if uid:
             self._ended[uid] = None
-            if len(self._ended) > _MOST_ENDED:
-                del self._ended[next(iter(self._ended))]
 
     def _has(self, known: Holding, bound: BoundPod) -> bool:
         """Whether the pod has the card with which it is bound, and as much of it."""

@@ -30,6 +30,7 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import version_of
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, binding_of, owner_name
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
 from hivecore.interop.kubernetes.serving.replies import Reply
 from hivecore.interop.kubernetes.serving.routes import COMMON, Call, Route, Routes, watch
@@ -38,7 +39,6 @@ __all__ = ["Extender"]
 
 _ROOT = "/gpushare-scheduler"
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
-_MOST_REMEMBERED = 100_000
 
 
 class _Filtered(NamedTuple):
@@ -95,7 +95,7 @@ class Extender(HttpExtender):
         super().__init__(binder)
         self._books = Books(cluster, unit)
         self._clock = clock
-        self._requests: dict[str, _Filtered] = {}
+        self._requests = Recent[str, _Filtered]()
         self._sending: set[str] = set()
 
     # --- kube-scheduler
@@ -113,7 +113,7 @@ class Extender(HttpExtender):
         pod = PodId(name, namespace, uid)
         with self._lock:
             holding = self._books.known_pod(request.name, uid, version)
-            self._remember(_Filtered(uid, version, request))
+            self._requests[request.name] = _Filtered(uid, version, request)
             if not request.needs:
                 return Reply(200, arguments.passed(nodes), "bind", pod)
             sending = request.name in self._sending
@@ -128,12 +128,6 @@ class Extender(HttpExtender):
             passing, failed_nodes=failed, failed_and_unresolvable_nodes=unknown
         )
         return Reply(200, answer, "bind" if passing else "wait", pod)
-
-    def _remember(self, pod: _Filtered) -> None:
-        self._requests.pop(pod.request.name, None)
-        self._requests[pod.request.name] = pod
-        if len(self._requests) > _MOST_REMEMBERED:
-            del self._requests[next(iter(self._requests))]
 
     def _bind(self, call: Call) -> Reply:
         arguments: BindCall = call.body

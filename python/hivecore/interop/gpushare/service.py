@@ -10,6 +10,7 @@ from hivecore.interop.gpushare.names import Unit
 from hivecore.interop.gpushare.pods import container_amounts
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import PodId
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.extenders import ExtenderService
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.metrics import Metrics
@@ -19,7 +20,6 @@ __all__ = ["GpushareService"]
 
 _WATCH = "/gpushare-scheduler/watch"
 _UNLISTED = f"a NodeList and a PodList have not been posted to {_WATCH} yet"
-_MOST_WAITING = 100_000
 
 
 class GpushareService(ExtenderService):
@@ -46,7 +46,7 @@ class GpushareService(ExtenderService):
         self.extender.binds = binder is not None
         self.metrics = Metrics(self.routes.posted)
         self.not_ready = _UNLISTED
-        self.waiting: dict[str, PodId] = {}
+        self.waiting = Recent[str, PodId]()
         """Pods for which no card was free, by name."""
         self.changed = asyncio.Event()
         """Set when resources may have become free."""
@@ -116,5 +116,3 @@ class GpushareService(ExtenderService):
             self.waiting.pop(reply.pod.full, None)
             if reply.outcome == "wait":
                 self.waiting[reply.pod.full] = reply.pod
-                if len(self.waiting) > _MOST_WAITING:
-                    del self.waiting[next(iter(self.waiting))]

@@ -14,11 +14,11 @@ from typing import Any
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, identify, owner_name
+from hivecore.interop.kubernetes.recent import Recent
 
 __all__ = ["ClusterInformer", "KnownPod", "is_held_back", "mapping_in", "version_of"]
 
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
-_MOST_GONE = 100_000
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class ClusterInformer(ABC):
         """Whether a list of all pods has been seen: then what is not known does not exist."""
         self.gains = 0
         """How often something may have become free."""
-        self._gone: dict[str, None] = {}
+        self._gone = Recent[str, None]()
         self._ready: dict[str, bool] = {}
         self._versions: dict[str, int] = {}
         self._listings: dict[str, _Listing] = {}
@@ -135,8 +135,6 @@ class ClusterInformer(ABC):
         known = self.pods.pop(identity, None)
         if known is not None and known.name != identity:
             self._gone[identity] = None
-            if len(self._gone) > _MOST_GONE:
-                del self._gone[next(iter(self._gone))]
         self._lose_pod(identity)
         self.gains += known is not None
 

@@ -40,6 +40,7 @@ from hivecore.interop.kubernetes.calls import (
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of, identify
+from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
 from hivecore.interop.kubernetes.serving.replies import Reply
@@ -49,7 +50,6 @@ __all__ = ["Extender"]
 
 _GROUPS = "/v1/inspect/affinitygroups"
 _STATUS = "/v1/inspect/clusterstatus"
-_MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
 _MOST_UNASKED = 64  # pods that are decided on at a time though kube-scheduler does not ask
 
@@ -120,7 +120,7 @@ class Extender(HttpExtender):
         self.touches = False
         """Whether pods that wait are touched when they are due."""
         self._last_names: NamesAtEnd | None = None
-        self._attempts: dict[str, int] = {}
+        self._attempts = Recent[str, int]()
 
     def sent(self, reply: Reply, error: Exception | None) -> None:
         """The object that binds a pod was sent; a `LookupError`: the pod does not exist."""
@@ -215,10 +215,8 @@ class Extender(HttpExtender):
         if not is_offered and promised and suggested and promised in suggested:
             # The node that it was promised is tried alone; all of them come after it.
             return Reply(200, _failed(promised, f"the pod goes to {node}"), "bind", pod)
-        attempts = self._attempts.pop(pod.identity, -1) + 1
+        attempts = self._attempts.get(pod.identity, -1) + 1
         self._attempts[pod.identity] = attempts
-        if len(self._attempts) > _MOST_REMEMBERED:
-            del self._attempts[next(iter(self._attempts))]
         if not is_offered and not attempts and self.touches:
             # kube-scheduler may just not have heard that the node is free.
             self.waiting.try_again(pod, asking.spec, time.monotonic())

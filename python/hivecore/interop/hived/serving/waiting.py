@@ -69,9 +69,10 @@ class WaitingPods:
             self.forget(pod.identity)
             self._call_mates(pod, spec)
             return
-        known = self._pods.get(pod.identity)
-        if known is None or known.spec != spec:
+        if self.asks_otherwise(pod.identity, spec):
             self.forget(pod.identity)
+        known = self._pods.get(pod.identity)
+        if known is None:
             request = PodRequest.read(spec, pod.full)
             known = self._pods[pod.identity] = WaitingPod(pod, spec, request, outcome)
             self._groups.setdefault(request.gang, {})[pod.identity] = known

@@ -33,7 +33,6 @@ __all__ = ["add_slurm_command"]
 
 _SETTING = re.compile(r"^(\w+)\s*= (.*?)\s*$", re.MULTILINE)
 _DELAY = re.compile(r"\bbatch_sched_delay=(\d+)")
-_SOONER = "SchedulerParameters=batch_sched_delay=1; else a released job may take 3 s to start"
 
 _Draw = Callable[[Mapping[str, Sequence[float]], int], None]
 
