@@ -45,11 +45,7 @@ PartitionName=spare Nodes={nodes} MaxTime=60 State=UP
 
 
 class EmulatedSlurm:
-    """Starts all of it in a folder; `close` ends each process that it has started.
-
-    Lines that slurm.conf is to have at its end are in ``more``; ``models`` has by node the type of
-    its GPUs.
-    """
+    """All of it in a folder; ``models`` is the type of the GPUs by node."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Documents with an unexpected value."""
 
 import math
+from contextlib import contextmanager
 
 from hypothesis import strategies as st
 
@@ -14,6 +15,16 @@ HOSTILE = st.one_of(
     st.integers(),
     st.text(max_size=5),
 )
+
+
+@contextmanager
+def refused_clearly(*kinds, most=2000):
+    """What is done works, or ends with an error of these kinds, which is one short line."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        assert type(error) in (TypeError, ValueError, *kinds)
+        assert 0 < len(str(error)) < most and "\n" not in str(error)
 
 
 @st.composite

@@ -17,7 +17,7 @@ import httpx
 
 from hivecore.interop.kubernetes.serving.server import HttpServer, Listening
 
-__all__ = ["PLAIN", "Command", "served", "until"]
+__all__ = ["PLAIN", "Command", "at_once", "served", "until"]
 
 #: of clients without TLS: by default each one reads all authorities that the system trusts
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -25,10 +25,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 @contextmanager
 def served(make_service, max_body=20_000, **options):
-    """The URL of a server that runs in another thread.
-
-    :param options: more of `Listening`.
-    """
+    """The URL of a server in another thread; `options` are more of `Listening`."""
     result = queue.Queue()
 
     async def main():
@@ -46,6 +43,15 @@ def served(make_service, max_body=20_000, **options):
         yield url
     finally:
         end()
+        thread.join()
+
+
+def at_once(*calls):
+    """Make the calls in a thread each, and wait for their ends."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
         thread.join()
 
 

@@ -127,13 +127,11 @@ def test_rules_of_taints_that_do_not_count_are_named(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_gate_has_one_value(tmp_path):
+def test_a_gate_has_one_value(tmp_path, refused):
     file = str(written(tmp_path / "all.yaml", GPU, *slices(n1=1), wanted(1)))
     gate = ["--gate", "DRAAdminAccess=true"]
     assert main(["explain", file, *gate, *gate]) == 0
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", file, *gate, "--gate", "DRAAdminAccess=false"])
-    assert ended.value.code == 2
+    refused("explain", file, *gate, "--gate", "DRAAdminAccess=false")
 
 
 def test_validate_names_selectors_without_an_expression(tmp_path, capsys):
@@ -310,13 +308,11 @@ LAUGHS = "\n".join(
         ("spec: {a: &a 1, a: *b}", "document: is no YAML: "),
     ],
 )
-def test_what_is_no_object_is_an_error(tmp_path, capsys, text, message):
+def test_what_is_no_object_is_an_error(tmp_path, text, message, refused):
     file = tmp_path / "a.yaml"
     file.write_text(f"apiVersion: resource.k8s.io/v1\n{text}" if text[0] != "-" else text)
     for command in ("explain", "validate") if text[0] != "-" else ("explain",):
-        with pytest.raises(SystemExit, match="2"):
-            main([command, str(file)])
-        assert f"{file}: {message}" in capsys.readouterr().err
+        assert f"{file}: {message}" in refused(command, file)
 
 
 def test_aliases_that_stand_for_little_are_read(tmp_path, capsys):
@@ -329,18 +325,16 @@ def test_aliases_that_stand_for_little_are_read(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
-def test_a_claim_without_an_api_version_is_no_cluster_file(tmp_path, capsys, kind):
+def test_a_claim_without_an_api_version_is_no_cluster_file(tmp_path, kind, output):
     document = {"kind": kind, **(claim(request("r")) if kind == "ResourceClaim" else TEMPLATE)}
     for dump in (yaml.safe_dump, json.dumps):
         (tmp_path / "a.yaml").write_text(dump(document))
-        assert main(["validate", str(tmp_path / "a.yaml")]) == 0
-        assert capsys.readouterr().out == "1 x ResourceClaim\n"
+        assert output("validate", tmp_path / "a.yaml") == "1 x ResourceClaim\n"
 
 
-def test_a_cluster_file_with_claims_has_claims(tmp_path, capsys):
+def test_a_cluster_file_with_claims_has_claims(tmp_path, output):
     (tmp_path / "a.yaml").write_text("claims: {}\n")
-    assert main(["validate", str(tmp_path / "a.yaml")]) == 0
-    assert capsys.readouterr().out == "\nA scheduler of it has claims.\n"
+    assert output("validate", tmp_path / "a.yaml") == "\nA scheduler of it has claims.\n"
 
 
 def test_objects_are_counted(tmp_path, capsys):
@@ -360,22 +354,16 @@ def test_what_is_missing_is_said(tmp_path, capsys, objects, message):
     assert f"{tmp_path / 'a.yaml'}: {message}" in capsys.readouterr().err
 
 
-def test_gates_of_a_version_count(tmp_path, capsys):
+def test_gates_of_a_version_count(tmp_path, capsys, refused):
     entry = wanted(1)
     entry["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"m": "1"}}
     file = written(tmp_path / "a.yaml", GPU, *slices(n1=1), entry)
     assert main(["explain", str(file), "--gate", "DRAConsumableCapacity=false"]) == 1
     assert "DRAConsumableCapacity is off" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["explain", str(file), "--gate", "DRAConsumableCapacity"])
-    with pytest.raises(SystemExit):
-        main(["explain", str(file), "--kubernetes", "1.2"])
+    refused("explain", file, "--gate", "DRAConsumableCapacity")
+    refused("explain", file, "--kubernetes", "1.2")
 
 
-def test_a_file_that_holds_no_objects_is_said_to_hold_none(tmp_path, capsys):
+def test_a_file_that_holds_no_objects_is_said_to_hold_none(tmp_path, refused):
     file = written(tmp_path / "cluster.yaml", {"cluster": {"nodes": {"n1": {"gpus": 8}}}})
-    with pytest.raises(SystemExit, match="2"):
-        main(["explain", str(file)])
-    assert (
-        f"{file}: a document without a kind is no object of Kubernetes" in capsys.readouterr().err
-    )
+    assert f"{file}: a document without a kind is no object of" in refused("explain", file)

@@ -1,12 +1,11 @@
 """One application behind HTTP: methods, sizes, parameters, the token, slow and broken clients."""
 
 import socket
-import threading
 import time
 
 import httpx
 import pytest
-from interop.servers import PLAIN, served
+from interop.servers import PLAIN, at_once, served
 
 from hivecore.interop.extender.service import PodService
 from hivecore.interop.gpushare.service import GpushareService
@@ -200,9 +199,5 @@ def test_requests_of_many_threads_are_answered_one_after_the_other(client, notes
         answer = httpx.post(f"{client.base_url}/notes", content=b"x", timeout=20, verify=PLAIN)
         answer.raise_for_status()
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[work] * 16)
     assert len(notes.kept) == 16

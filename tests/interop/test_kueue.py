@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.hostile import broken
+from interop.hostile import broken, refused_clearly
 from profiles import examples
 
 from hivecore.interop.kueue import (
@@ -417,10 +417,8 @@ def test_an_assignment_has_domains_or_slices():
 @given(st.sampled_from(WRITTEN).flatmap(broken))
 @examples(300)
 def test_whatever_is_in_it_an_assignment_is_read_or_refused(written):
-    try:
+    with refused_clearly():
         read_assignment(written)
-    except (ValueError, TypeError) as error:
-        assert str(error)
 
 
 @given(
@@ -430,11 +428,9 @@ def test_whatever_is_in_it_an_assignment_is_read_or_refused(written):
 def test_whatever_is_in_them_objects_are_read_or_refused(objects):
     if not isinstance(objects, list) or len(objects) < 4:
         return
-    try:
+    with refused_clearly():
         read = read_topology(objects[0], objects[1], flavor=objects[2])
         read_pod_set(objects[3], read, name="train")
-    except (ValueError, TypeError) as error:
-        assert str(error)
 
 
 # --- a user's run

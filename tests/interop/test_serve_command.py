@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-from interop.hived.clusters import DOMAIN
+from interop.hived.clusters import DOMAIN, binding
 from interop.hived.clusters import filter_request as ask
 from interop.servers import Command
 from scheduler.lives import COMPOSITIONS, make_scheduler
@@ -53,22 +53,13 @@ def state_file(tmp_path):
     return path
 
 
-def refused(capsys, *options):
-    """What is said of options that make no sense."""
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["serve", *map(str, options)])
-    assert caught.value.code == 2
-    return capsys.readouterr().err
-
-
 @posix
 def test_a_pod_is_filtered_bound_and_inspected_until_the_command_ends(config_file):
     options = ("--no-bind", "--max-body", 1000, "--evictions", "least")
     with Command(config_file, *options) as server:
         status, answer = server.post(FILTER, ask("p"))
         assert (status, answer["NodeNames"]) == (200, ["n1"])
-        bind = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
-        _, answer = server.post("/v1/extender/bind", bind)
+        _, answer = server.post("/v1/extender/bind", binding("p", "n1"))
         annotations = answer["Binding"]["metadata"]["annotations"]
         assert annotations[f"{DOMAIN}/pod-leaf-cell-isolation"] == "0,1,2,3"
         group = server.get("/v1/inspect/affinitygroups/x/p").json()
@@ -163,8 +154,8 @@ def test_bindings_are_posted_to_a_binder(config_file):
     url = f"http://127.0.0.1:{binder.server_address[1]}/bind"
     with Command(config_file, "--binder", url) as server:
         assert server.post(FILTER, ask("p"))[1]["NodeNames"] == ["n1"]
-        bind = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
-        errors = [server.post("/v1/extender/bind", bind)[1]["Error"] for _ in range(3)]
+        bind = "/v1/extender/bind", binding("p", "n1")
+        errors = [server.post(*bind)[1]["Error"] for _ in range(3)]
         assert errors == [
             "",
             "binding failed: no room (status 500)",
@@ -223,24 +214,27 @@ def test_bindings_are_posted_to_a_binder(config_file):
         ("CLUSTER --foreign a", "--foreign has no meaning for --scheduler"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, says, config_file, tmp_path, capsys):
+def test_options_that_make_no_sense_are_refused(options, says, config_file, tmp_path, refused):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(CLUSTER)
     options = options.replace("HIVED", str(config_file)).replace("CLUSTER", str(cluster))
-    assert says in refused(capsys, *options.split())
+    assert says in refused("serve", *options.split())
 
 
 @pytest.mark.parametrize("text", ["", "short", "0123456789abcdef with blanks", "\xe9" * 20])
-def test_a_token_that_is_none_is_refused(text, state_file, tmp_path, capsys):
+def test_a_token_that_is_none_is_refused(text, state_file, tmp_path, refused):
     token = tmp_path / "token"
     token.write_text(text, "latin-1")
-    assert "a token " in refused(capsys, "--scheduler", state_file, "--token-file", token)
+    assert "a token " in refused("serve", "--scheduler", state_file, "--token-file", token)
 
 
-def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, tmp_path, capsys):
+def test_an_address_in_use_ends_the_command(config_file, refused):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert "ddress" in refused(capsys, config_file, "--no-bind", "--port", port)
+        assert "ddress" in refused("serve", config_file, "--no-bind", "--port", port)
+
+
+def test_a_bad_configuration_ends_the_command(tmp_path, capsys):
     bad = tmp_path / "bad.yaml"
     bad.write_text("physicalCluster: 3")
     assert cli.main(["serve", str(bad), "--no-bind"]) == 1
@@ -270,9 +264,8 @@ def test_missing_libraries_are_named(config_file, monkeypatch, capsys):
 # --- validate
 
 
-def test_validate_prints_the_cells_and_their_owners(config_file, capsys):
-    assert cli.main(["validate", str(config_file)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+def test_validate_prints_the_cells_and_their_owners(config_file, output):
+    assert output("validate", config_file).splitlines() == [
         "chain  cells  nodes  devices  levels",
         "RACK       1      2        8  RACK > NODE > GPU",
         "",
@@ -282,7 +275,7 @@ def test_validate_prints_the_cells_and_their_owners(config_file, capsys):
     ]
 
 
-def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
+def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys, refused):
     path = tmp_path / "hived.yaml"
     wrong = CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: -1").replace("n2", "n1")
     path.write_text(wrong)
@@ -298,6 +291,4 @@ def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
             f"{path}: 2 mistakes",
         ],
     )
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["validate", str(tmp_path / "missing.yaml")])
-    assert caught.value.code == 2
+    refused("validate", tmp_path / "missing.yaml")

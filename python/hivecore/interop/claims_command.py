@@ -87,9 +87,7 @@ def _missing_classes(entry: FileObject, classes: Collection[str]) -> Iterator[st
 
 
 def _senseless(entry: FileObject) -> Iterator[str]:
-    """Yield what no cluster can serve: selectors without an expression or with a wrong one, unknown
-    modes, empty constraints.
-    """
+    """Yield the selectors, modes and constraints that no cluster can serve."""
     users = [*_terms(entry)]
     for path, of in users:
         if of.allocation_mode not in ("ExactCount", "All"):

@@ -125,10 +125,7 @@ def _plain(text: str) -> str:
 
 
 def _header(lines: Sequence[str]) -> tuple[int, list[str]]:
-    """Return the line with the columns' names; of a row, the second cell on are codes.
-
-    :raises ValueError: there is none.
-    """
+    """Return the line with the columns' names; of a row, the second cell on are codes."""
     for at, line in enumerate(lines):
         heads = _HEADS.findall(line)
         if heads[:1] == ["GPU0"] and not _is_code(heads[1] if heads[1:] else ""):

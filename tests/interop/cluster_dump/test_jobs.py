@@ -218,7 +218,7 @@ def test_a_workload_whose_nodes_are_not_known_is_on_nodes_of_its_flavor():
 
 @pytest.mark.parametrize("system", ["Volcano", "Kueue"])
 @pytest.mark.parametrize("runs", [True, False])
-def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_path, capsys):
+def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_path, output):
     if system == "Volcano":
         job = of_queue("idle", "q", *(["gpu-0"] if runs else []))
         job["spec"]["containers"], objects = [{}], [*NODES, volcano("q")]
@@ -228,8 +228,7 @@ def test_a_job_that_asks_for_nothing_that_counts_is_in_no_way(system, runs, tmp_
         job["spec"]["podSets"][0]["topologyRequest"] = {"required": RACK}
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, job]}))
-    assert cli.main(["what-if", str(path), "--queue", "q", "--gpus", "8"]) == 0
-    assert "It would start now on" in capsys.readouterr().out
+    assert "It would start now on" in output("what-if", path, "--queue", "q", "--gpus", "8")
 
 
 def test_cpus_and_memory_that_no_node_and_no_queue_has_do_not_count():

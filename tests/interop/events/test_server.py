@@ -12,7 +12,6 @@ from interop.servers import Command, served
 from profiles import seeds
 from scheduler.lives import COMPOSITIONS, NODES, ROLES, TENANTS, make_job, make_scheduler
 
-from hivecore import cli
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.extender.process import opened
@@ -76,21 +75,17 @@ def state_file(tmp_path):
 
 
 @posix
-def test_a_log_is_written_by_one_process_and_a_damaged_one_by_none(state_file, tmp_path, capsys):
+def test_a_log_is_written_by_one_process_and_a_damaged_one_by_none(state_file, tmp_path, refused):
     log = tmp_path / "log"
-    arguments = ["serve", "--port", "0", "--scheduler", str(state_file), "--log", str(log)]
+    arguments = "serve", "--port", 0, "--scheduler", state_file, "--log", log
     with Command("--scheduler", state_file, "--log", log) as server:
         assert server.post("/v1/events", submit("train"))[0] == 200
         written = log.read_bytes()
-        with pytest.raises(SystemExit):
-            cli.main(arguments)
-        assert f"{log}: another scheduler writes this log" in capsys.readouterr().err
+        assert f"{log}: another scheduler writes this log" in refused(*arguments)
         assert log.read_bytes() == written
     assert replay(log).state("train") == "running"
     log.write_bytes(written.replace(b'"job":"train"', b'"job":"brain"'))
-    with pytest.raises(SystemExit):
-        cli.main(arguments)
-    assert f"{log}: line " in capsys.readouterr().err
+    assert f"{log}: line " in refused(*arguments)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 30, 200, -2, -1])
@@ -132,12 +127,11 @@ def test_a_snapshot_that_is_damaged_is_replaced_by_the_one_before(state_file, tm
 
 
 @pytest.mark.parametrize("text", [b"mine", b"mine\n", b"{}\n", b'{"n":0,"event":"begin"}\n'])
-def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(text, state_file, tmp_path, capsys):
+def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(text, state_file, tmp_path, refused):
     log = tmp_path / "log"
     log.write_bytes(text)
-    with pytest.raises(SystemExit):
-        cli.main(["serve", "--port", "0", "--scheduler", str(state_file), "--log", str(log)])
-    assert f"{log}: line 1: " in capsys.readouterr().err
+    arguments = "serve", "--port", 0, "--scheduler", state_file, "--log", log
+    assert f"{log}: line 1: " in refused(*arguments)
     assert log.read_bytes() == text
 
 
@@ -185,10 +179,7 @@ def heard_by(client):
 
 
 def post_until_it_dies(client, events, done, reached):
-    """Post events in order, each until it is known that it was taken; how many were.
-
-    :param reached: called with the number so far.
-    """
+    """Post events one by one, and call `reached` with their number; how many were taken."""
     try:
         while done < len(events):
             # Of one whose answer was lost, the status says whether it was taken.

@@ -121,10 +121,7 @@ class ClaimCluster(KubeScheduler):
             self.add_pod(name, gpus="c")
 
     def settle(self, rounds=6, only_touched=False):
-        """Everybody does what there is to be done.
-
-        :param only_touched: whether kube-scheduler tries no pod again that is not touched.
-        """
+        """Everybody acts; kube-scheduler may retry only the pods that are touched."""
         for _ in range(rounds):
             self.api.control_claims(self.templates)
             self.hear()
@@ -175,6 +172,11 @@ class ClaimCluster(KubeScheduler):
         if bound is not None:
             self.reasons[name] = bound["Error"]
         return bound is not None and not bound["Error"]
+
+    def refuses(self, name):
+        """A pod is tried when everything has been heard, and not bound."""
+        self.hear()
+        assert not self.try_pod(name)
 
     def add_gang(self, name, size, priority=0, quota=None, **more):
         """Pods that start together."""

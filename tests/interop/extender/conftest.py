@@ -13,7 +13,7 @@ def worlds():
     """Makes one by the parts of its scheduler, which are checked at the end."""
     results = []
 
-    def make(parts="", scheduler=None, after=None, **options):
+    def make(parts="", scheduler=None, after=None, listed=False, **options):
         """`after`: another process has its pods; without `parts` it goes on from the same log."""
         if parts:
             scheduler = make_scheduler(COMPOSITIONS[parts])
@@ -22,6 +22,7 @@ def worlds():
         results.append(World(scheduler, **options))
         if after is not None:
             results[-1].cluster.pods = after.cluster.pods
+        assert not listed or results[-1].cluster.listed() == (200, {})
         return results[-1]
 
     yield make

@@ -30,10 +30,7 @@ _UIDS = itertools.count(1)
 
 
 def hived_pod(name, vc, gpus, group=None, members=None, priority=0, **more):
-    """A pod with HiveD's annotation.
-
-    :param members: (pods, GPUs) of each kind of pods of the group.
-    """
+    """A pod of HiveD's; `members` are (pods, GPUs) of each kind of pods of its group."""
     spec = {"virtualCluster": vc, "leafCellNumber": gpus, "priority": priority, **more}
     if group is not None:
         named = [{"podNumber": pods, "leafCellNumber": each} for pods, each in members]
@@ -69,6 +66,11 @@ def _pod(name, annotations, labels, limits):
         "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
         "status": {"phase": "Pending"},
     }
+
+
+def _node(name, ready=True):
+    status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+    return {"kind": "Node", "metadata": {"name": name}, "status": status}
 
 
 class KubeScheduler:
@@ -151,8 +153,12 @@ class Cluster(KubeScheduler):
         self.watch("MODIFIED", pod)
 
     def set_ready(self, node, ready):
-        status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.watch("MODIFIED", {"kind": "Node", "metadata": {"name": node}, "status": status})
+        self.watch("MODIFIED", _node(node, ready))
+
+    def list_nodes(self, *names):
+        """All nodes, which are ready, as one list."""
+        page = {"kind": "NodeList", "metadata": {}, "items": [_node(name) for name in names]}
+        assert self.ask("/v1/watch", page) == (200, {})
 
     def watch(self, type_, item):
         if self.watches:

@@ -52,8 +52,7 @@ def test_a_lost_log_gives_no_gpu_twice(worlds, parts, kind):
     world.cluster.run(*kind("one", 2), *kind("two", 1, vc="b") if kind is hived_gang else ())
     before, bound = places(world), world.cluster.bound()
     assert len(bound) == 3 - (kind is koordinator_gang)
-    after = worlds(parts, after=world)
-    assert after.cluster.listed() == (200, {})
+    after = worlds(parts, after=world, listed=True)
     after.cluster.run(*kind("new", 2))
     assert {job: after.states()[job] for job in before} == dict.fromkeys(before, "running")
     assert {job: places(after)[job] for job in before} == before
@@ -140,8 +139,7 @@ def test_an_annotation_of_hived_does_not_hide_the_gpus_of_another_pod(worlds):
 
 
 def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     (pod, late) = koordinator_gang("p", 2, least=1)
     world.cluster.run(pod)
     world.cluster.create(late)
@@ -159,8 +157,7 @@ def test_a_pod_bound_by_another_scheduler_is_adopted_where_it_is(worlds):
 
 @pytest.mark.parametrize("what", ["tenant", "gang"])
 def test_a_pod_that_runs_is_counted_where_it_is_whatever_it_says_later(worlds, what):
-    world = worlds("cells and devices")
-    world.cluster.listed()
+    world = worlds("cells and devices", listed=True)
     world.cluster.run(*koordinator_gang("g", 2))
     pod = koordinator_pod("p", "a", 2, "g", 2)
     world.cluster.create(running(pod, "n3"))
@@ -215,8 +212,7 @@ def test_a_pod_on_a_node_that_is_added_later_is_counted_there(worlds, name):
 
 
 def test_a_pod_whose_node_is_removed_and_comes_back_is_counted_there(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     world.cluster.run(koordinator_pod("p", "a", 4))
     before, node = places(world), world.cluster.bound()["p"]
     tell(world, "remove_node", node=node)
@@ -247,8 +243,7 @@ def test_a_pod_that_was_impossible_starts_once_the_cluster_has_what_it_asks_for(
 
 
 def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
-    world = worlds("quotas and devices")
-    world.cluster.listed()
+    world = worlds("quotas and devices", listed=True)
     others = [koordinator_pod(f"other-{i}", "a", 2) for i in range(2)]
     for pod in others:
         pod["spec"]["schedulerName"] = "another"
@@ -262,8 +257,7 @@ def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
     world.cluster.delete("other-1")
     world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4) for i in range(4)])
     assert set(world.cluster.bound()) == {"other-0", "p0", "p1", "p2"}
-    after = worlds(after=world)
-    assert after.cluster.listed() == (200, {})
+    after = worlds(after=world, listed=True)
     assert after.states() == world.states()
     after.cluster.delete("other-0")
     after.cluster.pump()
@@ -271,8 +265,7 @@ def test_pods_of_other_schedulers_wait_for_nothing_and_use_up_devices(worlds):
 
 
 def test_where_cells_name_gpus_nodes_of_other_schedulers_pods_are_avoided(worlds):
-    world = worlds("cells", scheduler_names=["ours"])
-    world.cluster.listed()
+    world = worlds("cells", scheduler_names=["ours"], listed=True)
     world.cluster.create(running(koordinator_pod("other", "a", 1), "n0"))
     pods = hived_gang("p", 1)
     pods[0]["spec"]["schedulerName"] = "ours"
@@ -300,8 +293,7 @@ def test_pods_that_are_listed_page_by_page_are_taken_up_together(worlds):
 
 
 def test_pods_beyond_the_minimum_run_as_they_come(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     pods = koordinator_gang("g", 4, least=2)
     world.cluster.run(*pods[:2])
     assert len(world.cluster.bound()) == 2
@@ -342,8 +334,7 @@ def test_a_gang_with_a_total_has_no_more(worlds):
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 0, 1, 2), (1, 2, 3, 0)])
 @pytest.mark.parametrize("parts", ["devices", "quotas, topology and devices"])
 def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, parts):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     pods = [koordinator_pod("launcher", "a", 0, "g", 4)]
     pods[0]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     pods += [koordinator_pod(f"worker-{i}", "a", 4, "g", 4) for i in range(3)]
@@ -355,8 +346,7 @@ def test_a_launcher_that_is_bound_past_us_counts_for_the_minimum(worlds, order, 
             world.cluster.run(pods[number])
     world.cluster.pump()
     assert len(world.cluster.bound()) == 4
-    after = worlds(parts, after=world)
-    assert after.cluster.listed() == (200, {})
+    after = worlds(parts, after=world, listed=True)
     assert after.states() == {"pods:x/g": "running"}
 
 
@@ -400,15 +390,13 @@ def test_a_pod_in_the_place_of_one_on_a_lost_node_goes_elsewhere(worlds, parts, 
 @pytest.mark.parametrize("relabelled", [1, 2])
 def test_pods_with_a_new_label_since_they_run_are_counted_after_a_restart(worlds, log, relabelled):
     parts = "quotas and devices"
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     world.cluster.run(*koordinator_gang("g", 2))
     before = {place for job in places(world).values() for place in job.values()}
     for number in range(relabelled):
         labels = world.cluster.pod(f"g-{number}")["metadata"]["labels"]
         labels["quota.scheduling.koordinator.sh/name"] = "b"
-    after = worlds(parts if log == "lost" else "", after=world)
-    assert after.cluster.listed() == (200, {})
+    after = worlds(parts if log == "lost" else "", after=world, listed=True)
     assert {place for job in places(after).values() for place in job.values()} == before
 
 
@@ -416,8 +404,7 @@ def test_a_gang_that_another_tenant_pays_for_is_known_after_a_restart(worlds):
     world = worlds("quotas and devices")
     pods = koordinator_gang("old", 2, tenant="unknown")
     world.cluster.appear(*map(running, pods, NODES))
-    after = worlds(after=world)
-    assert after.cluster.listed() == (200, {})
+    after = worlds(after=world, listed=True)
     assert places(after) == places(world)
     after.cluster.delete("old-1")
     after.cluster.run(koordinator_gang("old", 2, tenant="unknown")[1])
@@ -468,8 +455,7 @@ def test_a_pod_of_others_goes_nowhere_else_while_its_node_is_removed(worlds):
 @pytest.mark.parametrize("parts", ["topology", "devices"])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_its_later_pods(worlds, parts, is_new):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     world.cluster.run(koordinator_pod("busy", "a", 4))
     full = world.cluster.bound()["busy"]
     pods = koordinator_gang("g", 3, least=2)
@@ -488,8 +474,7 @@ def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_its_later_pods(worlds,
 
 
 def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_it_after_an_eviction(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     world.cluster.run(koordinator_pod("busy", "a", 4, priority=9000))
     full = world.cluster.bound()["busy"]
     (pod,) = koordinator_gang("g", 1)
@@ -512,14 +497,10 @@ def test_nodes_offered_at_the_start_of_a_gang_do_not_bind_it_after_an_eviction(w
 @pytest.mark.parametrize("why", ["not ready", "pods of others", "not in the cluster"])
 @pytest.mark.parametrize("is_again", [True, False])
 def test_a_node_that_is_added_is_as_healthy_as_the_cluster_says(worlds, why, is_again):
-    world = worlds("cells" if why == "pods of others" else "devices")
-    world.cluster.listed()
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    nodes = [{"metadata": {"name": node}, "status": status} for node in (*NODES, "n4", "n5")]
+    world = worlds("cells" if why == "pods of others" else "devices", listed=True)
     node = "n3" if is_again else "n5"
-    if why == "not in the cluster":
-        nodes = [item for item in nodes if item["metadata"]["name"] != node]
-    world.ask("/v1/watch", {"kind": "NodeList", "items": nodes})
+    hidden = {node} if why == "not in the cluster" else ()
+    world.cluster.list_nodes(*sorted({*NODES, "n4", "n5"}.difference(hidden)))
     if why == "not ready":
         world.cluster.set_ready(node, False)
     elif why == "pods of others":
@@ -553,8 +534,7 @@ def test_no_pod_starts_before_all_pages_of_the_first_list_are_known(worlds):
 @pytest.mark.parametrize("parts", ["topology", "devices", "quotas and devices"])
 @pytest.mark.parametrize("is_of_others", [True, False])
 def test_places_of_pods_that_are_not_bound_give_way_to_pods_that_run(worlds, parts, is_of_others):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     world.cluster.create(*koordinator_gang("g", 2, gpus=3))
     node = nodes_of(world)[0]
     pod = others_pod("p", node) if is_of_others else koordinator_pod("p", "a", 4)
@@ -568,8 +548,7 @@ def test_places_of_pods_that_are_not_bound_give_way_to_pods_that_run(worlds, par
 
 @pytest.mark.parametrize("parts", ["topology", "devices"])
 def test_a_pod_for_which_there_was_no_room_is_counted_once_there_is(worlds, parts):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     world.cluster.run(koordinator_pod("ours", "a", 4))
     (node,) = nodes_of(world)
     world.cluster.create(others_pod("p", node))
@@ -591,8 +570,7 @@ def test_a_waiting_gang_with_a_pod_that_cannot_be_counted_comes_to_rest(worlds):
 
 @pytest.mark.parametrize("parts", ["topology", "devices"])
 def test_a_pod_goes_to_a_free_place_of_its_gang_that_is_offered(worlds, parts):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     pods = koordinator_gang("g", 3)
     world.cluster.create(*pods)
     world.cluster.delete("g-1", "g-2")
@@ -602,8 +580,7 @@ def test_a_pod_goes_to_a_free_place_of_its_gang_that_is_offered(worlds, parts):
 
 
 def test_a_pod_does_not_move_to_another_node_that_is_not_offered(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     world.cluster.run(koordinator_pod("half", "a", 2), koordinator_pod("busy", "a", 4))
     pods = koordinator_gang("g", 2, gpus=2)
     world.cluster.create(*pods)
@@ -662,8 +639,7 @@ def test_an_event_that_would_move_pods_that_run_is_refused(worlds, event):
 
 
 def test_a_pod_on_a_node_that_comes_back_keeps_its_gpus_before_pods_that_wait(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     for name, gpus in (("p", 2), ("full-1", 4), ("full-2", 4)):
         world.cluster.run(koordinator_pod(name, "a", gpus))
     tell(world, "remove_node", node="n0")
@@ -690,9 +666,7 @@ def add_back(world, parts, name):
 def test_pods_of_a_gang_on_other_nodes_than_one_that_is_removed_keep_their_gpus(
     worlds, parts, is_listed
 ):
-    world = worlds(parts)
-    if is_listed:
-        world.cluster.listed()
+    world = worlds(parts, listed=is_listed)
     world.cluster.run(*koordinator_gang("g", 2, gpus=3))
     bound = world.cluster.bound()
     others = [node for node in NODES if node not in bound.values()]
@@ -712,9 +686,7 @@ def test_pods_of_a_gang_on_other_nodes_than_one_that_is_removed_keep_their_gpus(
 @pytest.mark.parametrize("parts", ["topology", "devices", "topology and devices"])
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_pods_on_a_node_that_comes_back_are_counted_before_jobs_that_wait(worlds, parts, is_listed):
-    world = worlds(parts)
-    if is_listed:
-        world.cluster.listed()
+    world = worlds(parts, listed=is_listed)
     world.cluster.run(*koordinator_gang("g", 2, gpus=2))
     (node,) = set(world.cluster.bound().values())
     world.cluster.run(*[koordinator_pod(f"full-{i}", "b", 4) for i in range(3)])
@@ -736,8 +708,7 @@ def test_the_job_of_a_pod_on_a_removed_node_takes_no_place_elsewhere(worlds):
 
 
 def test_a_pod_that_another_scheduler_bound_keeps_its_gpus_before_pods_that_wait(worlds):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     world.cluster.create(koordinator_pod("q", "a", 2))
     ((node, gpus),) = places(world)["pods:x/q"].values()
     pod = koordinator_pod("p", "a", 2)
@@ -777,8 +748,7 @@ def test_a_client_cannot_end_a_job_that_has_to_stop_while_its_pods_run(worlds, e
 
 @pytest.mark.parametrize("least", [1, 2])
 def test_pods_that_have_to_stop_are_counted_on_a_node_that_comes_back(worlds, least):
-    world = worlds("devices")
-    world.cluster.listed()
+    world = worlds("devices", listed=True)
     world.cluster.run(*koordinator_gang("g", 2, least=least))
     world.cluster.run(*[koordinator_pod(f"p{i}", "a", 4, priority=20) for i in range(2)])
     world.cluster.run(koordinator_pod("next", "a", 4, priority=10), grace=True)
@@ -794,8 +764,7 @@ def test_pods_that_have_to_stop_are_counted_on_a_node_that_comes_back(worlds, le
 
 @pytest.mark.parametrize("parts", ["devices", "cells"])
 def test_a_pod_that_has_just_been_bound_keeps_the_gpus_that_it_was_bound_with(worlds, parts):
-    world = worlds(parts)
-    world.cluster.listed()
+    world = worlds(parts, listed=True)
     first, pod = hived_pod("first", "a", 2), hived_pod("p", "a", 2)
     world.cluster.run(first)
     world.cluster.create(pod)
@@ -812,9 +781,7 @@ def test_a_node_stays_drained_after_a_restart(worlds):
     world = worlds("topology")
     tell(world, "drain", node="n0")
     after = worlds(after=world)
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    nodes = [{"metadata": {"name": node}, "status": status} for node in NODES]
-    assert after.ask("/v1/watch", {"kind": "NodeList", "items": nodes}) == (200, {})
+    after.cluster.list_nodes(*NODES)
     assert after.scheduler.summary().draining == ("n0",)
 
 
@@ -822,10 +789,7 @@ def test_a_drained_node_that_fails_and_recovers_stays_drained(worlds):
     world = worlds("topology")
     tell(world, "drain", node="n0")
     for ready in ("False", "Unknown", "True"):
-        status = {"conditions": [{"type": "Ready", "status": ready}]}
-        node = {"type": "MODIFIED", "object": {"metadata": {"name": "n0"}, "status": status}}
-        node["object"]["kind"] = "Node"
-        assert world.ask("/v1/watch", node) == (200, {})
+        world.cluster.set_ready("n0", ready)
         assert world.scheduler.summary().draining == ("n0",)
         assert world.scheduler.summary().unhealthy == ("n0",)
     tell(world, "set_node", node="n0", healthy=True)

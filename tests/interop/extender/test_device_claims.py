@@ -44,6 +44,12 @@ def allocate(cluster, name, given, pods=()):
     cluster.api._put("resourceclaims", claim)
 
 
+def add_allocated(cluster, node, *devices):
+    """A claim that another scheduler has allocated."""
+    cluster.api.add_claim("c", {"gpu": len(devices)})
+    allocate(cluster, "c", allocation(node, *devices))
+
+
 def failing(cluster, at, status=500, times=1, before=None):
     """Let requests fail: those of this method and the end of their path, so many times."""
     left = [times]
@@ -71,8 +77,7 @@ def network():
 
 def test_a_pod_that_was_refused_before_its_claim_was_made_is_touched(cluster):
     cluster.add_pod("p", gpus="new-gpu")
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     cluster.settle(1, only_touched=True)
     assert cluster.node_of("p") == "n0"
 
@@ -92,8 +97,7 @@ def test_a_pod_is_bound_when_its_claim_says_so(cluster):
 
 def test_a_pod_waits_for_the_claim_of_its_template(cluster):
     cluster.add_pod("p", gpus="new-gpu")
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"] == "the claim 'gpus' has not been made from its template yet"
     cluster.settle(1)
     assert cluster.node_of("p") == "n0"
@@ -156,8 +160,7 @@ def test_the_claim_that_was_made_for_another_pod_is_not_used(cluster):
     pod = copy.deepcopy(cluster.api.pod("p"))
     pod["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "c"}]
     cluster.api._put("pods", pod)
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"] == "the claim 'x/c' was made for another pod"
 
 
@@ -192,8 +195,7 @@ def test_objects_that_a_list_leaves_out_are_gone(cluster):
 
 
 def test_a_pod_waits_while_the_node_of_its_claim_is_not_offered(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n1", "d0"))
+    add_allocated(cluster, "n1", "d0")
     cluster.add_pod("p", gpus="c")
     cluster.hear()
     answer = cluster.filter(cluster.api.pod("p"), ["n0"])
@@ -207,8 +209,7 @@ def test_a_pod_waits_while_the_node_of_its_claim_is_not_offered(cluster):
 
 def test_pods_that_share_a_claim_start_one_after_the_other_on_its_node(cluster):
     cluster.add_claimed("p", "q")
-    cluster.hear()
-    assert not cluster.try_pod("q")
+    cluster.refuses("q")
     assert cluster.reasons["q"] == "the claim 'x/c' gets its devices with the pod 'x/p' first"
     cluster.settle(2)
     assert cluster.node_of("p") == cluster.node_of("q") == "n0"
@@ -231,15 +232,13 @@ def test_another_pod_allocates_if_the_first_one_is_gone(cluster):
 
 
 def test_a_claim_has_at_most_256_pods(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n1", "d0"))
+    add_allocated(cluster, "n1", "d0")
     claim = cluster.api.claim("c")
     consumers = [{"resource": "pods", "name": f"o{i}", "uid": f"o{i}"} for i in range(256)]
     claim["status"]["reservedFor"] = consumers
     cluster.api._put("resourceclaims", claim)
     cluster.add_pod("p", gpus="c")
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"] == "the claim 'x/c' has 256 pods already"
 
 
@@ -250,8 +249,7 @@ def test_other_parts_choose_nodes_where_claims_can_be_used(clusters, part):
         "topology": network,
     }
     cluster = clusters(scheduler=Scheduler(claims=dra(), **{part: parts[part]()}))
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n1", "d1"))
+    add_allocated(cluster, "n1", "d1")
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     cluster.add_pod("given", containers=[container], gpus="c")
     cluster.add_pod("both", containers=[container], gpus="c", more="new-gpu")
@@ -270,8 +268,7 @@ def test_a_pod_in_the_place_of_another_waits_until_its_devices_are_off_the_claim
     labels = cluster.api.pod("g-0")["metadata"]["labels"]
     cluster.add_pod("g-2", labels, gpus="new-gpu")
     cluster.api._expand(copy.deepcopy(cluster.api.pod("g-2")), cluster.templates)
-    cluster.hear()
-    assert not cluster.try_pod("g-2")
+    cluster.refuses("g-2")
     assert "still belongs to the claim 'x/g-1-gpus" in cluster.reasons["g-2"]
     cluster.settle(2)
     assert cluster.node_of("g-2") == "n0"
@@ -340,8 +337,7 @@ def test_pods_of_a_gang_that_share_a_claim_without_devices_say_so(cluster):
 def test_after_a_write_that_failed_the_same_devices_are_written(cluster, at, with_log):
     cluster.add_claimed("p", devices=2)
     failing(cluster, at)
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"].startswith("binding failed: made up")
     cluster.check()
     if with_log is not None:
@@ -359,8 +355,7 @@ def test_a_conflict_is_tried_again_once(cluster):
     cluster.api.add_claim("d", {"gpu": 1})
     cluster.add_pod("q", gpus="d")
     failing(cluster, ("PUT", f"{CLAIM[:-1]}d/status"), 409, times=2)
-    cluster.hear()
-    assert not cluster.try_pod("q")
+    cluster.refuses("q")
     assert cluster.try_pod("q")
 
 
@@ -368,8 +363,7 @@ def test_a_claim_that_another_writer_has_allocated_stays_as_it_is(cluster):
     cluster.add_claimed("p")
     given = allocation("n1", "d1")
     failing(cluster, ("PUT", CLAIM), 409, before=lambda: allocate(cluster, "c", given))
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"] == "binding failed: the claim 'x/c' has got other devices"
     cluster.check()
     assert cluster.booked() == {"n1/d1": [cluster.api.claim("c")["metadata"]["uid"] + "#0"]}
@@ -383,8 +377,7 @@ def test_devices_that_another_claim_has_got_are_given_up(cluster):
     cluster.hear()
     assert cluster.booked() == {"n0/d0": [OWN]}
     allocate(cluster, "other", allocation("n0", "d0"))
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert "gpu.x/n0/d0 still belongs to the claim 'x/other'" in cluster.reasons["p"]
     cluster.check()
     cluster.settle(2)
@@ -406,8 +399,7 @@ def test_devices_that_a_claim_has_before_its_pod_is_known_are_taken_off_it(clust
 def test_devices_of_a_pod_that_must_go_elsewhere_are_taken_off_its_claim(cluster):
     cluster.add_claimed("p")
     failing(cluster, ("POST", BINDING))
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.devices("c") == ["n0/d0"]
     cluster.api.delete("nodes", "n0")
     cluster.restart(with_log=False)
@@ -425,8 +417,7 @@ def test_admin_access_to_devices_on_another_node_is_taken_off_the_claim(clusters
     cluster.add_pod("p", a="c", b="new-gpu")
     cluster.api.control_claims(cluster.templates)
     failing(cluster, ("POST", BINDING))
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.devices("c") == ["n0/d0"]
     cluster.api.delete("nodes", "n0")
     cluster.api.delete("resourceslices", "n0-gpu.x")
@@ -462,6 +453,16 @@ def full(clusters):
     cluster.hear()
     yield cluster, cluster.begin("p"), gate
     gate.set()
+
+
+def get_no_answer(full):
+    """The write of p's claim times out, and arrives later."""
+    cluster, end, gate = full
+    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
+    cluster.api.later = True
+    gate.set()
+    end()
+    return cluster
 
 
 def test_the_device_of_a_deleted_pod_stays_booked_until_its_claim_is_written(full):
@@ -524,8 +525,7 @@ def test_no_pod_is_bound_with_a_device_that_a_write_on_its_way_names(full):
     status, _ = cluster.run(cluster.service.answer("/v1/events", json.dumps(cancel).encode(), {}))
     assert status == 200
     cluster.add_pod("q", gpus="d")
-    cluster.hear()
-    assert not cluster.try_pod("q")
+    cluster.refuses("q")
     gate.set()
     end()
     cluster.check()
@@ -550,16 +550,11 @@ def test_the_result_of_a_binding_is_noted_though_its_request_was_cancelled(full,
 
 def test_devices_of_a_write_that_another_process_has_sent_are_not_given_away(full):
     """The process dies while its write is under way, and its pod is deleted."""
-    cluster, end, gate = full
-    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
-    cluster.api.later = True
-    gate.set()
-    end()
+    cluster = get_no_answer(full)
     cluster.api.delete_pod("p")
     cluster.restart(with_log=False)
     cluster.add_pod("q", gpus="d")
-    cluster.hear()
-    assert not cluster.try_pod("q")
+    cluster.refuses("q")
     assert "may still get devices" in cluster.reasons["q"]
     cluster.run(cluster.link.end_doubts())
     assert cluster.try_pod("q")
@@ -570,11 +565,7 @@ def test_devices_of_a_write_that_another_process_has_sent_are_not_given_away(ful
 
 def test_a_claim_with_another_write_in_doubt_is_written_once(full):
     """The pod is tried again before the write of its first try has arrived."""
-    cluster, end, gate = full
-    failing(cluster, ("PUT", f"{CLAIM}/status"), 504)
-    cluster.api.later = True
-    gate.set()
-    end()
+    cluster = get_no_answer(full)
     cluster.hear()
     assert cluster.try_pod("p")
     cluster.api.deliver()
@@ -616,6 +607,14 @@ def partition(name, amount):
     return {"name": name, "consumesCounters": [{"counterSet": "gpu", "counters": counters}]}
 
 
+def add_counters(cluster, pool, **values):
+    counts = [
+        {"name": name, "counters": {"slices": {"value": value}}} for name, value in values.items()
+    ]
+    spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n0", "sharedCounters": counts}
+    cluster.api._put("resourceslices", {"metadata": {"name": "n0-counters"}, "spec": spec})
+
+
 def test_a_counter_that_is_used_up_keeps_only_its_own_devices(clusters):
     """The driver has less of it than before; the devices in use stay."""
     cluster = clusters(nodes=("n0",), devices=0)
@@ -624,12 +623,7 @@ def test_a_counter_that_is_used_up_keeps_only_its_own_devices(clusters):
     for generation, total in ((1, "2"), (2, "1")):
         pool = {"name": "n0", "generation": generation, "resourceSliceCount": 2}
         cluster.api.add_slice("n0", halves, pool=pool)
-        counts = [
-            {"name": name, "counters": {"slices": {"value": value}}}
-            for name, value in (("gpu", total), ("other", "2"))
-        ]
-        spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n0", "sharedCounters": counts}
-        cluster.api._put("resourceslices", {"metadata": {"name": "n0-counters"}, "spec": spec})
+        add_counters(cluster, pool, gpu=total, other="2")
         cluster.hear()
         if generation == 1:
             cluster.add_claimed("first")
@@ -646,16 +640,13 @@ def test_partitions_that_overlap_are_not_given_to_two_claims(clusters):
     pool = {"name": "n0", "generation": 1, "resourceSliceCount": 2}
     halves = [partition("half0", 1), partition("half1", 1)]
     cluster.api.add_slice("n0", [partition("whole", 2), *halves], pool=pool)
-    total = [{"name": "gpu", "counters": {"slices": {"value": "2"}}}]
-    spec = {"driver": "gpu.x", "pool": pool, "nodeName": "n0", "sharedCounters": total}
-    cluster.api._put("resourceslices", {"metadata": {"name": "n0-counters"}, "spec": spec})
+    add_counters(cluster, pool, gpu="2")
     cluster.add_claimed("first")
     cluster.settle(2)
     assert cluster.devices("c") == ["n0/whole"]
     cluster.add_pod("pair", priority=9000, gpus="new-pair")
     cluster.api.control_claims(cluster.templates)
-    cluster.hear()
-    assert not cluster.try_pod("pair")
+    cluster.refuses("pair")
     cluster.add_pod("second", gpus="c")
     cluster.hear()
     assert cluster.try_pod("second")
@@ -694,8 +685,7 @@ def relisted(cluster, name, given):
 
 def test_devices_that_another_scheduler_exchanges_unseen_are_free(clusters):
     cluster = clusters(nodes=("n0",), devices=2)
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n0", "d0"))
+    add_allocated(cluster, "n0", "d0")
     cluster.add_pod("p", gpus="new-gpu")
     cluster.api.control_claims(cluster.templates)
     cluster.hear()
@@ -708,8 +698,7 @@ def test_devices_that_another_scheduler_exchanges_unseen_are_free(clusters):
 
 
 def test_a_pod_starts_on_devices_that_another_scheduler_exchanges_unseen(cluster):
-    cluster.api.add_claim("c", {"gpu": 1})
-    allocate(cluster, "c", allocation("n0", "d0"))
+    add_allocated(cluster, "n0", "d0")
     cluster.api.add_slice("n1", ["d0"])
     cluster.add_pod("p", gpus="new-pair")
     cluster.settle(2)
@@ -720,8 +709,7 @@ def test_a_pod_starts_on_devices_that_another_scheduler_exchanges_unseen(cluster
 
 
 def test_what_others_had_before_a_restart_stays_booked_until_claims_are_listed(cluster):
-    cluster.api.add_claim("c", {"gpu": 2})
-    allocate(cluster, "c", allocation("n0", "d0", "d1"))
+    add_allocated(cluster, "n0", "d0", "d1")
     cluster.hear()
     before = cluster.booked()
     messages = []
@@ -770,6 +758,13 @@ def attached(clusters):
 def attachable(name="d0", **more):
     conditions = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
     return {"name": name, **conditions, **more}
+
+
+def of_two(clusters):
+    """One node with two devices that have to be attached."""
+    cluster = clusters(nodes=("n0",), devices=0)
+    cluster.api.add_slice("n0", [attachable("d0"), attachable("d1")], driver="net.y")
+    return cluster
 
 
 def report(cluster, claim="c", **conditions):
@@ -829,8 +824,7 @@ def test_devices_that_do_not_become_ready_in_time_are_given_up(clusters, monkeyp
     cluster.settle(1)
     assert all(method != "PUT" for method, _ in cluster.api.requests[writes:])
     monkeypatch.setattr(time, "time", lambda: now + 605)
-    cluster.hear()
-    assert not cluster.try_pod("p")
+    cluster.refuses("p")
     assert cluster.reasons["p"].startswith("binding failed: the claim 'x/c' needs other devices")
     assert cluster.devices("c") == []
     cluster.settle(2)
@@ -854,16 +848,14 @@ def test_pods_that_wait_for_one_broken_device_get_another_one(clusters):
 
 
 def test_a_pod_that_waits_for_its_devices_gives_way(clusters):
-    cluster = clusters(nodes=("n0",), devices=0)
-    cluster.api.add_slice("n0", [attachable("d0"), attachable("d1")], driver="net.y")
+    cluster = of_two(clusters)
     cluster.add_pod("p", gpus="new-pair")
     cluster.settle(2)
     (claim,) = [of["metadata"]["name"] for of in cluster.api.all("resourceclaims")]
     assert cluster.devices(claim) == ["n0/d0", "n0/d1"]
     cluster.add_pod("q", priority=9000, gpus="new-gpu")
     cluster.api.control_claims(cluster.templates)
-    cluster.hear()
-    assert not cluster.try_pod("q")
+    cluster.refuses("q")
     cluster.check()
     cluster.try_pod("q")
     assert len(cluster.check()[1]) == 2  # also what is still in the claim of p
@@ -881,8 +873,7 @@ def test_a_pod_that_waits_for_its_devices_gives_way(clusters):
 
 def test_a_pod_does_not_evict_a_pod_whose_claim_it_shares(clusters):
     """The claim would lose its devices, and both pods would start again, without end."""
-    cluster = clusters(nodes=("n0",), devices=0)
-    cluster.api.add_slice("n0", [attachable("d0"), attachable("d1")], driver="net.y")
+    cluster = of_two(clusters)
     cluster.add_claimed("first")
     cluster.settle(2)
     assert cluster.devices("c") == ["n0/d0"]

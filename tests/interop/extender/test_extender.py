@@ -302,9 +302,7 @@ def test_nothing_is_placed_on_a_node_that_is_not_ready(worlds):
 
 def test_nodes_that_a_list_leaves_out_are_lost(worlds):
     world = worlds("cells")
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    items = [{"metadata": {"name": name}, "status": status} for name in ("n1", "n2", "n3")]
-    world.ask("/v1/watch", {"kind": "NodeList", "metadata": {}, "items": items})
+    world.cluster.list_nodes("n1", "n2", "n3")
     assert world.scheduler.summary().unhealthy == ("n0",)
 
 
@@ -672,8 +670,7 @@ def test_the_quota_of_a_label_counts(worlds):
 
 
 def test_a_pod_that_does_not_exist_gets_nothing(worlds):
-    world = worlds("cells", watches=False)
-    world.cluster.listed()
+    world = worlds("cells", watches=False, listed=True)
     (ghost,) = hived_gang("ghost", 1)
     answer = world.cluster.filter(ghost)
     uid = ghost["metadata"]["uid"]
@@ -695,9 +692,7 @@ def test_a_list_that_is_older_than_a_pod_does_not_forget_it(worlds):
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
-    world = worlds("cells")
-    if listed:
-        world.cluster.listed()
+    world = worlds("cells", listed=listed)
     plain = hived_pod("plain", "a", 1)
     plain["metadata"]["annotations"] = {}
     world.cluster.run(plain)
@@ -762,8 +757,7 @@ def test_a_pod_that_was_not_bound_before_a_restart_gets_the_place_that_is_left(w
     for pod in pods[1:]:
         (node,) = world.cluster.filter(pod)["NodeNames"]
         world.cluster.bind(pod, node)
-    after = worlds(after=world)
-    after.cluster.listed()
+    after = worlds(after=world, listed=True)
     after.cluster.pump()
     assert len(after.cluster.bound()) == 3
     assert_no_gpu_is_given_twice(after.cluster)

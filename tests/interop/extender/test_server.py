@@ -12,7 +12,7 @@ from interop.extender.pods_and_kubelets import (
     hived_gang,
     koordinator_pod,
 )
-from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
+from interop.kubernetes.cluster_roles import DEPLOY, allowed_by
 from interop.kubernetes.fake_api_server import FakeApiServer
 from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
 from interop.servers import Command, until
@@ -279,11 +279,6 @@ def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
         assert server.jobs() == {"pods:bert": "running"}
 
 
-def refuse_what_the_manifest_does_not_allow(request):
-    watching = request.query.get("watch") == "true"
-    return 0 if is_allowed(request.method, request.path, watching) else 403
-
-
 # --- why gangs wait
 
 
@@ -303,7 +298,7 @@ def of_room(api):
 @pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
 @pytest.mark.parametrize("kind", IN_GROUPS)
 def test_why_a_gang_waits_is_a_condition_and_one_event(tmp_path, kind):
-    with served(tmp_path, refuse=refuse_what_the_manifest_does_not_allow) as (api, _, _):
+    with served(tmp_path, refuse=allowed_by()) as (api, _, _):
         api.statuses |= {"x-podgroups", "k8s-podgroups"}
         api._put("pods", koordinator_pod("first", "b", 4))
         until(lambda: "first" in bound(api))
@@ -365,7 +360,7 @@ def allocated(api):
 @pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
 @pytest.mark.parametrize("is_late", [False, True])
 def test_device_claims_are_followed_written_and_recovered(tmp_path, is_late):
-    refuse = refuse_what_the_manifest_does_not_allow
+    refuse = allowed_by()
     with served(tmp_path, refuse=refuse, text="claims:\n") as (api, server, _scheduler):
         api.doubled, api.late = is_late, 0.02 * is_late
         api.add_class("gpu")
@@ -407,7 +402,7 @@ def test_device_claims_are_followed_written_and_recovered(tmp_path, is_late):
 
 @pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here")
 def test_victims_with_claims_are_evicted_also_after_a_restart(tmp_path):
-    refuse, options = refuse_what_the_manifest_does_not_allow, ("--evict-after", "0.5")
+    refuse, options = allowed_by(), ("--evict-after", "0.5")
     with served(tmp_path, refuse=refuse, text="claims:\n", options=options) as (api, server, _):
         api.add_class("gpu")
         api.add_slice("n0", ["d0"])

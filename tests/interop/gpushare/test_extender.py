@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-import threading
+from functools import partial
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interop.gpushare.objects import best_card, cards_of, node, pod
-from interop.servers import served
+from interop.servers import at_once, served
 from profiles import examples
 
 from hivecore.devices import DeviceCluster
@@ -682,10 +682,6 @@ def test_many_binds_at_once_never_give_a_card_twice():
     def bind(name):
         answers[name] = extender.handle(BIND, call(name, "n"))[1]["Error"]
 
-    threads = [threading.Thread(target=bind, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(bind, name) for name in names))
     assert sum(not error for error in answers.values()) == 8
     assert free(extender, "n") == [0, 0]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from interop.gpushare.objects import COUNT, MEM
-from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
+from interop.kubernetes.cluster_roles import DEPLOY, allowed_by
 from interop.kubernetes.fake_api_server import FakeApiServer
 from interop.kubernetes.fake_kube_scheduler import FakeKubeScheduler, bound
 from interop.servers import Command, until
@@ -17,16 +17,11 @@ pytestmark = [
 ]
 
 
-def refuse_what_the_manifest_does_not_allow(request):
-    watching = request.query.get("watch") == "true"
-    return 0 if is_allowed(request.method, request.path, watching, "gpushare.yaml") else 403
-
-
 @contextmanager
 def served(folder, cards=1, sick=""):
     """An API server with a node of cards with 8 GiB each, a kube-scheduler, and a server."""
     with FakeApiServer(page=2) as api:
-        api.refuse = refuse_what_the_manifest_does_not_allow
+        api.refuse = allowed_by("gpushare.yaml")
         api.add_node("n", **{COUNT: str(cards), MEM: str(8 * cards)})
         meta = {"name": "unhealthy-gpu-n", "namespace": "kube-system"}
         api._put("configmaps", {"metadata": meta, "data": {"gpus": sick}})

@@ -15,6 +15,7 @@ __all__ = [
     "TREE",
     "Hived",
     "bind",
+    "binding",
     "config",
     "filter_request",
     "flat",
@@ -147,6 +148,11 @@ def kubernetes_pod(name, text=None, **more):
     return {
         "metadata": {"name": name, "namespace": "x", "uid": f"u-{name}", "annotations": annotations}
     }
+
+
+def binding(name, node):
+    """What the bind verb gets of such a pod."""
+    return {"PodName": name, "PodNamespace": "x", "PodUID": f"u-{name}", "Node": node}
 
 
 def filter_request(name, **more):

@@ -14,10 +14,7 @@ from hivecore.interop.hived import ConfigError, HivedConfig
 
 
 def expand(document):
-    """Every physical cell as HiveD makes it, by recursion: chain -> level -> list of addresses.
-
-    And the devices, as (chain, node, index), and the pinned cells.
-    """
+    """Each chain's addresses by level, the devices as (chain, node, index), and the pins."""
     types = document["physicalCluster"]["cellTypes"]
     cells, devices, pins = {}, [], {}
 

@@ -1,14 +1,15 @@
 import json
-import threading
 import time
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.hived.clusters import DOMAIN, config, rack
+from interop.hived.clusters import DOMAIN, binding, config, rack
 from interop.hived.clusters import filter_request as ask
 from interop.hived.clusters import kubernetes_pod as pod
 from interop.hostile import broken
+from interop.servers import at_once
 from profiles import examples
 
 from hivecore.errors import StaleDecisionError
@@ -20,10 +21,6 @@ CONFIG = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}, "B": {"RACK.NO
 NODES = ["n1", "n2"]
 FILTER, BIND, PREEMPT = (f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt"))
 GROUPS, STATUS = "/v1/inspect/affinitygroups/", "/v1/inspect/clusterstatus"
-
-
-def binding(name, node):
-    return {"PodName": name, "PodNamespace": "x", "PodUID": f"u-{name}", "Node": node}
 
 
 def event(type_, kind, item):
@@ -99,14 +96,6 @@ def test_the_answer_says_why_a_pod_waits(extender):
     reason = answer["FailedNodes"]["hivedscheduler"]
     assert reason.startswith("Pod is waiting for preemptible or free resource to appear: ")
     assert "q" in refused(extender, BIND, binding("q", "n1"))
-
-
-def test_a_pod_that_is_larger_than_every_node_is_refused_at_once(extender):
-    request = ask("p", number=5)
-    error = refused(extender, FILTER, request)
-    assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
-    assert refused(extender, PREEMPT, {"Pod": request["Pod"]}) == error
-    assert get(extender, GROUPS) == {"items": []}
 
 
 OTHERS = ",".join(f'"elsewhere-{i}"' for i in range(200))
@@ -225,6 +214,7 @@ def test_unknown_paths_and_names_are_not_found(extender, path):
     refused(extender, path, {}, status=404)
 
 
+LARGE = "spec: leafCellNumber=5: no node has more than 4 leaf cells"
 BOMB = "a: &a [x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcd", "bcde", strict=True)
 )
@@ -250,6 +240,7 @@ BOMB = "a: &a [x]\n" + "".join(
         (FILTER, {"Pod": pod("p", leafCellType="H100")}, "the cluster has ['GPU']"),
         (FILTER, {"Pod": pod("p", number="many")}, "leafCellNumber='many'"),
         (FILTER, {"Pod": pod("p", priority=1001)}, "priority=1001"),
+        *((verb, {"Pod": pod("p", number=5)}, LARGE) for verb in (FILTER, PREEMPT)),
         (BIND, binding("p", "n1"), "'u-p' is not bound"),
     ],
 )
@@ -432,11 +423,7 @@ def test_pods_that_come_at_once_get_cells_of_their_own():
         spec = {"number": 1, "vc": "AB"[i % 2]}
         answers.append(extender.handle(FILTER, ask(f"p{i}", **spec)))
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(run, i) for i in range(12)))
     assert [status for status, _ in answers] == [200] * 12
     assert sum(answer["NodeNames"] is not None for _, answer in answers) == 8
     assert len(get(extender, GROUPS)["items"]) == 8

@@ -8,8 +8,8 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from interop.hived.clusters import DOMAIN
-from interop.kubernetes.cluster_roles import DEPLOY, is_allowed
+from interop.hived.clusters import DOMAIN, config, node
+from interop.kubernetes.cluster_roles import DEPLOY, allowed_by
 from interop.kubernetes.fake_api_server import FakeApiServer
 from interop.kubernetes.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler, bound
 from interop.servers import Command, until
@@ -24,23 +24,8 @@ pytestmark = [
 
 def configuration(nodes, owned):
     """Nodes of 8 GPUs: n0, n1, ...; tenant -> how many of them it owns."""
-    return {
-        "physicalCluster": {
-            "cellTypes": {
-                "NODE": {"childCellType": "GPU", "childCellNumber": 8, "isNodeLevel": True}
-            },
-            "physicalCells": [{"cellType": "NODE", "cellAddress": f"n{i}"} for i in range(nodes)],
-        },
-        "virtualClusters": {
-            name: {"virtualCells": [{"cellType": "NODE", "cellNumber": number}]}
-            for name, number in owned.items()
-        },
-    }
-
-
-def refuse_what_the_manifest_does_not_allow(request):
-    watching = request.query.get("watch") == "true"
-    return 0 if is_allowed(request.method, request.path, watching) else 403
+    cells = [node(f"n{i}") for i in range(nodes)]
+    return config({"NODE": (8, "GPU")}, cells, {vc: {"NODE": n} for vc, n in owned.items()})
 
 
 class Extender(Command):
@@ -50,7 +35,7 @@ class Extender(Command):
         self.config = folder / "hived.yaml"
         self.config.write_text(json.dumps(configuration(nodes, owned or {"A": 2, "B": 2})))
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
-        api.refuse = refuse_what_the_manifest_does_not_allow
+        api.refuse = allowed_by()
         super().__init__(self.config, "--kubeconfig", kubeconfig, *options)
         self.url = "http://127.0.0.1:1"
 
@@ -81,10 +66,7 @@ def cluster(folder, *options, nodes=4, owned=None, page=500):
 
 
 def add_pod(api, name, vc="A", number=8, group=None, size=1, hived=0, priority=None, **more):
-    """A pod as a user would write it.
-
-    :param priority: of its class; `None`: HiveD's.
-    """
+    """A pod as a user would write it; its class has HiveD's priority unless it is given."""
     spec = {"virtualCluster": vc, "leafCellNumber": number, "priority": hived}
     if group:
         members = [{"podNumber": size, "leafCellNumber": number}]

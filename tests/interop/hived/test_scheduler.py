@@ -100,11 +100,6 @@ def test_what_is_no_pod_is_refused_everywhere(pod):
             call()
 
 
-def test_an_unknown_phase_is_refused():
-    with pytest.raises(RequestError, match="Filtering"):
-        HivedScheduler(flat_config()).schedule("ns/p", spec(), "Binding")
-
-
 @pytest.mark.parametrize("members", [[(2, 5)], [(1, 4), (2**31 - 1, 2**31 - 1)], [(9, 5), (1, 4)]])
 @pytest.mark.parametrize("priority", [-1, 0])
 @pytest.mark.parametrize("phase", ["Filtering", "Preempting"])
@@ -1004,6 +999,7 @@ def test_a_saved_state_never_makes_a_file_be_read(tmp_path):
         (lambda s: s.reconfigure(flat_config(), [np.array([1, 2])]), ValueError, "chain_order="),
         (lambda s: s.schedule("p", spec(priority=10**5000)), RequestError, "a huge number"),
         (lambda s: s.schedule("p", spec(), np.array([1, 2])), RequestError, "phase="),
+        (lambda s: s.schedule("p", spec(), "Binding"), RequestError, "Filtering"),
         (
             lambda s: s.schedule("p", spec() | {"pinnedCellId": np.array([1, 2])}),
             RequestError,

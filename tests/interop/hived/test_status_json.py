@@ -25,6 +25,7 @@ from interop.hived.clusters import (
     spec,
     walk,
 )
+from interop.servers import at_once
 from profiles import seeds
 
 from hivecore.cells import CellCluster
@@ -361,11 +362,7 @@ def test_polls_take_turns_to_draw(monkeypatch):
 
     monkeypatch.setattr(Fragments, "write", alone)
     monkeypatch.setattr(text, "_CELLS_AT_ONCE", 1)
-    threads = [threading.Thread(target=hived.scheduler.status_json) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[hived.scheduler.status_json] * 3)
     assert not failed
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from interop.hived.clusters import config, rack
+from interop.hived.clusters import binding, config, rack
 from interop.hived.clusters import filter_request as ask
 from interop.hived.clusters import kubernetes_pod as pod
 from interop.kubernetes.fake_api_server import FakeApiServer
@@ -59,21 +59,14 @@ def test_after_a_list_a_pod_that_is_not_known_gets_nothing(extender):
 
 @pytest.mark.parametrize("why", ["", "gates", "deletion"])
 def test_nothing_is_evicted_for_a_pod_that_kube_scheduler_does_not_try(extender, why):
-    def watch(item):
-        assert extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **item}}) == []
-
     assert filtered(extender, "low") == ["n1"]
-    call = {"PodName": "low", "PodNamespace": "x", "PodUID": "u-low", "Node": "n1"}
-    bound = extender.handle(BIND, call)[1]["Binding"]
-    low = pod("low")
-    low["metadata"]["annotations"] |= bound["metadata"]["annotations"]
-    watch({**low, "spec": {"nodeName": "n1"}})
+    report(extender, "low", "n1")
     high = {**pod("high", priority=5), "spec": {}}
     if why == "gates":
         high["spec"]["schedulingGates"] = [{"name": "quota"}]
     elif why == "deletion":
         high["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    watch(high)
+    assert extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **high}}) == []
     assert list(extender.victims()) == ([] if why else ["u-low"])
 
 
@@ -81,11 +74,16 @@ def report(extender, name, node=None, **more):
     """A watch tells of a pod: it is bound there, or has no node."""
     item = pod(name, **more)
     if node is not None:
-        call = {"PodName": name, "PodNamespace": "x", "PodUID": f"u-{name}", "Node": node}
-        binding = extender.handle(BIND, call)[1]["Binding"]
-        item["metadata"]["annotations"] |= binding["metadata"]["annotations"]
+        sent = extender.handle(BIND, binding(name, node))[1]["Binding"]
+        item["metadata"]["annotations"] |= sent["metadata"]["annotations"]
         item["spec"] = {"nodeName": node}
     assert extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **item}}) == []
+
+
+def run_low(extender):
+    """Two opportunistic pods have both nodes."""
+    for name in ("low", "low2"):
+        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
 
 
 def test_a_pod_whose_group_has_become_complete_keeps_no_victim_of_others(extender):
@@ -104,8 +102,7 @@ def test_a_pod_whose_group_has_become_complete_keeps_no_victim_of_others(extende
 
 
 def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
-    for name in ("low", "low2"):
-        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    run_low(extender)
     for vc in "BA":
         assert "to be preempted" in str(filtered(extender, f"of-{vc}", vc=vc, priority=5))
     extender.scheduler.reconfigure(config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}}))
@@ -114,8 +111,7 @@ def test_a_virtual_cluster_that_is_gone_keeps_no_victim_of_others(extender):
 
 def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
     """Users correct the annotation of a pod that waits."""
-    for name in ("low", "low2"):
-        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    run_low(extender)
     report(extender, "p", priority=5, vc="A")
     assert "to be preempted" in str(filtered(extender, "p", priority=5, vc="A"))
     assert len(extender.victims()) == 1
@@ -127,8 +123,7 @@ def test_victims_are_those_of_what_a_pod_asks_for_now(extender):
 
 @pytest.mark.parametrize("mistake", ["another tenant", "no annotation"])
 def test_nothing_is_evicted_for_a_pod_that_asks_for_a_mistake_by_now(extender, mistake):
-    for name in ("low", "low2"):
-        report(extender, name, filtered(extender, name, priority=-1)[0], priority=-1)
+    run_low(extender)
     assert "to be preempted" in str(filtered(extender, "p", priority=5))
     assert len(extender.victims()) == 1
     assert extender.scheduler.affinity_group("x/p") is not None
@@ -217,8 +212,8 @@ def test_a_binder_that_finds_no_pod_has_it_forgotten():
 
     extender = Extender(HivedScheduler(CONFIG), binder)
     assert filtered(extender, "p") == ["n1"]
-    call = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
-    assert extender.handle(BIND, call)[1]["Error"] == "binding failed: no such pod"
+    answer = extender.handle(BIND, binding("p", "n1"))[1]
+    assert answer["Error"] == "binding failed: no such pod"
     assert extender.scheduler.pods() == []
 
 

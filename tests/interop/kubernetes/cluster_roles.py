@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["DEPLOY", "documents", "is_allowed"]
+__all__ = ["DEPLOY", "allowed_by", "documents", "is_allowed"]
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 _VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
@@ -14,6 +14,16 @@ _VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "PUT": "update", "DE
 def documents(name):
     """The objects in a file of the folder."""
     return list(yaml.safe_load_all((DEPLOY / name).read_text("utf-8")))
+
+
+def allowed_by(manifest="hivecore.yaml"):
+    """Refuses what a manifest does not allow, for `FakeApiServer.refuse`."""
+
+    def refuse(request):
+        watching = request.query.get("watch") == "true"
+        return 0 if is_allowed(request.method, request.path, watching, manifest) else 403
+
+    return refuse
 
 
 @cache

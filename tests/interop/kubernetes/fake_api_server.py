@@ -89,10 +89,7 @@ def with_conditions(old, patch):
 
 
 class FakeApiServer:
-    """Runs in a thread of its own; its methods may be called from anywhere.
-
-    :ivar requests: (method, path) of everything that was asked.
-    """
+    """In a thread; `requests` are the (method, path) of everything that was asked."""
 
     def __init__(self, page=500, has_pod_groups=True):
         self.has_pod_groups = has_pod_groups
@@ -197,10 +194,7 @@ class FakeApiServer:
         return self.objects["resourceclaims"].get((namespace, name))
 
     def control_claims(self, templates=()):
-        """One round of the controller of claims.
-
-        :param templates: by name what their claims request, as of `add_claim`.
-        """
+        """One round of the controller of claims; templates by name, as of `add_claim`."""
         with self._lock:
             pods = {pod["metadata"]["uid"]: pod for pod in self.all("pods")}
             alive = {uid for uid, pod in pods.items() if pod["status"]["phase"] not in ENDED}

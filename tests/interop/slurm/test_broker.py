@@ -28,14 +28,27 @@ def scheduler_for(slurm, leaf=100, **options):
     return Scheduler(topology=network, **options)
 
 
+def shadow_of(slurm):
+    """A shadow that has looked once."""
+    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
+    shadow.step(1.0)
+    return shadow
+
+
+def rich_and_poor(gpus):
+    quotas = [Quota("rich", max={"gpu": gpus}, min={"gpu": gpus}), Quota("poor", max={"gpu": gpus})]
+    return QuotaTree(quotas, total={"gpu": gpus})
+
+
 class World:
     def __init__(self, **more):
         self.slurm = FakeSlurm(**more)
         self.now = 0.0
         self.begin()
 
-    def begin(self, leaf=100, **more):
-        self.broker = Broker(scheduler_for(self.slurm, leaf), self.slurm, patience=3, **more)
+    def begin(self, leaf=100, quotas=None, **more):
+        scheduler = scheduler_for(self.slurm, leaf, quotas=quotas)
+        self.broker = Broker(scheduler, self.slurm, patience=3, **more)
 
     def step(self, count=1):
         actions = []
@@ -71,8 +84,7 @@ def test_jobs_that_were_submitted_first_start_first():
     first, *others = (world.slurm.submit(1, 8) for _ in range(12))
     world.step(2)
     assert set(world.runs()) == {first, others[0]}
-    shadow = Shadow(scheduler_for(world.slurm, immediate=True), world.slurm)
-    shadow.step(1.0)
+    shadow = shadow_of(world.slurm)
     assert [row.job for row in shadow.rows if row.shadow] == [first, others[0]]
 
 
@@ -267,17 +279,9 @@ def test_a_job_starts_under_more_switches_when_it_has_waited(more):
 
 
 def a_victim(**more):
-    """A world with a job of a poor tenant that runs, and one of a rich tenant that wants its node.
-
-    :returns: the world, and both jobs.
-    """
+    """A world with the running job of a poor tenant, and one of a rich one that wants its node."""
     world = World(nodes=1)
-    quotas = QuotaTree(
-        [Quota("rich", max={"gpu": 8}, min={"gpu": 8}), Quota("poor", max={"gpu": 8})],
-        total={"gpu": 8},
-    )
-    scheduler = scheduler_for(world.slurm, quotas=quotas)
-    world.broker = Broker(scheduler, world.slurm, patience=3)
+    world.begin(quotas=rich_and_poor(8))
     poor = world.slurm.submit(1, 8, account="poor", **more)
     world.step(2)
     return world, poor, world.slurm.submit(1, 8, account="rich")
@@ -293,11 +297,7 @@ def test_victims_stop_before_the_other_starts():
 
 def test_a_job_that_is_changed_while_its_victims_stop_starts_as_it_asks_now():
     world = World(nodes=2)
-    quotas = QuotaTree(
-        [Quota("rich", max={"gpu": 16}, min={"gpu": 16}), Quota("poor", max={"gpu": 16})],
-        total={"gpu": 16},
-    )
-    world.broker = Broker(scheduler_for(world.slurm, quotas=quotas), world.slurm, patience=3)
+    world.begin(quotas=rich_and_poor(16))
     victims = [world.slurm.submit(1, 8, account="poor", may_requeue=False) for _ in range(2)]
     world.step(2)
     rich = world.slurm.submit(2, 8, account="rich")
@@ -446,8 +446,7 @@ def test_jobs_are_released_only_to_nodes_that_slurm_allows(wish, nodes):
     assert sorted(node for (node,) in world.runs().values()) == nodes
     assert world.books() == world.runs()
     assert set(world.runs()) == set(jobs[: len(nodes)]) and not world.broker.problems
-    shadow = Shadow(scheduler_for(world.slurm, immediate=True), world.slurm)
-    shadow.step(1.0)
+    shadow = shadow_of(world.slurm)
     assert [row.job for row in shadow.rows if row.shadow is not None] == jobs[: len(nodes)]
 
 
@@ -504,8 +503,7 @@ def test_a_job_that_is_left_to_slurm_is_no_victim_and_stays_there_when_it_is_req
 @pytest.mark.parametrize("reservation", ["r", ""])
 def test_a_job_that_slurm_has_started_beyond_its_quota_may_be_requeued(reservation):
     world = World(nodes=2)
-    quotas = QuotaTree([Quota("poor", max={"gpu": 16})], total={"gpu": 16})
-    world.broker = Broker(scheduler_for(world.slurm, quotas=quotas), world.slurm, patience=3)
+    world.begin(quotas=QuotaTree([Quota("poor", max={"gpu": 16})], total={"gpu": 16}))
     job = world.slurm.submit(1, 8, account="poor", reservation="r")
     world.step(3)
     assert world.books() == world.runs() == {job: {"n1"}}
@@ -771,11 +769,7 @@ def test_a_victim_that_is_changed_while_it_stops_starts_where_it_may_run_now():
     world = World(nodes=2)
     slurm = world.slurm
     slurm.partitions = {"n1": ["main", "one"], "n2": ["main", "two"]}
-    quotas = QuotaTree(
-        [Quota("rich", max={"gpu": 16}, min={"gpu": 16}), Quota("poor", max={"gpu": 16})],
-        total={"gpu": 16},
-    )
-    world.broker = Broker(scheduler_for(slurm, quotas=quotas), slurm, patience=3)
+    world.begin(quotas=rich_and_poor(16))
     poor = {slurm.submit(1, 8, account="poor") for _ in range(2)}
     world.step(2)
     nodes = {job: node for job, (node,) in world.runs().items()}
@@ -979,8 +973,7 @@ def test_a_shadow_keeps_to_the_nodes_that_a_job_excludes_which_runs_at_its_begin
     job = slurm.submit(1, 8, held=False, barred=("n1",), admin_comment=noted)
     slurm.tick()
     assert slurm.jobs[int(job)].nodes == ("n2",)
-    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
-    shadow.step(1.0)
+    shadow = shadow_of(slurm)
     assert [pod.node for pod in shadow.scheduler.status(job).pods] == ["n2"]
 
 
@@ -1001,8 +994,7 @@ def test_a_shadow_starts_no_job_that_its_user_wants_later(wish, held):
     slurm = FakeSlurm(nodes=1)
     job, other = slurm.submit(1, 8, held=held, **wish), slurm.submit(1, 8, held=False)
     slurm.tick()
-    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
-    shadow.step(1.0)
+    shadow = shadow_of(slurm)
     assert [row.job for row in shadow.rows] == [other]
     slurm.end(other)
     slurm.jobs[int(job)].dependency = "(null)"
@@ -1015,8 +1007,7 @@ def test_a_job_of_the_shadow_that_is_left_to_slurm_later_runs_on_in_it():
     slurm = FakeSlurm(nodes=1)
     job, other = slurm.submit(1, 8, held=False), slurm.submit(1, 8)
     slurm.tick()
-    shadow = Shadow(scheduler_for(slurm, immediate=True), slurm)
-    shadow.step(1.0)
+    shadow = shadow_of(slurm)
     slurm.jobs[int(job)].reservation = "r"
     shadow.step(5.0)
     assert [*shadow.scheduler] == [job, other] and shadow.scheduler.state(job) == "running"

@@ -139,26 +139,21 @@ def test_labels_of_a_topology_of_labels_are_these_labels(nodes):
     assert {name: {LEAF: own[LEAF]} for name, own in write_node_labels(again).items()} == leaves
 
 
-def test_the_command_goes_both_ways(tmp_path, capsys):
+def test_the_command_goes_both_ways(tmp_path, capsys, output, refused):
     dump = tmp_path / "nodes.json"
     dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": NODES}))
     partitions = ["--partition", "gb=gb-[0-7]", "--partition", "cpu=cpu-[0-3]"]
-    assert cli.main(["topology", str(dump), *partitions, "--block-sizes", "4"]) == 0
-    text = capsys.readouterr().out
+    text = output("topology", dump, *partitions, "--block-sizes", "4")
     assert [each["topology"] for each in yaml.safe_load(text)] == ["gb", "cpu"]
     file = tmp_path / "topology.yaml"
     file.write_text(text)
-    assert cli.main(["topology", str(file), "--to", "labels"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output("topology", file, "--to", "labels").splitlines()
     assert lines[0] == f"kubectl label node gb-0 {NVL}=nvl0"
     assert lines[-1] == f"kubectl label node cpu-3 {CORE}=c0 {SPINE}=s2 {LEAF}=l3"
-    with pytest.raises(SystemExit):
-        cli.main(["topology", str(file), "--to", "conf"])
-    assert "has but one topology, here are 2" in capsys.readouterr().err
+    assert "has but one topology, here are 2" in refused("topology", file, "--to", "conf")
     conf = tmp_path / "topology.conf"
     conf.write_text("# block001=nvl1\nBlockName=block001 Nodes=n[1-4]\nBlockSizes=4\n")
-    assert cli.main(["topology", str(conf)]) == 0
-    (entry,) = yaml.safe_load(capsys.readouterr().out)
+    (entry,) = yaml.safe_load(output("topology", conf))
     assert entry["block"] == {
         "block_sizes": [4],
         "blocks": [{"block": "block001", "nodes": "n[1-4]"}],

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.hostile import broken
+from interop.hostile import broken, refused_clearly
 from interop.network_labels import by_name, domains, labelled
 from profiles import examples
 
@@ -404,11 +404,6 @@ def test_a_continued_line_is_joined_as_it_stands_and_called_by_its_first_line():
         read_topology_conf(f"{text}SwitchName=b \\  # more\n  Nodes=n[4-\n")
 
 
-def test_an_escaped_number_sign_begins_no_comment():
-    with pytest.raises(ValueError, match="line 1: SwitchName: the name"):
-        read_topology_conf("SwitchName=a\\#b Nodes=n1")
-
-
 def test_included_files_are_read_in_place_and_their_lines_named():
     files = {
         "leaves.conf": "SwitchName=a Nodes=n1\nInclude more.conf\n",
@@ -444,6 +439,7 @@ def test_included_files_are_read_in_place_and_their_lines_named():
         ("SwitchName=a Nodes=n[1-1000000000000]", "more than the 1,048,575 names that"),
         ("SwitchName=a Nodes=n[1-600000]\nSwitchName=b Nodes=m[1-600000]", "line 2: Nodes: hostl"),
         ("SwitchName= Nodes=n1", "line 1: SwitchName: is missing"),
+        ("SwitchName=a\\#b Nodes=n1", "line 1: SwitchName: the name"),
         ("SwitchName=a[1-2] Nodes=n1", "line 1: SwitchName: the name 'a[1-2]'"),
         (f"SwitchName={'a' * 65} Nodes=n1", "line 1: SwitchName: the name"),
         ("SwitchName=a Colour=red", "line 1: Colour is not for such a line"),
@@ -492,6 +488,8 @@ def a(**types):
 @pytest.mark.parametrize(
     ("data", "kind", "says"),
     [
+        ("- [", ValueError, "topology.yaml: is no YAML: line 1"),
+        ("--- []\n--- []\n", ValueError, "must be one document, not 2"),
         ([], ValueError, "topology.yaml: there is no topology"),
         ({}, ValueError, "topology.yaml.topology: is missing"),
         (3, TypeError, "topology.yaml must be a sequence"),
@@ -583,13 +581,6 @@ def test_empty_yaml_documents_beside_the_topologies_say_nothing():
     assert topology.network.nodes == ("n1",)
 
 
-def test_text_that_is_no_yaml_is_refused():
-    with pytest.raises(ValueError, match=r"topology\.yaml: is no YAML: line 1"):
-        read_topology_yaml("- [")
-    with pytest.raises(ValueError, match="must be one document, not 2"):
-        read_topology_yaml("--- []\n--- []\n")
-
-
 def test_what_cannot_be_written_is_refused():
     flat = NetworkTopology([], {"n1": {}})
     spaced = NetworkTopology(["rack"], {"n1": {"rack": "a b"}})
@@ -630,10 +621,8 @@ DATA = [
 @given(broken(DATA))
 @examples(300)
 def test_whatever_is_in_it_a_document_is_read_or_refused(data):
-    try:
+    with refused_clearly():
         read_topology_yaml(data, nodes=["n1"], warn=as_sentence)
-    except (ValueError, TypeError) as error:
-        assert str(error)
 
 
 KEYS = "SwitchName BlockName Nodes Switches BlockSizes BlockSize AggregatedBlock"
@@ -643,10 +632,8 @@ WORDS = [*(f"{key}=" for key in KEYS.split()), "Level=0", "Include ", "n[1-2]", 
 @given(st.lists(st.sampled_from(WORDS), max_size=15).map("".join))
 @examples(300)
 def test_whatever_is_in_it_a_file_is_read_or_refused(text):
-    try:
+    with refused_clearly():
         read_topology_conf(text, include=lambda name: "", warn=as_sentence)
-    except ValueError as error:
-        assert str(error)
 
 
 # --- a user's run

@@ -316,11 +316,7 @@ def _workloads(dump: Dump, queues: Mapping[str, str], flavor: str) -> Iterator[D
 def _of_pod_sets(
     spec: _Workload, status: _Status, flavor: str
 ) -> dict[str, tuple[int, Mapping[str, Fraction], PodSpread]]:
-    """Return pod set -> the number of its admitted pods (or of all) that have not ended, what each
-    takes, and their spread; without the pod sets on other flavors than this one.
-
-    What was admitted has taken defaults, overheads and transformations of resources into account.
-    """
+    """Return pod set -> pods on this flavor that have not ended, what each takes, their spread."""
     admission = status.admission or _Admission()
     assignments, elsewhere = admission.pod_set_assignments, admission.elsewhere(flavor)
     counts = {each.name: each.count for each in assignments}
@@ -474,9 +470,7 @@ class _Places:
 
 
 def _keys_of(pod: Meta) -> set[str]:
-    """Return what tells the workload of a pod: its name, or the uid of its owner, which may be the
-    pod itself, the pod's owner, or the owner of that.
-    """
+    """Return what may name the workload of a pod: itself, or the uids of its owners."""
     uids = {pod.uid, pod.labels.get(_JOBSET_UID, ""), *(own.uid for own in pod.owner_references)}
     workload = pod.annotations.get(_OF_WORKLOAD, "")
     return (uids | ({f"{pod.namespace}/{workload}"} if workload else set())) - {""}

@@ -143,11 +143,7 @@ def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quo
 def _usable(
     dump: Dump, name: str, member: Member, tree: Mapping[tuple[str, str], int]
 ) -> dict[str, int]:
-    """Return the quota by resource that a cohort has in the flavors that a ClusterQueue lists.
-
-    :param name: of the ClusterQueue `member`.
-    :param tree: the quota of the cohort by resource and flavor.
-    """
+    """Return by resource what a cohort has in the flavors that a ClusterQueue lists."""
     usable: dict[str, int] = {}
     for resource in member.nominal:
         flavors = {flavor for which, flavor in tree if which == resource}
@@ -161,9 +157,7 @@ def _usable(
 
 
 def _most(member: Member, nominal: Mapping[str, int], usable: Mapping[str, int]) -> dict[str, int]:
-    """Return the nominal quota in and below it plus its borrowing limit, at most what its tree has
-    of what it may use.
-    """
+    """Return the nominal quota plus the borrowing limit, at most what the tree has."""
     amounts = {}
     for name, amount in nominal.items():
         most = usable.get(name, 0)

@@ -90,9 +90,7 @@ def _totals(scheduler: Scheduler) -> dict[str, int]:
 
 
 def _counted(network: NetworkTopology) -> tuple[dict[str, int], Counter[str]]:
-    """Return the GPUs, or slots, of each node and how many of them are in use, by the network's
-    own books: jobs that share GPUs, or wait for the GPUs of a victim, take none beside these.
-    """
+    """Return by node its GPUs, or slots, and how many of them the network's books have in use."""
     emptied = network.copy()
     for node in network.unhealthy:
         emptied.set_health(node, True)
@@ -105,9 +103,7 @@ def _counted(network: NetworkTopology) -> tuple[dict[str, int], Counter[str]]:
 
 
 def _claimed(cluster: DraCluster) -> tuple[dict[str, int], Counter[str]]:
-    """Return the GPUs of each node by slices of drivers such as gpu.nvidia.com, and how many claims
-    use. The partitions of a GPU, which share a counter set, count as one.
-    """
+    """Return by node its GPUs and those in use; partitions that share a counter set are one."""
     facts = cluster.facts()
     held = {device for devices in facts.held.values() for device, *_ in devices}
     nodes = {
@@ -142,9 +138,7 @@ def _groups(scheduler: Scheduler, totals: dict[str, int]) -> _Groups:
 
 
 def _of_cells(cells: CellCluster) -> _Groups:
-    """Return the nodes of each cell above the node level, or of the chain if there is no such
-    level.
-    """
+    """Return the nodes of each cell right above the node level, else of each chain."""
     for name, of in cells.spec.chains.items():
         nodes, level = chain_nodes(cells, name), of.levels.index(of.node_level or "")
         if level + 1 == len(of.levels):

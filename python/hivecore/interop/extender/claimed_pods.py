@@ -97,10 +97,7 @@ class ClaimedPods:
                 self._read_claims(member)
 
     def _pass_on_claims(self, jobs: Iterable[str]) -> None:
-        """Let other pods allocate the claims that these jobs do not allocate any more.
-
-        Gangs that were refused are left out: two of them would hand a claim to each other for ever.
-        """
+        """Let others allocate these jobs' claims; refused gangs would pass them on for ever."""
         claims = self.claims
         if claims is None:
             return
@@ -126,10 +123,7 @@ class ClaimedPods:
         self.claims.allocates(member.identity)
 
     def _read_claims(self, member: Member, is_new: bool = False) -> None:
-        """Read a pod's claims again, unless the pod has a place.
-
-        :param is_new: whether its job does not exist yet.
-        """
+        """Read the claims of a pod without a place; if it `is_new`, its job does not exist yet."""
         claims, gang = self.claims, self._gangs[member.job]
         if claims is None or not member.request.claims or member.slot is not None or member.node:
             return
@@ -157,10 +151,7 @@ class ClaimedPods:
         return self.members[pod].job if pod and self.members[pod].job != member.job else ""
 
     def _before(self, member: Member, other: str, is_first: bool) -> str:
-        """Return why another pod must get the claim first, or "".
-
-        :param is_first: whether that pod's job allocates the claim.
-        """
+        """Return why another pod must get the claim first, or ""."""
         known = self.members.get(other)
         if known is None:
             return ""
@@ -214,10 +205,7 @@ class ClaimedPods:
         return self._is_by_itself(known)
 
     def _is_by_itself(self, claim: KnownClaim, ended: Container[str] = ()) -> bool:
-        """Whether only waiting pods hold a claim's devices, and no job has booked them.
-
-        :param ended: jobs that have no places any more.
-        """
+        """Whether only waiting pods hold a claim's devices, and no job that lives booked them."""
         assert self.claims is not None
         return all(map(self.is_waiting, claim.reserved)) and self.claims.is_by_itself(
             claim, partial(self._place_of, ended=ended)

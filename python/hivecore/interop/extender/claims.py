@@ -191,10 +191,7 @@ def share_of(device: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _devices_of(allocation: Mapping[str, Any] | None) -> dict[tuple[str, ...], list[str]]:
-    """Return the exclusive devices of an allocation, each with the ids of its shares.
-
-    :raises ValueError: the allocation cannot be read.
-    """
+    """Return the exclusive devices of an allocation, each with the ids of its shares."""
     devices: dict[tuple[str, ...], list[str]] = {}
     try:
         for result in results_of(allocation):
@@ -307,9 +304,7 @@ class Claims:
         return self._pinned() if changed and kind == "Node" else []
 
     def _pinned(self) -> list[str]:
-        """Return the pods whose claims have devices, as the nodes that can use them may have
-        changed.
-        """
+        """Return the pods whose claims have devices: other nodes may be able to use them."""
         return [pod for pod, refs in self._refs.items() if any(map(self._given, refs))]
 
     def _put(self, key: tuple[str, str], document: dict[str, Any] | None) -> bool:

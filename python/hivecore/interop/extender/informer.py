@@ -102,10 +102,7 @@ class JobInformer(ClusterInformer):
         return self.pods[identity].version if identity in self.pods else 0
 
     def _see_other_pod(self, identity: str, pod: Mapping[str, Any]) -> None:
-        """Count what a pod of another scheduler uses.
-
-        With cells, its GPUs are unknown; then its node counts as unhealthy.
-        """
+        """Count what another scheduler's pod uses; with cells, its node counts as unhealthy."""
         node = node_of(Field(pod))
         request = self._jobs.request_of(pod) if node else None
         if request is None or not request.has_devices:

@@ -87,10 +87,7 @@ class RunningPods(ClaimedPods):
             self._unsettled[job] = None
 
     def _group(self, gang: str) -> GangSpec | None:
-        """Return a gang's definition in its PodGroup or Workload.
-
-        :raises ValueError: several APIs define it, with different values.
-        """
+        """Return a gang's definition by an API; a `ValueError` if several differ."""
         owner, names = owner_of(gang), _names_of(gang)
         defined = [by_owner[owner] for by_owner in self._groups.values() if owner in by_owner]
         groups = [renamed(each[name], gang) for each in defined for name in names if name in each]

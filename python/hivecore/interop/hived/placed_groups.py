@@ -357,10 +357,7 @@ class PlacedGroups:
 
 
 def _planned(declared: PodRequest, decision: GroupDecision) -> PlacedGroup:
-    """The group with the places of a decision, size by size.
-
-    Numbers of leaves are left out: they mean nothing in another configuration.
-    """
+    """The group with the places of a decision, without the numbers of leaves."""
     placed = iter([PodPlacement(*pod[:4], ()) for pod in decision.placement])
     places = {number: islice(placed, pods) for number, pods in declared.roles}
     return PlacedGroup(declared, decision.request, places)

@@ -174,11 +174,7 @@ class HivedScheduler(HivedLedger):
             return _answered(decision.outcome, seat, decision.reason, victims)
 
     def _keep(self, offered: NodeSet) -> None:
-        """Keep nodes for the next pod if the last one was offered such, by the first and last.
-
-        Otherwise they end with their request: to keep thousands of strings for nothing costs more
-        than to read them.
-        """
+        """Keep nodes for the next pod if the last one was offered such; else they cost too much."""
         ends = offered.ends
         self._offered = offered if ends == self._ends else None
         self._ends = ends

@@ -321,9 +321,7 @@ def job_of_job_pods(
 
 
 def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
-    """Group pods with equal requests into roles, with the names in their labels if these are
-    unique.
-    """
+    """Group pods with equal requests into roles, with the names in their labels if unique."""
     shapes = [(pod.gpus, pod.devices, pod.resources, pod.claims, pod.spread) for pod in pods]
     kinds = Counter(shapes)
     only = len(kinds) == 1

@@ -131,9 +131,7 @@ def read_yaml(text: Field) -> list[Any]:
 
 
 def _mistake_of_aliases(plain: str) -> str:
-    """Return what is wrong with a text whose aliases stand for too much, as readers would visit
-    all of it; "" for others.
-    """
+    """Return what is wrong with a text whose aliases stand for too much; "" for others."""
     import yaml
 
     sizes: dict[str, int] = {}  # by anchor
@@ -165,9 +163,7 @@ def _mistake_of_aliases(plain: str) -> str:
 
 
 def _values_of_json(plain: str) -> Iterator[Any]:
-    """The values of a text: several one after another, as of several calls of kubectl, are
-    documents.
-    """
+    """The values of a text, one after another, as several calls of kubectl print them."""
     decoder, at, plain = json.JSONDecoder(object_pairs_hook=_mapping), 0, plain.strip()
     while at < len(plain):
         value, at = decoder.raw_decode(plain, at)

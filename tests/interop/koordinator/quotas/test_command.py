@@ -25,9 +25,8 @@ def file(tmp_path):
     return path
 
 
-def test_it_prints_each_quota_with_its_amounts_and_what_is_wrong(file, capsys):
-    assert cli.main(["quota", str(file)]) == 0
-    out = capsys.readouterr().out
+def test_it_prints_each_quota_with_its_amounts_and_what_is_wrong(file, output):
+    out = output("quota", file)
     lines = [line.split() for line in out.splitlines()]
     assert ["quota", "resource", "request", "min", "runtime", "used", "max"] in lines
     # vision: min 3 of 8, asks for 8; speech: min 2, asks for 4. Three are left: 1.5 each, the odd
@@ -67,24 +66,22 @@ owners:
 
 
 @pytest.mark.parametrize("running", [0, 1, 9])
-def test_minimums_that_add_up_to_the_total_are_not_said_to_be_scaled(tmp_path, capsys, running):
+def test_minimums_that_add_up_to_the_total_are_not_said_to_be_scaled(tmp_path, running, output):
     path = tmp_path / "nested.yaml"
     text = NESTED.replace("RUNNING", str(running))
     path.write_text(text if running else text[: text.index("owners")])
-    assert cli.main(["quota", str(path)]) == 0
-    out = capsys.readouterr().out
+    out = output("quota", path)
     assert "promised" not in out and "scaled" not in out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if " gpu " in line}
     assert [rows[name][3] for name in ("org", "speech", "vision")] == ["96", "48", "48"]
-    assert cli.main(["quota", str(path), "--total", "gpu=50"]) == 0
-    assert "min is scaled down of org, speech, vision.\n" in capsys.readouterr().out
+    said = output("quota", path, "--total", "gpu=50")
+    assert "min is scaled down of org, speech, vision.\n" in said
 
 
 @pytest.mark.parametrize("name", ["picture.svg", "picture.png", "picture.PNG"])
-def test_it_draws_what_it_prints(file, tmp_path, capsys, name):
+def test_it_draws_what_it_prints(file, tmp_path, name, output):
     out = tmp_path / name
-    assert cli.main(["quota", str(file), "--out", str(out)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"
+    assert output("quota", file, "--out", out).splitlines()[-1] == f"wrote {out}"
     begin = out.read_bytes()[:5]
     assert begin == (b"<?xml" if name.endswith("svg") else b"\x89PNG\r")
 
@@ -127,10 +124,9 @@ EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "quotas.yaml"
 
 
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="only the installed package is here")
-def test_the_example_is_shown_and_drawn(tmp_path, capsys):
+def test_the_example_is_shown_and_drawn(tmp_path, output):
     out = tmp_path / "quotas.svg"
-    assert cli.main(["quota", str(EXAMPLE), "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
+    printed = output("quota", EXAMPLE, "--out", out)
     assert "vision uses 1 nvidia.com/gpu more than it may now: 8 of 7." in printed
     assert "Rule broken" not in printed and "no quota" not in printed
     picture = out.read_text("utf-8")

@@ -68,10 +68,7 @@ def _leaves(forest: Forest, row: int) -> int:
 
 
 def _ends(forest: Forest, row: int) -> Indices:
-    """What follows each cell of a level: 0 its children; else how many cells end with it.
-
-    Where the tree itself ends, no comma follows: then it is `DEEPEST` more.
-    """
+    """By cell of a level 0 if children follow, else how many cells end; + `DEEPEST` at the end."""
     cells = np.arange(1, forest.cells[row] + 1)
     if row > 0:
         return np.zeros_like(cells)

@@ -50,10 +50,7 @@ async def serve_hived(
 
 
 async def _follow(path: Path, service: HivedService, moved: Callable[[], object]) -> None:
-    """Take the configuration up again whenever its file changes; every bound pod goes on running.
-
-    :param moved: is called after each change.
-    """
+    """Take each change of the file up and call `moved`; every bound pod goes on running."""
     scheduler = service.extender.scheduler
     text = await asyncio.to_thread(_text, path)
     while True:

@@ -87,10 +87,7 @@ class WaitingPods:
         self.is_sooner = True
 
     def _call_mates(self, pod: PodId, spec: Mapping[str, Any]) -> None:
-        """A pod has a place, and so has its group: its pods that were refused are due.
-
-        What they were offered by kube-scheduler may not have been enough for the group.
-        """
+        """A pod has a place: those of its group, perhaps offered too few nodes, are due."""
         mates = self._groups and self._groups.get(PodRequest.read(spec, pod.full).gang)
         for mate in (mates or {}).values():
             if mate.due > mate.touched + _SHORTEST:

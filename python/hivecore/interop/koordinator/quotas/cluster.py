@@ -107,10 +107,7 @@ def read_quota_cluster(
 
 
 def _moment(since: object) -> float:
-    """Return a time as a sort key; values that are not times come first.
-
-    YAML turns times without quotes into datetime objects.
-    """
+    """Return a time, a text or what YAML makes of it, as a sort key; others come first."""
     if isinstance(since, str):
         try:
             since = datetime.fromisoformat(since)

@@ -143,10 +143,7 @@ class ClusterLink:
         return time.monotonic() >= min(self._service.asked + _QUIET, latest)
 
     def _is_left_out(self, pod: PodId, latest: float) -> bool:
-        """Whether kube-scheduler seems to have forgotten a pod; such a pod is noted as touched.
-
-        :param latest: the moment from which on it is no longer waited for, see `_is_quiet`.
-        """
+        """Whether kube-scheduler seems to have forgotten a pod, which is noted as touched then."""
         is_left_out = pod.full in (self._service.unasked or ()) and self._is_quiet(latest)
         if is_left_out:
             self._service.touched.add(pod.full)

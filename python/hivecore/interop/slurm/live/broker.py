@@ -286,10 +286,7 @@ class Broker:
         ]
 
     def _may_exclude(self, job: SlurmJob) -> bool:
-        """Whether a job that waits may exclude nodes: not if the submit plugin has seen none.
-
-        An operator may have added some before this broker began.
-        """
+        """Whether a waiting job may exclude nodes; an operator may have added some before."""
         has_none = bool(self._rows) and job.lists is not None and "exclude" not in job.lists
         return job.job is not None and job.waits and not has_none
 
@@ -543,10 +540,7 @@ def _with_releases_joined(lines: list[str]) -> list[str]:
 def _as_it_runs(
     job: SlurmJob, gpus: _Gpus, sizes: Mapping[str, int]
 ) -> tuple[Job, list[PlacedPod]]:
-    """A job with a role for each number of GPUs that it has on a node, and its pods.
-
-    :param sizes: by node how many GPUs it has.
-    """
+    """A job with a role for each number of GPUs that it has on a node, and its pods."""
     by_count: dict[int, list[str]] = {}
     for node in job.nodes:
         own = gpus.get(node, ())

@@ -91,10 +91,7 @@ class Places:
         return new or job.id in self._left
 
     def _where(self, job: SlurmJob, excluded: tuple[str, ...]) -> tuple[Where, int]:
-        """The nodes that a job may use, and how many GPUs each has if it takes whole nodes.
-
-        :raises ValueError: only Slurm can keep to what it asks for.
-        """
+        """The nodes that a job may use, and how many GPUs each has if it takes whole nodes."""
         if self._is_users("nodelist", job.required, job):
             raise ValueError(f"it asks for nodes by name, {show(','.join(job.required))}")
         if excluded and self._overwritten == "exclude":

@@ -355,10 +355,7 @@ def _beyond(row: Mapping[str, str], count: int) -> str:
 
 
 def _role(nodes: int, gpus: int, node_gpus: int, typed: bool) -> Role:
-    """The pods of a job, of which Slurm puts each on a node of its own (`-N`).
-
-    Where GPUs have types, they are the same on all nodes of a job: its pods take whole nodes then.
-    """
+    """A pod for each node (`-N`); where GPUs have types, pods take whole nodes."""
     if nodes > 1 and typed:
         gpus = node_gpus
     return Role("node", nodes, gpus=gpus, per_node=1 if nodes > 1 else None)
