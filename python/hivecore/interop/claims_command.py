@@ -30,10 +30,7 @@ _RULES = "DRADeviceTaintRules"  # the feature gate of rules that taint devices
 
 
 def add_explain_command(commands: Any) -> None:
-    """Add the command to a parser.
-
-    :param commands: from ``add_subparsers`` of `argparse`.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     parser = commands.add_parser(
         "explain",
         help="why device claims of Kubernetes fit, or do not fit, the nodes",

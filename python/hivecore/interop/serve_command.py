@@ -32,10 +32,7 @@ _OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
 def add_serve_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     parser = commands.add_parser(
         "serve",
         help="serve a scheduler, or a scheduler extender of Kubernetes as HiveD or gpushare does",

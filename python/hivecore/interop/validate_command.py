@@ -43,10 +43,7 @@ _PARTS = ("queues", "quotas", "cells", "topology", "devices", "claims", "sharing
 
 
 def add_validate_command(commands: Any) -> None:
-    """Add the command to a parser.
-
-    :param commands: from ``add_subparsers`` of `argparse`.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     command = commands.add_parser(
         "validate",
         help="check a configuration file of a cluster, or objects of device claims",

@@ -27,10 +27,7 @@ _AMOUNTS = (
 
 
 def add_what_if_command(commands: Any) -> None:
-    """Add the command to a parser.
-
-    :param commands: from ``add_subparsers`` of `argparse`.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     parser = commands.add_parser(
         "what-if",
         help="would a job start in this cluster now, and which jobs would have to leave",

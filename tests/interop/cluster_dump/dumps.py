@@ -24,6 +24,10 @@ def node(name, gpus=8, labels=(), ready="True", spec=None, **amounts):
     return thing_
 
 
+NODES = [node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)]
+LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
+
+
 def groups(nominal, flavor="h100", resource=GPU, **limits):
     quota = {"name": resource, "nominalQuota": nominal, **limits}
     return [{"coveredResources": [resource], "flavors": [{"name": flavor, "resources": [quota]}]}]

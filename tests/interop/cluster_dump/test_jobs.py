@@ -5,10 +5,11 @@ import json
 
 import pytest
 from interop.cluster_dump.dumps import (
-    BLOCK,
     GPU,
     HOST,
     KUEUE,
+    LEVELS,
+    NODES,
     RACK,
     cluster_queue,
     flavor,
@@ -26,10 +27,8 @@ from hivecore.interop.cluster_dump import ClusterDump
 from hivecore.interop.koordinator import read_quota_cluster
 from hivecore.interop.scheduler_file import SchedulerSpec
 
-NODES = [node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)]
 QUOTA = "quota.scheduling.koordinator.sh"
 NODE = ("gpu-0",)
-LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
 KUEUES = [
     *NODES,
     flavor(topologyName="t"),

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from interop.cluster_dump.dumps import (
     BLOCK,
     H100,
-    HOST,
     KUEUE,
+    LEVELS,
+    NODES,
     RACK,
     cluster_queue,
     flavor,
@@ -24,7 +25,6 @@ from profiles import examples
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Job, Preempt, Role, Start
 
-NODES = [node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)]
 NEVER = {"reclaimWithinCohort": "Never", "withinClusterQueue": "Never"}
 
 
@@ -182,8 +182,7 @@ def test_one_flavor_alone_has_its_nodes_and_its_quotas():
 
 
 def test_the_topology_of_a_flavor_is_the_network():
-    levels = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
-    topology = thing("kueue.x-k8s.io/v1alpha1", "Topology", "default", {"levels": levels})
+    topology = thing("kueue.x-k8s.io/v1alpha1", "Topology", "default", {"levels": LEVELS})
     stray = node("stray")
     objects = [*NODES, stray, topology, flavor(topologyName="default"), cluster_queue("q", 40)]
     spec = SchedulerSpec.of_yaml(yaml.safe_dump_all(objects), "dump.yaml")

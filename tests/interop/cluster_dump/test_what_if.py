@@ -9,6 +9,8 @@ from interop.cluster_dump.dumps import (
     GPU,
     HOST,
     KUEUE,
+    LEVELS,
+    NODES,
     RACK,
     cluster_queue,
     flavor,
@@ -25,9 +27,8 @@ from hivecore.interop.what_if_command import _as_written
 from hivecore.scheduler import Job, Role
 from hivecore.traces import Trace, save_csv
 
-LEVELS = [{"nodeLabel": level} for level in (BLOCK, RACK, HOST)]
 CLUSTER = [
-    *(node(f"gpu-{i}", labels={BLOCK: "b1", RACK: f"r{i // 2}"}) for i in range(4)),
+    *NODES,
     thing("kueue.x-k8s.io/v1alpha1", "Topology", "t", {"levels": LEVELS}),
     flavor(labels={BLOCK: "b1"}, topologyName="t"),
     cluster_queue("a", 16, "all"),

@@ -75,13 +75,6 @@ def network():
 # --- one pod
 
 
-def test_a_pod_that_was_refused_before_its_claim_was_made_is_touched(cluster):
-    cluster.add_pod("p", gpus="new-gpu")
-    cluster.refuses("p")
-    cluster.settle(1, only_touched=True)
-    assert cluster.node_of("p") == "n0"
-
-
 def test_a_pod_is_bound_when_its_claim_says_so(cluster):
     cluster.add_claimed("p", devices=2)
     cluster.settle(1)
@@ -95,11 +88,11 @@ def test_a_pod_is_bound_when_its_claim_says_so(cluster):
     assert cluster.booked() == {"n0/d0": [OWN], "n0/d1": [OWN]}
 
 
-def test_a_pod_waits_for_the_claim_of_its_template(cluster):
+def test_a_pod_waits_for_the_claim_of_its_template_and_is_touched_then(cluster):
     cluster.add_pod("p", gpus="new-gpu")
     cluster.refuses("p")
     assert cluster.reasons["p"] == "the claim 'gpus' has not been made from its template yet"
-    cluster.settle(1)
+    cluster.settle(1, only_touched=True)
     assert cluster.node_of("p") == "n0"
     (built,) = cluster.api.pod("p")["status"]["resourceClaimStatuses"]
     assert cluster.devices(built["resourceClaimName"]) == ["n0/d0"]

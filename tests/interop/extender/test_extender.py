@@ -26,6 +26,12 @@ def pod_group(name, least, api="scheduling.sigs.k8s.io", **notes):
     return {**kind, "metadata": meta, "spec": {"minMember": least}}
 
 
+def allocated(world, name):
+    """The GPUs that Koordinator's annotation of a pod names."""
+    annotations = world.cluster.pod(name)["metadata"]["annotations"]
+    return json.loads(annotations["scheduling.koordinator.sh/device-allocated"])["gpu"]
+
+
 def of_group(name, group, gpus=2, label="pod-group.scheduling.sigs.k8s.io"):
     """A pod whose label names a PodGroup."""
     return koordinator_pod(name, "a", gpus, **({label: group} if label else {}))
@@ -317,10 +323,7 @@ def test_a_koordinator_gang_starts_with_its_minimum(worlds):
     world.cluster.run(pods[1])
     assert set(world.cluster.bound()) == {"g0", "g1"}
     assert world.states() == {"pods:x/bert": "running"}
-    allocated = world.cluster.pod("g0")["metadata"]["annotations"][
-        "scheduling.koordinator.sh/device-allocated"
-    ]
-    assert [entry["minor"] for entry in json.loads(allocated)["gpu"]] == [0, 1, 2, 3]
+    assert [entry["minor"] for entry in allocated(world, "g0")] == [0, 1, 2, 3]
     world.cluster.delete("g0", "g1")
     assert world.states() == {}
 
@@ -638,14 +641,7 @@ def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
         pod["spec"]["containers"][0]["resources"]["limits"] = limits
         world.cluster.create(pod)
     world.cluster.pump()
-    results = [
-        json.loads(
-            world.cluster.pod(name)["metadata"]["annotations"][
-                "scheduling.koordinator.sh/device-allocated"
-            ]
-        )["gpu"][0]
-        for name in ("p", "q")
-    ]
+    results = [allocated(world, name)[0] for name in ("p", "q")]
     assert [entry["minor"] for entry in results] == [0, 0]
     assert {entry["resources"]["koordinator.sh/gpu-core"] for entry in results} == {"50"}
 

@@ -258,24 +258,16 @@ def test_a_gang_is_known_by_the_labels_of_its_controller(tmp_path, minimum):
         assert server.jobs() == {f"pods:x/{kind}": "running"}
 
 
-def test_pod_groups_that_may_not_be_listed_do_not_keep_others_waiting(tmp_path):
+@pytest.mark.parametrize("are_there", [True, False])
+def test_pod_groups_that_cannot_be_listed_do_not_keep_others_waiting(tmp_path, are_there):
     def refuse(request):
-        return 403 if "scheduling.x-k8s.io" in request.path else 0
+        return 403 if are_there and "scheduling.x-k8s.io" in request.path else 0
 
-    with served(tmp_path, refuse=refuse) as (api, server, scheduler):
+    with served(tmp_path, are_there, refuse) as (api, server, scheduler):
         add(api, hived_gang("bert", 2))
         until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
-        add_to_group(api, "x-podgroups", "x0")
+        add_to_group(api, "x-podgroups" if are_there else "podgroups", "x0")
         until(lambda: "is not known" in str(scheduler.failures.get("x0")))
-        assert server.jobs() == {"pods:bert": "running"}
-
-
-def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
-    with served(tmp_path, has_pod_groups=False) as (api, server, scheduler):
-        add(api, hived_gang("bert", 2))
-        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
-        add_to_group(api, "podgroups", "g0")
-        until(lambda: "is not known" in str(scheduler.failures.get("g0")))
         assert server.jobs() == {"pods:bert": "running"}
 
 

@@ -194,8 +194,7 @@ def test_quotas_that_nothing_gives_a_total_are_remarked():
 def test_a_tenant_without_a_quota_beside_quotas_is_remarked(tmp_path):
     remarks = ("tenants.b: has no quota: its jobs must name another",)
     assert SchedulerSpec.of_yaml(QUOTA.replace("}}}}", "}}}, b: }")).remarks == remarks
-    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}, "spec": {"max": {"cpu": 6}}}
-    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    name = with_quota(tmp_path, {"cpu": 6})
     text = NODES + "tenants: {a: , b: }\nquotas: {koordinator: quotas.yaml}\n"
     spec = SchedulerSpec.of_yaml(text, name)
     assert spec.remarks == remarks
@@ -263,6 +262,16 @@ def written(folder, **files):
         stem, _, suffix = name.rpartition("_")
         (folder / f"{stem}.{suffix}").write_text(text)
     return str(folder / "cluster.yaml")
+
+
+def with_quota(folder, most, total=None, **spec):
+    """A file beside an ElasticQuota, of a tree of its own if it has a total."""
+    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}, "spec": {"max": most, **spec}}
+    if total is not None:
+        prefix = "quota.scheduling.koordinator.sh/"
+        quota["metadata"]["labels"] = {f"{prefix}is-root": "true", f"{prefix}tree-id": "t"}
+        quota["metadata"]["annotations"] = {f"{prefix}total-resource": json.dumps(total)}
+    return written(folder, quotas_yaml=json.dumps([quota]))
 
 
 HIVED = """\
@@ -400,9 +409,7 @@ def test_devices_may_stand_in_koordinators_records(tmp_path):
 
 
 def test_quotas_may_stand_in_koordinators_objects(tmp_path):
-    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
-    quota["spec"] = {"max": {"nvidia.com/gpu": 6}, "min": {"nvidia.com/gpu": 2}}
-    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    name = with_quota(tmp_path, {"nvidia.com/gpu": 6}, min={"nvidia.com/gpu": 2})
     text = NODES + "quotas: {koordinator: quotas.yaml}\n"
     spec = SchedulerSpec.of_yaml(text, name)
     assert dict(spec.quotas.quota("a").max) == {"gpu": 6}
@@ -419,9 +426,7 @@ def test_a_key_without_a_value_means_the_default_of_quotas_and_claims(tmp_path):
     assert tree.quota("a") == usual.quota("a")
     assert tree.total() == usual.total() == {"gpu": 16}
     assert pickle.dumps(tree) == pickle.dumps(usual)
-    objects = [{"kind": "ElasticQuota", "metadata": {"name": "a"}}]
-    objects[0]["spec"] = {"max": {"nvidia.com/gpu": 6}}
-    name = written(tmp_path, quotas_yaml=json.dumps(objects))
+    name = with_quota(tmp_path, {"nvidia.com/gpu": 6})
     spec = SchedulerSpec.of_yaml(NODES + "quotas: {koordinator: quotas.yaml, gpu: }\n", name)
     assert (dict(spec.quotas.quota("a").max), spec.remarks) == ({"gpu": 6}, ())
     (problem,) = problems(NODES + "quotas: {koordinator: quotas.yaml, gpu: [x]}\n", name)
@@ -431,21 +436,14 @@ def test_a_key_without_a_value_means_the_default_of_quotas_and_claims(tmp_path):
 
 
 def test_a_total_of_too_many_resources_in_koordinators_objects_is_a_mistake(tmp_path):
-    prefix = "quota.scheduling.koordinator.sh"
-    total = json.dumps({f"r{i}": 1 for i in range(70)})
-    labels = {f"{prefix}/tree-id": "t", f"{prefix}/is-root": "true"}
-    notes = {f"{prefix}/total-resource": total}
-    pool = {"kind": "ElasticQuota", "spec": {"max": {"cpu": 1}}}
-    pool["metadata"] = {"name": "p", "labels": labels, "annotations": notes}
-    name = written(tmp_path, quotas_yaml=json.dumps([pool]))
+    name = with_quota(tmp_path, {"cpu": 1}, {f"r{i}": 1 for i in range(70)})
     (problem,) = problems(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
     assert "there are 64 already" in problem
 
 
 def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named(tmp_path):
-    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
-    quota["spec"] = {"max": {"nvidia.com/gpu": 6, "amd.com/gpu": 6}, "min": {"amd.com/gpu": 6}}
-    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    most = {"nvidia.com/gpu": 6, "amd.com/gpu": 6}
+    name = with_quota(tmp_path, most, min={"amd.com/gpu": 6})
     spec = SchedulerSpec.of_yaml(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
     assert dict(spec.quotas.quota("a").max) == {"gpu": 6}
     assert "amd.com/gpu limits nothing here: GPUs are nvidia.com/gpu" in spec.remarks[0]
@@ -455,13 +453,8 @@ def test_other_names_of_gpus_in_koordinators_objects_limit_nothing_and_are_named
 @pytest.mark.parametrize("at", ["max", "total"])
 def test_two_names_of_the_same_gpus_in_one_of_koordinators_objects_are_a_mistake(tmp_path, at):
     both = {"nvidia.com/gpu": 6, "gpu": 8}
-    quota = {"kind": "ElasticQuota", "metadata": {"name": "a"}}
-    quota["spec"] = {"max": both if at == "max" else {"nvidia.com/gpu": 6}}
-    if at == "total":
-        prefix = "quota.scheduling.koordinator.sh/"
-        quota["metadata"]["labels"] = {f"{prefix}is-root": "true", f"{prefix}tree-id": "t"}
-        quota["metadata"]["annotations"] = {f"{prefix}total-resource": json.dumps(both)}
-    name = written(tmp_path, quotas_yaml=json.dumps([quota]))
+    most = both if at == "max" else {"nvidia.com/gpu": 6}
+    name = with_quota(tmp_path, most, both if at == "total" else None)
     (message,) = problems(NODES + "quotas: {koordinator: quotas.yaml}\n", name)
     assert "has both gpu and nvidia.com/gpu" in message
 

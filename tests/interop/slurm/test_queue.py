@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from hivecore.interop.slurm import read_topology_conf
 from hivecore.interop.slurm.live import (
     SlurmJob,
     commands,
@@ -229,11 +228,3 @@ def test_commands_carry_out_actions():
         commands(Start("7", pods("n1", "n2", gpus=(3,))), job, typed=True)
     with pytest.raises(ValueError, match="no command for Reject"):
         commands(Reject("7", "too large"), job)
-
-
-def test_the_topology_that_scontrol_shows_is_read():
-    text = (
-        "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n01,n02\nSwitchName=leaf1 Level=0 LinkSpeed=1 "
-    )
-    text += "Nodes=n03\nSwitchName=spine Level=1 LinkSpeed=1 Nodes=n[01-03] Switches=leaf0,leaf1\n"
-    assert read_topology_conf(text).network.domain("n03") == ("spine", "leaf1", "n03")

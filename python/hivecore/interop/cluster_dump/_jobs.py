@@ -11,7 +11,7 @@ from msgspec import Meta as Bounds
 from msgspec import field as default
 
 from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
-from hivecore.interop.cluster_dump._objects import Dump, Meta, Object, Schema
+from hivecore.interop.cluster_dump._objects import Condition, Dump, Meta, Object, Schema
 from hivecore.interop.cluster_dump._queues import Queues
 from hivecore.interop.koordinator.gangs import names as gangs
 from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
@@ -55,11 +55,6 @@ _MOST_PODS = 2**20
 _Count = Annotated[int, Bounds(ge=0)]
 
 
-class _Condition(Schema, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
 class _Assigned(Schema, frozen=True):
     name: str = "main"
     count: _Count | None = None
@@ -85,7 +80,7 @@ class _Reclaimable(Schema, frozen=True):
 
 class _Status(Schema, frozen=True):
     admission: _Admission | None = None
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     reclaimable_pods: tuple[_Reclaimable, ...] = ()
 
     @property

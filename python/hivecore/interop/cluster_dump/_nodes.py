@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import field as default
 
-from hivecore.interop.cluster_dump._objects import Dump, Object, Schema
+from hivecore.interop.cluster_dump._objects import Condition, Dump, Object, Schema
 from hivecore.interop.koordinator.quotas.amounts import write_amount
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kueue.names import GROUP, HOSTNAME
@@ -37,14 +37,9 @@ class _Spec(Schema, frozen=True):
     taints: tuple[_Taint, ...] = ()
 
 
-class _Condition(Schema, frozen=True):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(Schema, frozen=True):
     allocatable: dict[str, Fraction] = default(default_factory=dict)
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def is_ready(self) -> bool:

@@ -25,7 +25,7 @@ from hivecore.interop.kubernetes.documents import (
 )
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["Dump", "Meta", "Object", "Schema"]
+__all__ = ["Condition", "Dump", "Meta", "Object", "Schema"]
 
 _Spec = TypeVar("_Spec", bound=Struct)
 _WHERE = re.compile(r" - at `(?:key` in `)?\$\.?(.*)`$")
@@ -35,6 +35,13 @@ _SOME = "[...]"  # how msgspec writes any key
 
 class Schema(Struct, rename="camel", frozen=True):
     """A part of an object, with fields spelled as in Kubernetes."""
+
+
+class Condition(Schema, frozen=True):
+    """An entry of the conditions in a status."""
+
+    type: str = ""
+    status: str = ""
 
 
 class Owner(Schema, frozen=True):

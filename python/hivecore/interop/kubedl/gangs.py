@@ -1,9 +1,13 @@
-"""The gangs that KubeDL forms of a job, and the labels of their pods."""
+"""The gangs that KubeDL forms of a job, and the labels of their pods.
+
+Source: KubeDL, ``pkg/gang_schedule/coscheduler``.
+"""
 
 from hivecore._arguments import as_bool, as_instance, as_name
 from hivecore.gangs import GangSpec
+from hivecore.interop.koordinator.gangs.names import LIGHT_MINIMUM, LIGHT_NAME, POD_GROUP
 from hivecore.interop.kubedl.jobs import KubedlJob
-from hivecore.interop.kubedl.names import AI_MASTER, LIGHT_MINIMUM, LIGHT_NAME, POD_GROUP
+from hivecore.interop.kubedl.names import AI_MASTER
 
 __all__ = ["gang_labels", "gangs_of"]
 

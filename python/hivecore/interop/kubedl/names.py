@@ -1,11 +1,11 @@
-"""KubeDL's kinds of jobs with their roles, and its labels of gangs.
+"""KubeDL's kinds of jobs with their roles.
 
-Source: KubeDL, ``apis/training/v1alpha1`` and ``pkg/gang_schedule/coscheduler``.
+Source: KubeDL, ``apis/training/v1alpha1``.
 """
 
 from typing import NamedTuple
 
-__all__ = ["AI_MASTER", "GROUP", "KINDS", "LIGHT_MINIMUM", "LIGHT_NAME", "POD_GROUP", "JobKind"]
+__all__ = ["AI_MASTER", "GROUP", "KINDS", "JobKind"]
 
 
 class JobKind(NamedTuple):
@@ -32,8 +32,3 @@ KINDS = {
     "MarsJob": JobKind("marsReplicaSpecs", ("Scheduler", "Worker", "WebService")),
     "ElasticDLJob": JobKind("elasticdlReplicaSpecs", ("Master",)),
 }
-
-# Labels of pods: that of PodGroups, and two that need no PodGroup.
-POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
-LIGHT_NAME = f"{POD_GROUP}/name"
-LIGHT_MINIMUM = f"{POD_GROUP}/min-available"

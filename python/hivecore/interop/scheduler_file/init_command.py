@@ -12,10 +12,7 @@ __all__ = ["add_init_command"]
 
 
 def add_init_command(commands: Any) -> None:
-    """Add the command to a parser.
-
-    :param commands: from ``add_subparsers`` of `argparse`.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     command = commands.add_parser(
         "init",
         help="write a commented file for a cluster, to begin with",

@@ -18,10 +18,7 @@ __all__ = ["add_topology_command"]
 
 
 def add_topology_command(commands: Any) -> None:
-    """Add the command to the subparsers of a parser.
-
-    :param commands: what ``add_subparsers`` of `argparse` gave.
-    """
+    """Add the command to `commands`, the subparsers of a parser of `argparse`."""
     parser = commands.add_parser(
         "topology",
         help="Slurm's topology.yaml or topology.conf from the labels of nodes, and back",
