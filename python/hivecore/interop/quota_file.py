@@ -12,7 +12,7 @@ The short form, with amounts as in Kubernetes (``cpu: 1.5``, ``memory: 64Gi``)::
 ``trees`` may have the totals of other trees: ``pool: {total: {gpu: 8}, carved: true}``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,7 @@ def _of_objects(documents: list[Any], total: dict[str, int] | None) -> QuotaFile
 
 
 def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
-    _check_keys(document, _PARTS)
+    document.among(_PARTS)
     quotas = [_quota(name, field) for name, field in document["quotas"].items()]
     if not quotas:
         raise document["quotas"].error("is empty")
@@ -122,7 +122,7 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
     _check_total(tree, total, "total")
     trees = sorted({quota.tree for quota in quotas if quota.tree})
     for name, field in document["trees"].items():
-        _check_keys(field, _OF_TREE)
+        field.among(_OF_TREE)
         if not name:
             raise field.error("is the default tree, whose total is that of the file")
         amounts, carved = read_resources(field["total"]), field["carved"].flag()
@@ -146,7 +146,7 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
 
 
 def _quota(name: str, field: Field) -> Quota:
-    _check_keys(field, _OF_QUOTA)
+    field.among(_OF_QUOTA)
     weight = field["weight"]
     fields: dict[str, Any] = {
         "parent": field["parent"].text(),
@@ -162,7 +162,7 @@ def _quota(name: str, field: Field) -> Quota:
 
 def _owner(name: str, field: Field) -> tuple[QuotaRequest, int]:
     """Return an owner's request, and the number of its members that run."""
-    _check_keys(field, _OF_OWNER)
+    field.among(_OF_OWNER)
     quota, amounts = field["quota"].name(), read_resources(field["amounts"])
     count = field["count"].integer(1, _MANY) if "count" in field else 1
     numbers = {"min_count": (1, count), "priority": (-_MANY - 1, _MANY)}
@@ -174,12 +174,6 @@ def _owner(name: str, field: Field) -> tuple[QuotaRequest, int]:
     running = field["running"].integer(0, count) if "running" in field else 0
     with field.named():
         return QuotaRequest(name, quota, amounts, count=count, **fields), running
-
-
-def _check_keys(field: Field, known: Iterable[str]) -> None:
-    for key, entry in field.items():
-        if key not in known:
-            raise entry.error(f"is none of {', '.join(known)}")
 
 
 def _check_total(tree: QuotaTree, total: Mapping[str, int] | None, path: str) -> None:

@@ -173,6 +173,10 @@ class ClaimCluster(KubeScheduler):
             self.reasons[name] = bound["Error"]
         return bound is not None and not bound["Error"]
 
+    def delete(self, *pods):
+        for pod in pods:
+            self.api.delete_pod(pod)
+
     def refuses(self, name):
         """A pod is tried when everything has been heard, and not bound."""
         self.hear()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interop.extender.pods_and_kubelets import hived_pod, koordinator_pod
 from interop.gpushare.objects import cards_of
 from interop.gpushare.objects import pod as gpushare_pod
-from interop.hived.clusters import config, kubernetes_pod, rack
+from interop.hived.clusters import NOTHING, config, kubernetes_pod, rack
 from interop.hostile import broken
 from msgspec import to_builtins
 from profiles import examples
@@ -26,16 +26,6 @@ from hivecore.interop.kubernetes.calls import BadCall
 
 TREE = {"NODE": (4, "GPU"), "RACK": (2, "NODE")}
 CONFIG = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}})
-NOTHING = {
-    "filter": {
-        "Nodes": None,
-        "NodeNames": None,
-        "FailedNodes": None,
-        "FailedAndUnresolvableNodes": None,
-    },
-    "bind": {},
-    "preempt": {"NodeNameToMetaVictims": {}},
-}
 
 
 class Hived:

@@ -102,8 +102,7 @@ def test_never_leaves_victims_to_others(cluster, preempted):
 
 def test_a_victim_whose_preemptor_is_gone_stays(preempted):
     preempted.evict(1.0)
-    for name in ("h-0", "h-1"):
-        preempted.api.delete_pod(name)
+    preempted.delete("h-0", "h-1")
     preempted.settle(3)
     assert evictions(preempted) == 0
     assert [preempted.node_of(name) for name in BOTH] == ["n0", "n1"]
@@ -119,8 +118,7 @@ def test_a_victim_that_has_lost_pods_when_its_preemptor_goes_starts_again_as_a_w
     cluster.api.protected = {"g-1"}
     cluster.evict(5.1)
     assert cluster.api.evicted == ["g-0"]
-    for name in ("h-0", "h-1"):
-        cluster.api.delete_pod(name)
+    cluster.delete("h-0", "h-1")
     cluster.add_pod(again[0], labels["g-0"], gpus="new-pair")
     cluster.settle(2)
     assert cluster.node_of(again[0]) is None
@@ -136,8 +134,7 @@ def test_a_victim_that_has_lost_pods_when_its_preemptor_goes_starts_again_as_a_w
 
 def test_it_leaves_for_the_next_job_that_can_have_its_place(preempted):
     cluster = preempted
-    for name in ("h-0", "h-1"):
-        cluster.api.delete_pod(name)
+    cluster.delete("h-0", "h-1")
     cluster.settle(1)
     cluster.add_gang("next", 3, priority=9000, gpus="new-pair")
     cluster.settle(3)
@@ -164,8 +161,7 @@ def test_a_restart_between_naming_and_evicting_changes_nothing(preempted):
 
 
 def test_after_a_restart_nothing_is_evicted_for_a_job_whose_pods_have_gone(preempted):
-    for name in ("h-0", "h-1"):
-        preempted.api.delete_pod(name)
+    preempted.delete("h-0", "h-1")
     preempted.restart()
     preempted.settle(2)
     assert evictions(preempted) == 0
@@ -199,8 +195,7 @@ def test_a_victim_that_goes_by_itself_is_not_evicted(preempted, has_ended):
 
 
 def test_a_victim_that_is_gone_unheard_is_done(preempted):
-    for name in BOTH:
-        preempted.api.delete_pod(name)
+    preempted.delete(*BOTH)
     preempted.evict()
     assert evictions(preempted) == 2
     preempted.evict()
@@ -222,8 +217,7 @@ def test_evicted_pods_are_waited_for_and_evicted_once(preempted):
     cluster.settle(3)
     assert cluster.api.evicted == BOTH
     assert cluster.node_of("h-0") is None
-    for name in BOTH:
-        cluster.api.delete_pod(name)
+    cluster.delete(*BOTH)
     cluster.settle(2)
     assert cluster.node_of("h-0") and cluster.node_of("h-1")
     assert cluster.api.evicted == BOTH

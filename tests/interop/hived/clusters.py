@@ -12,6 +12,7 @@ from hivecore.interop.hived import HivedScheduler
 __all__ = [
     "DOMAIN",
     "FLAT",
+    "NOTHING",
     "TREE",
     "Hived",
     "bind",
@@ -126,6 +127,19 @@ def picture(scheduler):
 # --- what kube-scheduler sends
 
 DOMAIN = "hivedscheduler.microsoft.com"
+
+
+#: by verb what an extender answers beside an error
+NOTHING = {
+    "filter": {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+    },
+    "bind": {},
+    "preempt": {"NodeNameToMetaVictims": {}},
+}
 
 
 def assert_same(scheduler):

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.hived.clusters import DOMAIN, binding, config, rack
+from interop.hived.clusters import DOMAIN, NOTHING, binding, config, rack
 from interop.hived.clusters import filter_request as ask
 from interop.hived.clusters import kubernetes_pod as pod
 from interop.hostile import broken
@@ -38,24 +38,12 @@ def get(extender, path, body=None):
     return json.loads(json.dumps(answer))
 
 
-NOTHING = {
-    FILTER: {
-        "Nodes": None,
-        "NodeNames": None,
-        "FailedNodes": None,
-        "FailedAndUnresolvableNodes": None,
-    },
-    BIND: {},
-    PREEMPT: {"NodeNameToMetaVictims": {}},
-}
-
-
 def refused(extender, path, body=None, status=400):
     """The mistake that is named; kube-scheduler reads it with status 200 alone."""
     answered, answer = extender.handle(path, body)
-    nothing = NOTHING.get(path, {})
-    assert answered == (200 if path in NOTHING else status)
-    assert answer == {**nothing, "Error": answer["Error"]}
+    verb = path.removeprefix("/v1/extender/")
+    assert answered == (200 if verb in NOTHING else status)
+    assert answer == {**NOTHING.get(verb, {}), "Error": answer["Error"]}
     assert answer["Error"]
     return json.loads(json.dumps(answer))["Error"]
 

@@ -40,7 +40,7 @@ from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of
 from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.evictions import Evictions
-from hivecore.interop.kubernetes.serving.replies import Reply
+from hivecore.interop.kubernetes.serving.replies import Reply, waits_for
 from hivecore.interop.kubernetes.serving.routes import Call, Route, Routes, watch
 from hivecore.scheduler import Scheduler, SchedulerEvent
 
@@ -122,8 +122,7 @@ class PodExtender:
             self._not_ours[identity] = None
             return None
         if self.informer.is_missing(identity):
-            missing = f"pod {show(pod.full)} ({identity}) does not exist, or is not known yet"
-            raise _MissingPod(missing)
+            raise _MissingPod(pod.missing)
         member = self.jobs.add(identity, pod.full, request)
         self.informer.note(identity, pod.full, given)
         self.jobs.settle()
@@ -170,11 +169,7 @@ class PodExtender:
         """Return the nodes whose pods must leave first, with the reasons."""
         if standing.outcome != "preempt":
             return {}
-        return {
-            node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
-            + ", ".join(map(self.informer.name_of, victims))
-            for node, victims in self.jobs.victims.of(member.job).items()
-        }
+        return waits_for(self.jobs.victims.of(member.job), self.informer.name_of)
 
     def _preempt(self, call: Call) -> Reply:
         arguments: PreemptCall = call.body

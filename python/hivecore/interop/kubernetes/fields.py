@@ -7,7 +7,7 @@ document holds.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from fractions import Fraction
@@ -83,6 +83,12 @@ class Field:
             if not isinstance(key, str):
                 raise TypeError(f"{self._name} has the key {show(key)}: keys must be strings")
         return [(as_text(key, "key"), self._under(key, mapping[key])) for key in mapping]
+
+    def among(self, known: Collection[str]) -> None:
+        """Refuse the keys of a mapping that are none of these, which the message lists."""
+        for key, entry in self.items():
+            if key not in known:
+                raise entry.error(f"is none of {', '.join(known)}")
 
     def only(self, *known: str) -> None:
         """Refuse the keys of a mapping that are none of these.

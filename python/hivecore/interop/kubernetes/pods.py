@@ -71,6 +71,11 @@ class PodId(Struct, frozen=True):
         """The uid, or the full name where no uid is known."""
         return self.uid or self.full
 
+    @property
+    def missing(self) -> str:
+        """What is said of the pod where it does not exist."""
+        return f"pod {show(self.full)} ({self.identity}) does not exist, or is not known yet"
+
     @classmethod
     def read(cls, pod: Any, path: str = "pod: ") -> "PodId":
         """The names in a pod's object, or in its metadata alone.

@@ -9,7 +9,7 @@ from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm.hostlists import MOST_HOSTS, compress_hostlist, expand_hostlist
 
-__all__ = ["Hosts", "Note", "check_keys", "checked_name", "some"]
+__all__ = ["Hosts", "Note", "checked_name", "some"]
 
 _NAME = re.compile(r"[^\s,\[\]=#\"\\]{1,64}")
 _NOTHING = "(null)"  # as Slurm prints a text that is missing
@@ -79,13 +79,6 @@ def some(names: Collection[str]) -> str:
     few = list(dict.fromkeys(names))
     more = f" and {len(few) - 8} more" if len(few) > 8 else ""
     return show(compress_hostlist(few[:8])) + more
-
-
-def check_keys(field: Field, known: Collection[str]) -> None:
-    """Raise a `ValueError` if a mapping has another key than these."""
-    for key, entry in field.items():
-        if key not in known:
-            raise entry.error(f"is none of {', '.join(known)}")
 
 
 def checked_name(name: str, what: str) -> str:

@@ -8,7 +8,7 @@ from hivecore.interop.kubernetes.documents import read_yaml
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm._blocks import Block, block_network, blocks_of
-from hivecore.interop.slurm._names import Hosts, check_keys
+from hivecore.interop.slurm._names import Hosts
 from hivecore.interop.slurm._trees import Switch, switches_of, tree_network
 from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.topologies import SlurmTopology
@@ -57,7 +57,7 @@ def read_topology_yaml(
     names: set[str] = set()
     default_of, left_out = "", []
     for entry in _entries(whole):
-        check_keys(entry, ("topology", "cluster_default", *_TYPES))
+        entry.among(("topology", "cluster_default", *_TYPES))
         name = entry["topology"].name()
         if name in names:
             raise entry["topology"].error(f"{show(name)} is there twice")
@@ -112,7 +112,7 @@ def _why_left_out(body: Field, kind: str, known: Mapping[str, None]) -> str:
         return f"a topology of the type {kind} is not supported"
     if kind == "flat":
         if isinstance(body.value, Mapping):
-            check_keys(body, ("alpha_step_rank",))
+            body.among(("alpha_step_rank",))
             body["alpha_step_rank"].flag()
         else:
             body.flag()
@@ -128,21 +128,21 @@ def _topology(
         network = NetworkTopology([], {node: {} for node in known})
         return SlurmTopology("flat", network, name, (), default)
     if kind == "tree":
-        check_keys(body, ("switches",))
+        body.among(("switches",))
         switches = [_switch(switch, hosts) for switch in _entries(body["switches"])]
         return SlurmTopology("tree", tree_network(switches, body, hosts.note), name, (), default)
-    check_keys(body, ("block_sizes", "blocks"))
+    body.among(("block_sizes", "blocks"))
     sizes = tuple(size.integer(1, _MOST) for size in body["block_sizes"].entries())
     blocks = []
     for block in _entries(body["blocks"]):
-        check_keys(block, ("block", "nodes"))
+        block.among(("block", "nodes"))
         blocks.append(Block(hosts.name(block["block"]), hosts.nodes(block["nodes"]), block))
     network = block_network(blocks, sizes, body, hosts.note)
     return SlurmTopology("block", network, name, sizes, default)
 
 
 def _switch(field: Field, hosts: Hosts) -> Switch:
-    check_keys(field, ("switch", "children", "nodes"))
+    field.among(("switch", "children", "nodes"))
     name, nodes = hosts.name(field["switch"]), hosts.nodes(field["nodes"])
     children = hosts.names(field["children"])
     if children and nodes:

@@ -43,7 +43,7 @@ from hivecore.interop.kubernetes.pods import PodId, RequestError, binding_of, id
 from hivecore.interop.kubernetes.recent import Recent
 from hivecore.interop.kubernetes.serving.evictions import Evictions
 from hivecore.interop.kubernetes.serving.extenders import HttpExtender
-from hivecore.interop.kubernetes.serving.replies import Reply
+from hivecore.interop.kubernetes.serving.replies import Reply, waits_for
 from hivecore.interop.kubernetes.serving.routes import COMMON, Call, Route, Routes, watch
 
 __all__ = ["Extender"]
@@ -230,11 +230,7 @@ class Extender(HttpExtender):
 
     def _victims(self, pod: PodId, decision: PodDecision) -> Reply:
         """The answer about a pod for which others have to leave."""
-        failed = {
-            node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
-            + ", ".join(map(self.informer.name_of, victims))
-            for node, victims in decision.victims_by_node.items()
-        }
+        failed = waits_for(decision.victims_by_node, self.informer.name_of)
         return Reply(200, FilterReply(failed_nodes=failed), "preempt", pod)
 
     # --- bind and preempt
@@ -370,5 +366,4 @@ def _failed(node: str, reason: str) -> FilterReply:
 
 def _missing(pod: PodId, reply: type[FilterReply | PreemptReply]) -> Reply:
     """The answer about a pod that does not exist."""
-    error = f"pod {show(pod.full)} ({pod.identity}) does not exist, or is not known yet"
-    return Reply(200, reply(error=error), "unknown", pod)
+    return Reply(200, reply(error=pod.missing), "unknown", pod)

@@ -1,5 +1,6 @@
 """What kube-scheduler is answered, what is still to be done for it, and the line of the log."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from hivecore.interop.kubernetes.calls import BindReply, FilterReply, PreemptRep
 from hivecore.interop.kubernetes.pods import PodId
 from hivecore.interop.kubernetes.serving.logs import LOG
 
-__all__ = ["Reply", "fields_of", "log_reply"]
+__all__ = ["Reply", "fields_of", "log_reply", "waits_for"]
 
 
 @dataclass(slots=True)
@@ -30,6 +31,17 @@ class Reply:
     """What device claims of the pod have to say before it is bound."""
     pause: float = 0.0
     """Seconds by which the answer is to be held back."""
+
+
+def waits_for(
+    victims: Mapping[str, Iterable[str]], name_of: Callable[[str], str]
+) -> dict[str, str]:
+    """Why a pod cannot go to the nodes of its victims yet, in kube-scheduler's words."""
+    return {
+        node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
+        + ", ".join(map(name_of, pods))
+        for node, pods in victims.items()
+    }
 
 
 def log_reply(verb: str, reply: Reply, seconds: float) -> None:
