@@ -75,15 +75,6 @@ def test_a_job_stays_on_a_cordoned_node_and_no_other_starts_there(tmp_path, caps
     assert answer(tmp_path, capsys, objects, *options, "--pods", 5)[0] == 1
 
 
-def test_pods_say_where_a_workload_is_that_has_no_topology():
-    owner = [{"apiVersion": "batch/v1", "kind": "Job", "uid": "u1", "name": "x"}]
-    pod = thing("v1", "Pod", "x-0", {"nodeName": "gpu-1"}, namespace="ns-a", ownerReferences=owner)
-    (job,) = read(
-        *CLUSTER, workload("x", "ns-a/main", running="a", ownerReferences=owner), pod
-    ).running
-    assert job.where.nodes == ("gpu-1",)
-
-
 def test_a_job_that_fits_starts_beside_the_others(tmp_path, capsys):
     status, said = answer(
         tmp_path, capsys, [*CLUSTER, *RUNNING], "--queue", "ns-b/main", "--gpus", 8

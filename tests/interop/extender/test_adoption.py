@@ -211,16 +211,6 @@ def test_a_pod_on_a_node_that_is_added_later_is_counted_there(worlds, name):
     assert job == {("pod", 0): ("new", (0, 1, 2, 3))}
 
 
-def test_a_pod_whose_node_is_removed_and_comes_back_is_counted_there(worlds):
-    world = worlds("devices", listed=True)
-    world.cluster.run(koordinator_pod("p", "a", 4))
-    before, node = places(world), world.cluster.bound()["p"]
-    tell(world, "remove_node", node=node)
-    assert node not in [at for job in places(world).values() for at, _ in job.values()]
-    add_node(world, node)
-    assert places(world) == before
-
-
 def test_a_pod_that_was_impossible_starts_once_the_cluster_has_what_it_asks_for(worlds):
     world = worlds("quotas and devices")
     world.service.touches = True

@@ -240,22 +240,13 @@ def test_a_pod_that_is_not_bound_yet_stops_at_once(worlds):
     assert answer["Error"].startswith("pod 'x/spare-0' has to be filtered again: ")
 
 
-def test_victims_of_a_job_that_is_gone_leave_for_the_next_job(worlds):
-    world = worlds("cells")
-    world.cluster.run(*hived_gang("spare", 4, priority=-1))
-    world.cluster.create(*hived_gang("train", 2))
-    world.cluster.delete("train-0")
-    assert world.states() == {"pods:spare": "running"}
-    world.cluster.run(*hived_gang("next", 2))
-    assert set(world.cluster.bound()) == {"next-0", "next-1"}
-
-
 def test_victims_of_a_job_that_is_gone_do_not_leave_for_a_job_that_they_do_not_help(worlds):
     world = worlds("cells")
     world.cluster.run(*hived_gang("firm", 1, vc="b"))
     world.cluster.run(*hived_gang("spare", 3, priority=-1))
     world.cluster.create(*hived_gang("train", 2))
     world.cluster.delete("train-0")
+    assert world.states() == {"pods:firm": "running", "pods:spare": "running"}
     world.cluster.run(*hived_gang("late", 1, vc="b"), grace=True)
     assert world.states()["pods:late"] == "pending" and not world.cluster.evicted
     assert set(world.cluster.bound()) == {"firm-0", "spare-0", "spare-1", "spare-2"}

@@ -173,11 +173,8 @@ class FakeApiServer:
         spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": named, **more}
         return self._put("resourceslices", {"metadata": {"name": f"{node}-{driver}"}, "spec": spec})
 
-    def add_class(self, name, expression=None):
-        selectors = [{"cel": {"expression": expression}}] if expression else []
-        return self._put(
-            "deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": selectors}}
-        )
+    def add_class(self, name):
+        self._put("deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": []}})
 
     def add_claim(self, name, requests, namespace="x", **metadata):
         """A claim for so many devices of each class."""

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from interop.hived.clusters import DOMAIN
+from interop.hived.clusters import DOMAIN, config, rack
 from profiles import seeds
 
 from hivecore.interop.hived import Extender, HivedScheduler
@@ -17,25 +17,12 @@ RECORDED = (Path(TRACES).parent if TRACES else ROOT) / "kubernetes"
 INFO = f"{DOMAIN}/pod-bind-info"
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded requests are not here")
 
-CONFIG = {
-    "physicalCluster": {
-        "cellTypes": {
-            "V100-NODE": {"childCellType": "V100", "childCellNumber": 8, "isNodeLevel": True},
-            "RACK": {"childCellType": "V100-NODE", "childCellNumber": 4},
-        },
-        "physicalCells": [
-            {
-                "cellType": "RACK",
-                "cellChildren": [{"cellAddress": f"node-{4 * i + j:02}"} for j in range(4)],
-            }
-            for i in range(4)
-        ],
-    },
-    "virtualClusters": {
-        "vision": {"virtualCells": [{"cellType": "RACK", "cellNumber": 2}]},
-        "speech": {"virtualCells": [{"cellType": "RACK.V100-NODE", "cellNumber": 4}]},
-    },
-}
+RACKS = [rack(*(f"node-{4 * i + j:02}" for j in range(4))) for i in range(4)]
+CONFIG = config(
+    {"V100-NODE": (8, "V100"), "RACK": (4, "V100-NODE")},
+    RACKS,
+    {"vision": {"RACK": 2}, "speech": {"RACK.V100-NODE": 4}},
+)
 
 
 def lines(name):

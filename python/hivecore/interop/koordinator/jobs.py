@@ -73,8 +73,7 @@ class JobPod:
     :param gang: its gang, "namespace/name", or else the pod itself.
     :param spec: the pod's definition of the gang, if it has one.
     :param tenant: the name of its quota, or else its namespace.
-    :param priority: as in `hivecore.scheduler.Job`.
-    :param preemptible: as in `hivecore.scheduler.Job`.
+    :param priority, preemptible: as in `hivecore.scheduler.Job`.
     :param gpus: the number of GPUs.
     :param devices: the request for devices; ``None`` if it is for whole GPUs alone.
     :param resources: all other requests.

@@ -67,15 +67,9 @@ class SchedulerSpec:
     :param claims_mode: as in `Scheduler`; in the file, ``mode`` in ``claims``.
     :param sharing: how jobs share GPUs; ``None`` if they do not.
     :param storage: the cache and remote IO that jobs share.
-    :param immediate: as in `Scheduler`.
+    :param immediate, preemption, growing, tries, reservation_seconds: as in `Scheduler`.
+    :param eviction_limits, backfill, fragments: as in `Scheduler`.
     :param lending: as in `Scheduler`; it needs cells.
-    :param preemption: as in `Scheduler`.
-    :param growing: as in `Scheduler`.
-    :param tries: as in `Scheduler`.
-    :param reservation_seconds: as in `Scheduler`.
-    :param eviction_limits: as in `Scheduler`.
-    :param backfill: as in `Scheduler`.
-    :param fragments: as in `Scheduler`.
     :param remarks: parts of the file that are allowed, but perhaps not intended.
 
     The parts describe an empty cluster; each `scheduler` gets copies of them.

@@ -36,8 +36,7 @@ async def serve_hived(
     :param path: of the configuration, which is taken up again when it changes.
     :param lease: namespace and name of the lease of the leader; ``None``: there is one process.
     :param foreign: see `Extender`.
-    :param advertise: see `HivedLink`.
-    :param evict_after: see `HivedLink`.
+    :param advertise, evict_after: see `HivedLink`.
     :raises OSError: the address cannot be listened on.
     :raises LeaseLost: another process leads.
     """
