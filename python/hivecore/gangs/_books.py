@@ -82,9 +82,7 @@ class Books:
     # --- groups
 
     def mind(self, group: GroupBook) -> None:
-        """Note whether pods of a group are retried for resources that others give
-        up temporarily.
-        """
+        """Note whether pods of a group are retried for what others give up temporarily."""
         self.graph.mind(group, group.open or group.once or bool(group.waiting))
 
     def join(self, gang: GangBook, names: tuple[str, ...]) -> None:
@@ -163,11 +161,7 @@ class Books:
     def reachable(
         self, group: GroupBook, known: Container[GroupBook] = ()
     ) -> list[GroupBook] | None:
-        """Return the groups that start with this one, including itself; ``None`` if one may not
-        start.
-
-        :param known: groups that may start, which are left out.
-        """
+        """The groups, but the ``known``, that start with this one; ``None``: one may not start."""
         if group.lacking:
             return None
         reached = {group: None}
@@ -248,10 +242,7 @@ class Books:
         return spec is not None and pod.gang.group.once and spec.match_policy == "once-satisfied"
 
     def judge(self, gang: GangBook) -> None:
-        """Update whether a gang is valid and collected, and the groups that name it.
-
-        O(roles), and O(groups that name it) if that changes.
-        """
+        """Update whether a gang is valid and collected. O(roles + groups that name it)."""
         valid, collected = self.verdict(gang)
         if valid != gang.valid:
             self._turn(gang, valid)

@@ -69,9 +69,7 @@ class _State(Record, frozen=True):
 
 
 def _fields(kind: type[Record], **other: str) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads a record's fields from a book; some have other
-    attribute names.
-    """
+    """A function that reads a record's fields from a book, where some names differ."""
     return attrgetter(*[other.get(name, name) for name in kind.__struct_fields__])
 
 
@@ -98,10 +96,7 @@ def plain(rounds: Rounds) -> dict[str, Any]:
 
 
 def rebuilt(state: dict[str, Any]) -> Rounds:
-    """Return the groups from such data, which may be damaged.
-
-    :raises ValueError: it is damaged.
-    """
+    """The groups from such data; ValueError if it is damaged."""
     saved = convert(state, _State)
     settings = saved.settings
     if settings.max_backoff < settings.backoff:

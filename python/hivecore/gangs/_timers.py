@@ -45,10 +45,7 @@ class Timers:
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> list[PodBook | GroupBook]:
-        """Return what is due, each thing once, the earliest first.
-
-        It stays in the heap until its time is cleared or changed.
-        """
+        """What is due, each once, the earliest first; it stays until cleared or changed."""
         due: dict[int, PodBook | GroupBook] = {}
         while (time := self.next()) is not None and time <= now:
             _, _, thing = heappop(self._heap)

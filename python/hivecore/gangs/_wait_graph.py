@@ -35,10 +35,7 @@ _Groups = dict[str, dict["GroupBook", None]]
 
 @dataclass(slots=True)
 class WaitGraph:
-    """What waiting pods hold and held-up pods lack.
-
-    :param named: returns the groups of the gangs that a group names.
-    """
+    """What waiting pods hold and held-up pods lack; ``named``: the groups that one names."""
 
     named: Callable[[GroupBook], Iterable[GroupBook]] = field(compare=False)
     _holds: dict[GroupBook, dict[str, int]] = field(default_factory=dict)
@@ -156,9 +153,7 @@ class WaitGraph:
     def wanting(
         self, what: Iterable[str], all_of_them: bool
     ) -> dict[GroupBook, dict[PodBook, None]]:
-        """Return the held-up pods that lack any of these, by group, of all groups
-        or of eager ones.
-        """
+        """The held-up pods that lack any of these, by group, of all or of eager groups."""
         wanting: dict[GroupBook, dict[PodBook, None]] = {}
         for resource in what:
             pods = self._wanted.get(resource)
@@ -237,9 +232,7 @@ class WaitGraph:
         return holders
 
     def _below(self, group: GroupBook, visited: set[GroupBook]) -> list[GroupBook]:
-        """Return the groups that it starts with, transitively, without those visited; mark them
-        visited.
-        """
+        """The groups that it starts with, transitively, not visited before; marks them visited."""
         ahead, below = [group], []
         while ahead:
             for other in self.named(ahead.pop()):

@@ -300,9 +300,7 @@ class _Search:
         return self.answer(list(leaving), counts)
 
     def holds(self, still: set[str], counts: dict[str, int]) -> bool:
-        """Whether the pods still fit on these nodes, and are admitted, with only
-        these jobs gone.
-        """
+        """Whether the pods still fit on these nodes, and are admitted, without just these jobs."""
         if not counts and self._allows is None:
             return True  # most jobs are on other nodes
         gone = frozenset(still)

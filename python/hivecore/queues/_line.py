@@ -195,10 +195,7 @@ class Line:
         return bool(heads) and not (strict and shut and shut[0] < heads[0])
 
     def offered(self, strict: bool, refused: Collection[Lane]) -> Iterator[Entry]:
-        """What is offered, in order, the dead among them; nothing else may change meanwhile.
-
-        From a queue that the caller puts among the refused no more comes. O(log queues) for each.
-        """
+        """What is offered, in order, dead jobs too; none of refused queues. O(log queues) each."""
         heads, shut = self.heads, self.shut
         if not heads or (strict and shut and shut[0] < heads[0]):
             return

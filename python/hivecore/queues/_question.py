@@ -149,11 +149,7 @@ class Question:
         lives: Callable[[Any], bool],
         until: Entry | None = None,
     ) -> tuple[Tenant | None, Entry | None]:
-        """The first job of all tenants that may leave, and its tenant.
-
-        :param tenants: in the order of their first jobs.
-        :param until: neither it nor a job behind it is tried.
-        """
+        """The first job of these tenants that may leave, before ``until``, and its tenant."""
         # The next job of each tenant that was begun, with its place and what follows it.
         ahead: list[tuple[int, int, Entry, Tenant, set[Lane], Iterator[Entry]]] = []
         coming = next(tenants, None)

@@ -8,9 +8,7 @@ __all__ = ["is_heap", "ordered"]
 
 
 def ordered(heap: list[Any]) -> Iterator[Any]:
-    """The entries from the lowest: a walk from the root that keeps a heap of the next candidates,
-    O(log k) for the k-th entry.
-    """
+    """The entries from the lowest, found with a heap of candidates; O(log k) for the k-th."""
     if not heap:
         return
     # Most walks end at once: the candidates are made only for the second entry.

@@ -479,10 +479,7 @@ class QueueLedger(LoggedTrials, PlainState):
             self._rejoin(tenant)
 
     def _update(self, tenant: Tenant) -> None:
-        """Add a tenant to the ring, or remove it, after a change of what it offers.
-
-        Its tag stays while it is not in the ring.
-        """
+        """Add a tenant to the ring, or remove it, after a change of its offer; its tag stays."""
         offers = tenant.line.offers(tenant.mode == "fifo")
         if offers and not tenant.offers:
             self._wake(tenant, True)

@@ -144,10 +144,6 @@ class Names:
             self.roots[tree] = self.core.add_root()
         return self.roots[tree]
 
-    def is_tree(self, tree: str) -> bool:
-        """Whether a tree has a total or quotas, or is the default tree."""
-        return tree == "" or tree in self.totals or bool(self.children("", tree))
-
     def set_total(self, tree: str, total: Amounts, carved: bool) -> None:
         """Set the total of a tree."""
         row = self.row(total)

@@ -36,10 +36,7 @@ def encode(
     names: Names,
     requests: list[QuotaRequest | None],
 ) -> bytes:
-    """The payload of ``QuotaTree.to_bytes``.
-
-    :param requests: the requests of the owners, by number.
-    """
+    """The payload of ``QuotaTree.to_bytes``, with the requests of the owners by number."""
     owners = []
     for number, request in enumerate(requests):
         if request is not None:

@@ -254,9 +254,7 @@ class LimitTrial:
         return self.branch.fits(self.request.name)
 
     def least(self, changes: list[LimitChange]) -> list[LimitChange]:
-        """Return the changes with amounts so low that none alone can be lower and still admit the
-        owner. Changes that raise no limit are left out.
-        """
+        """The changes with amounts of which none can be lower; without those that raise nothing."""
         now = [self.before(change) for change in changes]
         lowered, last = list(changes), list[LimitChange]()
         while lowered != last:

@@ -20,10 +20,7 @@ _Vector = dict[str, Amount]
 def check_decision(
     outcome: Outcome, asks: Asks, victims: tuple[str, ...], tree: QuotaLedger
 ) -> None:
-    """Raise `CertificateError` with the first rule that a decision breaks.
-
-    :param tree: as it was when the decision was made.
-    """
+    """Raise `CertificateError` with the first rule that a decision on a tree breaks."""
     if outcome == "wait":
         return
     _check_owners(asks, tree)
@@ -102,9 +99,7 @@ def _with_outside(asks: Asks, tree: QuotaLedger) -> QuotaLedger:
 def _sums(
     asks: Asks, victims: tuple[str, ...], tree: QuotaLedger
 ) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
-    """What would be used in and below each quota: by all owners, and by those that are not
-    preemptible.
-    """
+    """What is used in and below each quota: by all owners, and by not preemptible ones."""
     used: dict[str, _Vector] = {}
     firm: dict[str, _Vector] = {}
     more = {request.name: members for request, members, _ in asks}

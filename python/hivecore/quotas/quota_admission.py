@@ -278,9 +278,7 @@ class QuotaAdmission(QuotaLedger):
     def _asked(
         self, request: _Asked, members: int | None
     ) -> Iterator[tuple[Any, list[tuple[int, int, int]]]]:
-        """The requests and their asks (owner, more members, members before), submitted
-        meanwhile.
-        """
+        """The requests, submitted meanwhile, and asks: owner, more members, members before."""
         alone = isinstance(request, (str, QuotaRequest))
         given: list[Any] = [request] if alone else list(as_tuple(request, "request"))
         if not alone and members is not None:

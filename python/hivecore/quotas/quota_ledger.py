@@ -178,7 +178,7 @@ class QuotaLedger(Trials, Stateful):
         """
         tree = as_text(tree, "tree")
         with self._lock:
-            if not self._names.is_tree(tree):
+            if tree and tree not in self._names.totals and not self._names.children("", tree):
                 raise KeyError(f"there is no tree {tree!r}")
             row = self._core.net_total(self._names.roots[tree])
             known = self._names.dimensions

@@ -275,9 +275,7 @@ class _Search:
                 return
 
     def _released(self) -> Iterator[JobChange]:
-        """A minimal set of jobs to end, or a single job that loses less. Jobs that lose least are
-        tried first.
-        """
+        """A minimal set of jobs to end, or one job that loses less; small losses come first."""
         tenant, losses = self._only_tenant(), dict[str, float]()
 
         def candidates() -> Iterator[str]:
@@ -322,9 +320,7 @@ class _Search:
     def _ahead(
         self, ended: Sequence[str], change: Callable[[], None] | None = None
     ) -> tuple[str, ...]:
-        """Waiting jobs that could start once these have ended, or after another change, and
-        reserved jobs have started, one of each kind.
-        """
+        """One waiting job of each kind that could start after a change, once reserved jobs have."""
         names: dict[str, None] = {}
         kinds: set[int] = set()
         # a pod above the least waits again, in its old place
@@ -395,9 +391,7 @@ class _Search:
         return is_stronger or job.quota != self.job.quota
 
     def _takes_back(self) -> bool:
-        """Whether the job may evict opportunistic jobs that start before it in a round. While jobs
-        stop, quotas count them beside those that replace them; limits may protect such jobs.
-        """
+        """Whether the job may evict opportunistic jobs that start before it in the round."""
         stops = self.stages.reclaims and any(live.for_job for live in self.running.values())
         may_evict = self.state.preemption and self.job.guaranteed and not stops
         return may_evict and not self.state.budgets.limits
@@ -417,9 +411,7 @@ class _Search:
         return may_preempt(state, live, unit) and might_have_victims(state, unit, refused)
 
     def _only_tenant(self) -> str | None:
-        """The only tenant whose jobs may help if they end, as cells separate tenants; ``None``: any
-        tenant.
-        """
+        """The only tenant whose jobs may help if they end; ``None``: any tenant's may."""
         if not (self.stages.places_by_cells and self.job.guaranteed):
             return None
         with self.stages.trial():
@@ -435,10 +427,7 @@ class _Search:
 
 
 def first_start(state: State, live: Live) -> float | None:
-    """The time in seconds when a job would start; ``None`` if that is unknown.
-
-    Running jobs end by their estimates, in a trial.
-    """
+    """When a job would start, in seconds, as running jobs end by estimate; ``None``: unknown."""
     with state.trial():
         _settle(state, state.now)
         while not live.runs:

@@ -49,11 +49,7 @@ class SchedulerSummary(Record, frozen=True):
 
 
 def tenants_of(jobs: Iterable[Live], holds: Callable[[str], bool]) -> tuple[TenantSummary, ...]:
-    """Summarize jobs by tenant.
-
-    :param holds: whether the job with a name holds its GPUs, rather than a job that it shares them
-        with.
-    """
+    """Summarize jobs by tenant; ``holds``: whether a job itself holds the GPUs that it uses."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for live in jobs:
         count = counts[live.job.tenant]

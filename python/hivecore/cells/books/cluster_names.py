@@ -205,10 +205,7 @@ class ClusterNames:
         return self.node_names[chain][node], position if rows is None else rows[node][position]
 
     def describe_pods(self, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
-        """Names for the leaves of pods, and for the tenant's cells that they belong to.
-
-        :param virtual: of each pod the pool and the leaf of each; None: they belong to none.
-        """
+        """Names of pods' leaves, and of the tenant's cells by pool and leaf; None: no cells."""
         if virtual is None:
             return tuple([self.pods.of_pod(leaves, None) for leaves in pods])
         owned = ([pool for pool, _ in cells] for cells in virtual)
@@ -237,10 +234,7 @@ class ClusterNames:
     # --- searches
 
     def search(self, leaf_type: str | None, tenant: int) -> tuple[tuple[int, bool], ...]:
-        """The chains of a leaf type in order, and whether the tenant owns unpinned cells there.
-
-        :raises KeyError: no chain has this leaf type.
-        """
+        """The chains of a leaf type, and whether the tenant owns unpinned cells there."""
         owned = {pool.chain for pool in self.pools if pool.tenant == tenant and not pool.pin}
         numbers = tuple(
             (chain, chain in owned)
@@ -254,10 +248,7 @@ class ClusterNames:
         return numbers
 
     def by_chain(self, most: npt.ArrayLike) -> list[Any]:
-        """Per chain a number of pods for each of its nodes.
-
-        :param most: int[nodes], of all nodes.
-        """
+        """Per chain how many pods each of its nodes may get, from int[nodes] of all nodes."""
         given = np.asarray(most)
         if given.dtype.kind not in "iu" and given.size:
             raise TypeError(f"most must hold integers, not {given.dtype}")
@@ -276,10 +267,7 @@ class ClusterNames:
         return self._positions
 
     def suggested(self, nodes: tuple[str, ...] | bytes) -> Suggested:
-        """Per chain the nodes with these names; names of no chain are other clusters' nodes.
-
-        :param nodes: as `NameTable.among` takes them.
-        """
+        """Per chain its nodes of these names (see `NameTable.among`); others are ignored."""
         if self._table is None:
             self._table = NameTable(tuple(self.nodes))
         places = self._table.among(nodes)

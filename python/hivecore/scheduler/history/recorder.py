@@ -56,10 +56,7 @@ class JobHistory:
 
 
 class Recorder:
-    """Records the history of jobs. Jobs with the same name get different keys.
-
-    :param begin: when the record begins.
-    """
+    """Records the history of jobs from ``begin``; those of the same name get different keys."""
 
     def __init__(self, begin: float) -> None:
         self.begin = begin
@@ -85,10 +82,7 @@ class Recorder:
         return self._named.get(name, name)
 
     def follow(self, scheduler: Scheduler, record: LogRecord) -> None:
-        """Record what a line of a log has changed.
-
-        :param scheduler: in its state after the line.
-        """
+        """Record what a line of a log has changed, from the scheduler's state after it."""
         event, now, fields = record.event, record.now, record.fields
         if event == "begin":
             for name in scheduler:
@@ -111,10 +105,7 @@ class Recorder:
             self.see(scheduler, fields["job"], now, how, record.number)
 
     def submitted(self, job: Job, now: float) -> str:
-        """Add a job.
-
-        :returns: its key.
-        """
+        """Add a job, and return its key."""
         key, number = job.name, 1
         while key in self.jobs:
             number += 1
@@ -143,11 +134,7 @@ class Recorder:
     def see(
         self, scheduler: Scheduler, name: str, now: float, how: str = "preempt", line: int = -1
     ) -> None:
-        """Compare a job with its record, and update that.
-
-        :param how: the reason if its run has ended.
-        :param line: number of the event that ended it.
-        """
+        """Compare a job with its record, and update that; a run ended at ``line``, see `Run`."""
         live = scheduler._state.jobs.get(name)
         running = live if live is not None and live.runs else None
         history = self.jobs[self.key(name)]

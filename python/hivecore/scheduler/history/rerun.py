@@ -250,10 +250,7 @@ class _Rerun:
 
 
 def _lives(history: JobHistory) -> list[list[Run]]:
-    """The runs up to each end that the scheduler did not cause, in reverse order.
-
-    The runs after the last end are left out.
-    """
+    """The runs up to each end that the scheduler did not cause, the last first; none later."""
     lives: list[list[Run]] = [[]]
     for run in history.runs:
         lives[-1].append(run)
@@ -263,10 +260,7 @@ def _lives(history: JobHistory) -> list[list[Run]]:
 
 
 def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
-    """When the last of these runs ends, and its position among the events of that time.
-
-    :param logged: the runs in the log up to the same end.
-    """
+    """When the last run ends, and its place among the events of that time; ``logged``: likewise."""
     pairs = zip(runs, logged, strict=False)
     if len(runs) == len(logged) and all(
         run.start == other.start and run.end in (None, other.end) for run, other in pairs

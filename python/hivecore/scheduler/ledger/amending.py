@@ -28,10 +28,7 @@ def estimate(state: State, live: Live, job: Job) -> None:
 
 
 def amend(state: State, live: Live, job: Job, kind: Kind) -> None:
-    """Change a waiting job; it keeps its place in its queue.
-
-    :param kind: the kind of the changed job.
-    """
+    """Change a waiting job to one of this kind; it keeps its place in its queue."""
     if live.state == RESERVED:
         abandon(state, live)
         wait_again(state, live)

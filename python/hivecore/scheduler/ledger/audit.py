@@ -15,10 +15,7 @@ __all__ = ["check"]
 
 
 def check(state: State) -> None:
-    """Audit the state and all parts.
-
-    :raises InvariantError: something is wrong.
-    """
+    """Audit the state and all parts; raise `InvariantError` if something is wrong."""
     queues = [line for line in (state.queues, state.lending) if line is not None]
     for line in queues:
         line.check()

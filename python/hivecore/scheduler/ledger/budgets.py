@@ -136,10 +136,7 @@ class Budgets:
 
 
 def by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
-    """The limits by quota.
-
-    :raises ValueError: a quota has two limits.
-    """
+    """The limits by quota; ValueError if a quota has two."""
     given = as_tuple(limits, "eviction_limits")
     for i, limit in enumerate(given):
         as_instance(limit, f"eviction_limits[{i}]", EvictionLimit)

@@ -53,10 +53,7 @@ def stop_on(state: State, node: str) -> None:
 def stop_job_on(
     state: State, live: Live, node: str, move: Callable[[State, Live, str], bool] | None = None
 ) -> None:
-    """Stop a job's pods on a node; or the whole job, if it does not run on without them.
-
-    :param move: tries to move the whole job off the node instead; returns whether it did.
-    """
+    """Stop a job's pods on a node, or the whole job if ``move`` cannot move it off the node."""
     units = _on(live.placed, node)
     if not units:
         return  # it has stopped already, for a reserved job

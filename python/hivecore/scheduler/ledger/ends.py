@@ -51,9 +51,7 @@ def end(state: State, live: Live) -> None:
 
 
 def ends_alone(state: State, live: Live) -> bool:
-    """Whether the end of a running job affects no other job. Then it can only fail if a part was
-    changed from outside.
-    """
+    """Whether the end of a running job affects no other; then no stage should refuse it."""
     if live.for_job or live.lent is not None or len(live.units) > 1 or live.extras:
         return False
     return len(state.stages.members(live.job.name)) == 1
@@ -272,9 +270,7 @@ def retry_lost(state: State, live: Live) -> None:
 
 
 def hold_no_more(state: State, live: Live) -> None:
-    """Release what is held for a job or its failed pods. These are placed once its victims have
-    stopped.
-    """
+    """Release what is held for a job, or for its failed pods, until its victims have stopped."""
     unit = live.reserved
     if unit is not None and unit.placed:
         units = leaving(state, live)

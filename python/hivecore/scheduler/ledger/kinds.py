@@ -50,9 +50,7 @@ class Kinds:
         return self._find(self.key_of(job), job, None)
 
     def enforced(self, job: Job) -> Kind | None:
-        """The kind of a job if the present parts are known to enforce its constraints, else
-        None.
-        """
+        """The kind of a job if the parts are known to enforce its constraints, else None."""
         if job.after or job.together:
             return None
         kind = self._known.get(self.key_of(job))
@@ -71,10 +69,7 @@ class Kinds:
         return (job.roles, *self._terms(job))
 
     def joining(self, job: Job, role: Role, *, is_alone: bool = False) -> Kind:
-        """The kind of a pod that joins a job later.
-
-        :param is_alone: do not share the kind with other units.
-        """
+        """The kind of a pod that joins a job later; ``is_alone``: of no other unit."""
         if is_alone:
             return self._new(job, [(role, 1)], is_alone=True)
         return self._find((role, *self._terms(job)), job, role)
@@ -100,10 +95,7 @@ class Kinds:
         return alone
 
     def impossible(self, kind: Kind, ask: Callable[..., str]) -> str:
-        """Why units of a kind can never start; "" if they can. Cached.
-
-        :param ask: see `Stages.impossible`.
-        """
+        """Why units of a kind can never start, or "". Cached. See `Stages.impossible`."""
         reason = self._impossible.get(kind.number)
         if reason is None:
             shape = kind.shape
@@ -126,10 +118,7 @@ class Kinds:
     def restored(
         self, number: int, is_alone: bool, job: Job, role: Role | None, lost: Iterable[Pod] = ()
     ) -> Kind:
-        """The kind with this number, while a state is read.
-
-        :param lost: the failed pods, if the unit consists of them.
-        """
+        """The kind with this number, while a state is read; of ``lost`` pods, if any."""
         kind = self._restored.get(number)
         if kind is None:
             key = (job.roles if role is None else role, *self._terms(job))

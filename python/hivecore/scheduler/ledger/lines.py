@@ -189,9 +189,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
 
 
 def displaced_by(state: State, job: Job, promised: Iterable[str] | None = None) -> str | None:
-    """Which job of its queue loses its promised start if this job gets one; "" if there is room;
-    ``None``: this job may get none.
-    """
+    """The job that loses its promised start to this one; "": none has to; ``None``: refused."""
     queue, of = queue_of(state, job), state.jobs
     given = state.promised if promised is None else promised
     others = [name for name in given if queue_of(state, of[name].job) == queue]
@@ -244,9 +242,7 @@ def report_if_parked(state: State, live: Live) -> None:
 
 
 def _try_beside_promises(state: State, kind: Kind, refusal: Refusal) -> None:
-    """Retry a parked kind with a new job, which may end before the promised start that others
-    delay.
-    """
+    """Retry a parked kind with a new job, which may end before the delayed promised start."""
     if refusal.code == "backfill":
         state.waiting.touch((came(kind),))
 

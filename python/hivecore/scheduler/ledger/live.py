@@ -103,11 +103,6 @@ class Live:
         return self.units[0] if self.state == "reserved" else None
 
     @property
-    def reserved_since(self) -> float:
-        """Since when it waits for victims."""
-        return self.since if self.held is None else self.held_since
-
-    @property
     def unit_of_held(self) -> Unit:
         """The unit of the failed pods that wait for victims."""
         assert self.held is not None

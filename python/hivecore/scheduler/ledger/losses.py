@@ -17,11 +17,7 @@ _Entry = tuple[float, str]
 
 
 class Losses:
-    """The running jobs. Lists are updated when they are read.
-
-    :param running: jobs by name.
-    :param by_tenant: whether to keep lists for each tenant.
-    """
+    """Lists of the running jobs, of each tenant if wanted, updated when they are read."""
 
     __slots__ = ("_by_tenant", "_known", "_lists", "_running", "changed")
 
@@ -34,10 +30,7 @@ class Losses:
         self._known: dict[str, tuple[tuple[str, int], _Entry]] = {}
 
     def cheapest(self, now: float, tenant: str | None) -> Iterator[tuple[float, str]]:
-        """Pairs of a loss and a job, the smallest loss first. Victims are left out.
-
-        :param tenant: only jobs of this tenant; ``None``: all jobs.
-        """
+        """Pairs of loss and job, of one or all tenants, the smallest first; no victims."""
         self._follow()
         lists = [
             _losses(entries, gpus, now)

@@ -75,9 +75,7 @@ def _rebook(
 
 
 def called(state: State, job: str, pod: str) -> tuple[str, list[Action]]:
-    """The present number of a pod, "role/index", that may have taken it since the last round, and
-    the outbox without that.
-    """
+    """A pod's number, "role/index", after takeovers still in the outbox, and the rest of that."""
     for i, action in enumerate(state.outbox):
         if not isinstance(action, TakeOver) or action.job != job:
             continue

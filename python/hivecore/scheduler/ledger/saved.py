@@ -52,11 +52,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
-    """Return a state as bytes.
-
-    :param logged: number of the last line of its log.
-    :param pending: decided actions that no call has returned yet.
-    """
+    """A state as bytes, with the number of its last log line and the actions not yet returned."""
     stages = state.stages
     plain: dict[str, Any] = {
         "settings": [state.has_queues, state.immediate, state.preemption, stages.tries],

@@ -167,10 +167,7 @@ class State(Trials):
     # --- changes
 
     def turn(self, live: Live, transition: str) -> None:
-        """Change the state of a job, see `TRANSITIONS`.
-
-        :raises InvariantError: its state does not allow the transition.
-        """
+        """Change the state of a job; InvariantError unless `TRANSITIONS` allows it."""
         sources, target, event, reads = TRANSITIONS[transition]
         if (before := live.state) not in sources:
             raise InvariantError(f"job {live.job.name!r} is {before}: no transition {transition!r}")
@@ -222,9 +219,7 @@ class State(Trials):
             self.log.set(self, "may_promise", True)
 
     def outdate_promises(self) -> None:
-        """Renew promises, as running jobs end or are elsewhere than expected, and retry jobs that
-        would have delayed them.
-        """
+        """Renew promises, as running jobs end otherwise than expected, and retry delayed jobs."""
         if self.promised:
             self.log.set(self, "are_promises_new", False)
             self.waiting.touch([("started", name) for name in self.promised])
@@ -339,9 +334,7 @@ class State(Trials):
         )
 
     def transaction(self) -> Transaction:
-        """A context that undoes all changes to jobs, queues and parts if it ends with an
-        exception.
-        """
+        """A context that undoes all changes to jobs, queues and parts after an exception."""
         return Transaction(self)
 
     def keep(self, change: Callable[..., _Result], *arguments: Any) -> _Result:
@@ -471,9 +464,7 @@ class State(Trials):
         return [other for other in self._linked(live) if not other.runs]
 
     def stopping_companion(self, live: Live) -> tuple[str, ...]:
-        """The jobs that must run for a job to start, up to a victim; empty if none of them is a
-        victim.
-        """
+        """The jobs that must run for a job to start, up to a victim; empty: none is a victim."""
         names = [live.job.name]
         for other in self._linked(live):
             names.append(other.job.name)

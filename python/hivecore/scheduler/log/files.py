@@ -131,9 +131,7 @@ class OwnFile:
             os.close(old)
 
     def descriptor(self) -> int:
-        """A duplicate of the descriptor, for `os.fsync`. Synchronises the folder first if it is
-        needed.
-        """
+        """A duplicate of the descriptor, for `os.fsync`; synchronises the folder if needed."""
         if self._is_new and os.name != "nt":  # Windows cannot open a folder
             folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
             try:
@@ -151,10 +149,7 @@ class OwnFile:
 
 
 class GivenFile:
-    """A binary file that the caller has opened.
-
-    :raises TypeError: it is not writable, or a text file.
-    """
+    """A binary file that the caller has opened; TypeError if it cannot be written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         given: object = file

@@ -36,9 +36,7 @@ class Outbox:
         return actions
 
     def take_back(self, actions: list[Action]) -> None:
-        """Let the next call return actions that did not reach the caller, unless another call has
-        returned later ones.
-        """
+        """Return actions that did not reach the caller again, unless later ones were returned."""
         if actions and self._kept and self._kept[-1] is actions[-1]:
             for _ in actions:
                 self._kept.pop()

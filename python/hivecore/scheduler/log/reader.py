@@ -68,10 +68,7 @@ class Line(Struct):
 
     @property
     def record(self) -> LogRecord:
-        """The line as a record.
-
-        :raises CorruptStateError: it is no line of a log.
-        """
+        """The line as a record; CorruptStateError: it is no line of a log."""
         if self._record is None:
             self._record = self._read()
         return self._record
@@ -112,10 +109,7 @@ def read_log(path: LogPath) -> Iterator[LogRecord]:
 
 
 def read_lines(path: LogPath, first: int = 0) -> Iterator[Line]:
-    """Read the lines without decoding their JSON.
-
-    :param first: skip older segments that begin with a smaller number.
-    """
+    """Read lines as text; skip older segments that begin before the line ``first``."""
     real = Path(os.path.realpath(path))
     with real.open("rb") as newest:  # opened first, so that the older segments stay as they are
         older = older_segments(real)
@@ -167,9 +161,7 @@ def read_actions(
 
 
 class _Beginning(NamedTuple):
-    """The first line of a segment: number and hash of the line before (the first segment has none),
-    and the number of the last action before.
-    """
+    """The first line of a segment: number and hash of the line before, and the last action."""
 
     number: int
     after: int | None

@@ -95,9 +95,7 @@ def recover(path: LogPath, state: bytes | None = None) -> Scheduler:
 
 
 def _run_again(path: LogPath) -> tuple[Scheduler, Line]:
-    """Replay the newest segment, and those before it if its state is damaged. Also returns the last
-    line.
-    """
+    """Replay the newest segment, and older ones if its state is damaged. Also the last line."""
     real = Path(os.path.realpath(path))
     damage: CorruptStateError | None = None
     for first in (2**63, *reversed(older_segments(real))):

@@ -118,10 +118,7 @@ class LogWriter:
         return self._file.descriptor()
 
     def submit(self, job: Job, kind: int, now: float) -> None:
-        """Write that a job was submitted.
-
-        :param kind: number of the job's kind; the JSON that a kind shares is made once.
-        """
+        """Write that a job was submitted; the JSON that a kind shares is made once."""
         if job.stages or job.data is not None or job.after or job.together:
             body = _encode(plain_record(job))
         else:
@@ -149,10 +146,7 @@ class LogWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Pass all lines to the operating system. If it fails, they are kept.
-
-        :raises OSError: writing failed, or this process is a fork of the one that writes the log.
-        """
+        """Pass all lines to the operating system. After an OSError, or in a fork, they are kept."""
         if not self._lines:
             return
         assert self._file is not None

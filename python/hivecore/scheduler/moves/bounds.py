@@ -42,10 +42,7 @@ class Problem(NamedTuple):
 
 
 class Counting:
-    """Bounds for one problem.
-
-    :param costs: integer cost of each job that may move.
-    """
+    """Bounds for one problem, given the integer cost of each job that may move."""
 
     def __init__(self, room: Room, problem: Problem, costs: Mapping[str, int]) -> None:
         self._room, self._costs = room, costs
@@ -78,9 +75,7 @@ class Counting:
         return False
 
     def _needs(self, at: int, gone: Iterable[str]) -> tuple[list[int], list[int], set[int]]:
-        """What pods of the target need, what pods of moving jobs need, and the sizes of slots to
-        count.
-        """
+        """What pods of the target and of moving jobs need, and the sizes of slots to count."""
         room, on = self._room, self._room.on[at]
         target = [] if self._target is None else room.needs(at, [self._target])
         again = [need for name in gone for node in room.nodes[name] for need in on[node][name][1]]
@@ -180,10 +175,7 @@ def _times(sizes: Iterable[int], g: int) -> int:
 
 
 def _may_pack(pods: Sequence[int], rooms: Counter[int]) -> bool:
-    """Whether pods can be packed; true if that takes too long to decide.
-
-    :param rooms: number of rooms by size; changed.
-    """
+    """Whether pods fit the rooms, counted by size (changed); true if that takes long to decide."""
     sizes, steps = sorted(pods, reverse=True), count()
 
     def fit(i: int) -> bool:

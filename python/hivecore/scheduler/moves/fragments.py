@@ -74,10 +74,7 @@ class Defragmentation(Record, frozen=True, kw_only=True):
 
 
 def used_nodes(jobs: "Mapping[str, Live]", without: Collection[str] = ()) -> set[str]:
-    """Nodes on which jobs have pods or reserved places.
-
-    :param without: jobs to ignore.
-    """
+    """Nodes on which jobs, except those in ``without``, have pods or reserved places."""
     lives = (live for name, live in jobs.items() if name not in without)
     return {pod.node for live in lives for unit in live.all_units for pod in unit.placed}
 
@@ -89,11 +86,7 @@ def idle_and_usable(
     gone: Collection[str],
     placed: "Iterable[PlacedPod]",
 ) -> tuple[int, float]:
-    """Idle GPUs of healthy nodes, and how many of them are usable.
-
-    :param gone: jobs that have left in this trial.
-    :param placed: pods that were placed in this trial.
-    """
+    """Idle GPUs of healthy nodes, and how many are usable, once jobs have left or moved."""
     bad = frozenset(stages.unhealthy())
     idle = {node: n for node, n in stages.idle_gpus().items() if node not in bad}
     empty: set[str] = set()

@@ -105,10 +105,7 @@ def propose_in_place(stages: Stages, jobs: Mapping[str, Live], unit: Unit) -> Of
 def hold_in_place(
     stages: Stages, jobs: Mapping[str, Live], unit: Unit, leaving: Sequence[Unit]
 ) -> None:
-    """Hold what the first pods of a job, or failed pods, need to start without their victims.
-
-    :param leaving: the units of the victims.
-    """
+    """Hold what a job's first or failed pods need beside the victims' units, ``leaving``."""
     if not unit.is_lost:
         stages.hold(unit, leaving)
         return

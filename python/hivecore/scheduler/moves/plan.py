@@ -256,11 +256,7 @@ class _Planning:
 
 
 class _Solving:
-    """The search for a plan of one problem.
-
-    :param tries: how many sets may be tried.
-    :param below: an exclusive upper bound for the cost.
-    """
+    """The search for a plan of one problem that costs less than ``below``, in so many tries."""
 
     def __init__(
         self, planning: _Planning, problem: Problem, tries: int, below: float = inf

@@ -181,9 +181,7 @@ class Trial:
             return tuple(steps)
 
     def _move_alone(self, name: str, pods: _Pods, undone: ExitStack) -> Move | None:
-        """Move a job until ``undone`` is closed. None: it cannot move alone, or stays in its
-        place.
-        """
+        """Move a job until ``undone`` is closed. None: it cannot move alone, or keeps its place."""
         live = self.jobs[name].copy()
         before = placed_pods(live)
         with ExitStack() as trial:

@@ -122,10 +122,7 @@ class _Changes(NamedTuple):
     before: _Before
 
     def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
-        """The job for which a job leaves: if possible the first that starts.
-
-        :param jobs: names of known jobs.
-        """
+        """The job for which a job leaves: if possible the first of these that starts."""
         started = [live.job.name for live, _, _ in self.started]
         named = [other for names in order.entries for other in names]
         known = (other for other in named if other in jobs)
@@ -185,13 +182,7 @@ def _may_be_ordered(live: Live) -> bool:
 
 
 class _Walk:
-    """One walk along an order.
-
-    :param stages: the stages, which the walk changes.
-    :param jobs: all jobs by name.
-    :param order: the order.
-    :param is_short: whether all jobs need GPUs, so that none starts when no GPU is left.
-    """
+    """One walk along an order, on these stages; ``is_short``: all jobs need GPUs."""
 
     def __init__(
         self, stages: Stages, jobs: Mapping[str, Live], order: Order, is_short: bool
@@ -217,10 +208,7 @@ class _Walk:
         self._known: dict[Any, Refused] = {}
 
     def run(self, running: Iterable[Live]) -> _Changes:
-        """Start and stop jobs as the order says.
-
-        :param running: all running jobs.
-        """
+        """Start and stop jobs as the order says; ``running`` are all jobs that run."""
         stages, entries = self._stages, self._entries
         before: _Before = {}
         places: set[int] = set()
@@ -320,10 +308,7 @@ class _Walk:
         return True
 
     def _serve(self, at: int, entry: _Entry) -> bool:
-        """Start an entry if possible.
-
-        :returns: False if the walk must begin again on an empty cluster.
-        """
+        """Start an entry if possible; False: begin the walk again on an empty cluster."""
         kind = self._stages.demand(entry[0].units[0])
         refused = self._known.get(kind)
         if refused is None:
@@ -351,9 +336,7 @@ class _Walk:
         return refused or self._start(at, entry)
 
     def _start_without_those_behind(self, at: int, entry: _Entry) -> Refused | None:
-        """Start an entry after as few of the last entries as possible have left; if it fails, all
-        stay.
-        """
+        """Start an entry after as few of the last entries as possible have left; or none leaves."""
         refused: Refused | None = None
         left: list[int] = []
         for other in reversed(list(self._behind)):
@@ -395,10 +378,7 @@ class _Walk:
         return places if isinstance(last, Started) else None
 
     def _begin_again(self, places: _Places) -> None:
-        """Evict all jobs, and walk again.
-
-        :param places: new places of earlier entries.
-        """
+        """Evict all jobs and walk again, with these new places of earlier entries."""
         for at in (*self._behind, *self._placed):
             self._vacate_at(at)
         self._behind.clear()

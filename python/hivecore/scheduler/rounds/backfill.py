@@ -139,9 +139,7 @@ def _borrows(started: Started) -> bool:
 
 
 def renew(state: State) -> None:
-    """Renew all promises, those of more important jobs without regard to the others. They get
-    earlier, or later if they cannot be kept.
-    """
+    """Renew all promises, earlier or later, those of more important jobs before the others."""
     state.log.set(state, "are_promises_new", True)
     promises: list[_Promise] = []
     by_priority = sorted(_in_time(state), key=lambda entry: -_priority(state, entry))
@@ -200,17 +198,13 @@ def has_overdue(state: State, now: float) -> bool:
 
 
 def retry_overdue(state: State) -> None:
-    """Retry jobs that would have delayed starts whose time has passed, as more jobs should have
-    ended since; otherwise jobs that came later would pass them.
-    """
+    """Retry jobs that would have delayed starts now overdue, before later jobs pass them."""
     late = [("started", name) for name, time in state.promised.items() if time < state.now]
     state.waiting.touch(late)
 
 
 def renew_broken(state: State) -> None:
-    """Renew promises that cannot be kept, as jobs have started which may break them, if other jobs
-    wait because of them: these are retried.
-    """
+    """Renew promises that new jobs may break, and retry the jobs that wait because of them."""
     is_waited_for = any(("started", name) in state.waiting.by_key for name in state.promised)
     if is_waited_for and not _are_kept(state, _in_time(state)):
         renew(state)
@@ -224,9 +218,7 @@ def _retry_delayed(state: State, before: Mapping[str, float]) -> None:
 
 
 def promise(state: State, live: Live) -> None:
-    """Promise a start to a refused job and to the jobs that start together with it, unless enough
-    jobs of its queue that are as important have one.
-    """
+    """Promise a start to a refused job and its companions, unless its queue has enough promises."""
     lives = [live, *state.companions(live)]
     names = {member.job.name for member in lives}
     waits = any(member.state == "reserved" or {*state.missing(member)} - names for member in lives)
@@ -299,9 +291,7 @@ def _ends(state: State) -> list[tuple[float, str]]:
 def _earliest(
     state: State, lives: Sequence[Live], promises: list[_Promise], until: float = inf
 ) -> float | None:
-    """When jobs can start together before a time without breaking promises; ``None`` if that is
-    unknown.
-    """
+    """When jobs can start together before a time, with all promises kept; ``None``: unknown."""
     names = {live.job.name for live in lives}
     ends = [end for end in _ends(state) if end[1] not in names]
     alone = (_earliest_alone(state, live, ends) for live in lives)

@@ -9,10 +9,7 @@ __all__ = ["has_moved", "leaves_instead", "stays_instead"]
 
 
 def has_moved(state: State, move: Move, node: str = "") -> None:
-    """Return the move of a job; two moves are returned as one if nothing started between them.
-
-    :param node: the drained node that it leaves; "": it moves for another reason.
-    """
+    """The move of a job off the drained ``node`` ("": none); merged with one just before it."""
     earlier, drained = state.moved.get(move.job, (None, ""))
     if earlier is not None and not _starts_since(state, earlier):
         move = move.replace(before=earlier.before)

@@ -36,10 +36,7 @@ __all__ = ["not_yet", "offer_alone"]
 
 
 def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused | None:
-    """The refusal of a job that must start after another one; None if it may start.
-
-    :param started: jobs that will have started by then.
-    """
+    """The refusal of a job whose `after` neither run nor are ``started``; None: it may start."""
     for other in state.missing(live):
         if other not in started:
             refusal = Refusal("scheduler", "after", f"waits for {other!r} to start", other)

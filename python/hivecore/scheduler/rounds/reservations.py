@@ -14,9 +14,7 @@ __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Start reserved jobs and failed pods once all of their victims have stopped; if that fails,
-    they wait again.
-    """
+    """Start reserved jobs and failed pods whose victims have stopped; refused ones wait again."""
     ready = [live for live in state.all_reserved() if state.is_ready(live)]
     for live in sorted(ready, key=_arrival):
         if live.reserved is None:
@@ -72,7 +70,8 @@ def give_up_late(state: State) -> None:
     late = [
         live
         for live in state.all_reserved()
-        if state.now - live.reserved_since >= state.patience and not state.is_ready(live)
+        if state.now - (live.since if live.held is None else live.held_since) >= state.patience
+        and not state.is_ready(live)
     ]
     for live in sorted(late, key=_arrival):
         if live.reserved is not None:

@@ -73,7 +73,7 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
         if departure is None and state.lending is not None:
             departure = state.lending.next(moment)
         if departure is None:
-            if not (state.promised and _has_changed(state.outbox[seen:])):
+            if not state.promised or all(isinstance(of, Wait) for of in state.outbox[seen:]):
                 break
             seen = len(state.outbox)
             renew_broken(state)
@@ -98,11 +98,6 @@ def _decided(state: State, now: float, most: int) -> list[Action]:
     state.kept.clear()
     state.rejected.clear()
     return actions
-
-
-def _has_changed(actions: list[Action]) -> bool:
-    """Whether jobs have started or have to stop."""
-    return not all(isinstance(action, Wait) for action in actions)
 
 
 def _said(state: State, actions: list[Action]) -> list[Action]:

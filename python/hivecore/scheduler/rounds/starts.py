@@ -131,10 +131,7 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
 
 
 def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
-    """Preempt the victims of a job.
-
-    :returns: their names, without those whose start in this round is undone.
-    """
+    """Preempt a job's victims; returns those whose start in this round is not undone."""
     stopping, undone = [], _undone(state, victims, live) | _drained(state, victims)
     if undo_joined(state, [name for name in victims if name not in undone]):
         victims = {name: why for name, why in victims.items() if name in state.jobs}
@@ -237,9 +234,7 @@ def _is_above(other: Live, live: Live) -> bool:
 
 
 def _with_dependents(state: State, name: str) -> dict[str, None]:
-    """A job, its extra pods, those that share its GPUs, and those that began in this round because
-    it runs, with theirs.
-    """
+    """A job, its extra pods and sharers, and what began in this round because it runs."""
     names = {name: None}
     for other in (known := [name]):
         live = state.jobs[other]
@@ -259,10 +254,7 @@ def _with_dependents(state: State, name: str) -> dict[str, None]:
 def leaving_action(
     victim: Live, winner: str, why: str, pods: tuple[PlacedPod, ...] | None = None
 ) -> Preempt | Shrink:
-    """The action that evicts a job or an extra pod.
-
-    :param pods: where an extra pod was, if it has left already; ``None``: where it is.
-    """
+    """The action that evicts a job, or an extra pod that has left these places already."""
     if not victim.extra_of:
         return Preempt(victim.job.name, winner, why)
     placed = victim.units[0].placed if pods is None else pods

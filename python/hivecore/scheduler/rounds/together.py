@@ -27,9 +27,7 @@ _ALL_ORDERS_OF = 3
 
 
 def offer(state: State, unit: Unit) -> None:
-    """Start a unit that was taken off its queue, with its companions if it has some; or let it
-    wait.
-    """
+    """Start a unit that was taken off its queue, with companions if any; or let it wait."""
     live = state.jobs[unit.owner]
     if not live.job.together or unit is not live.units[0] or live.runs:
         offer_alone(state, unit)
@@ -73,10 +71,7 @@ def _for_companion(live: Live, refused: Refused) -> Refused:
 
 
 def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[Live]:
-    """An order in which all of these jobs start now; or a refusal.
-
-    :param offered: the job that was taken off its queue already.
-    """
+    """An order in which these jobs start now, ``offered`` being off its queue; or a refusal."""
     for live in lives:
         if live.state != "pending":
             name = live.job.name

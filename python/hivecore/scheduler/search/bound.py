@@ -49,10 +49,7 @@ class _Standing(NamedTuple):
 
 
 class Relief:
-    """How much running jobs would free. Changes are noted, and read at the next query.
-
-    :param running: running jobs by name.
-    """
+    """How much ``running`` jobs would free. Changes are noted, and read at the next query."""
 
     def __init__(self, stages: Stages, running: Mapping[str, Live]) -> None:
         self._stages, self._running = stages, running
@@ -91,9 +88,7 @@ class Relief:
         self._unread |= self._running.keys()
 
     def is_too_little(self, kind: Kind) -> bool:
-        """Whether a guaranteed unit could not start even if all jobs left that may be evicted for
-        it.
-        """
+        """Whether a guaranteed unit could not start even without all jobs that it may evict."""
         job = kind.job
         self._read_jobs()
         lending = self._stages.lending()

@@ -18,11 +18,7 @@ _Leave = Callable[[Stages, Sequence[str]], None]
 
 
 class Fewest:
-    """Searches for small sets of jobs whose eviction lets a unit start.
-
-    :param leave: evicts jobs.
-    :param jobs: all jobs by name.
-    """
+    """Searches for small sets of jobs that let a unit start once ``leave`` has evicted them."""
 
     def __init__(self, unit: Unit, leave: _Leave, jobs: Mapping[str, Live]) -> None:
         self._unit, self._leave, self._jobs = unit, leave, jobs
@@ -36,11 +32,7 @@ class Fewest:
             return self._starts(stages)
 
     def first(self, stages: Stages, names: Iterable[str], guess: int = 1) -> list[str]:
-        """The shortest prefix of these jobs whose eviction lets the unit start; empty if there is
-        none.
-
-        :param guess: expected length of the prefix.
-        """
+        """The shortest sufficient prefix, guessed to be so long; empty: there is none."""
         needed: list[str] = []
         rest = iter(names)
         batch = [*islice(rest, guess)]
@@ -61,9 +53,7 @@ class Fewest:
         return [*needed, *batch]
 
     def on_its_nodes(self, stages: Stages, names: Sequence[str]) -> Sequence[str]:
-        """The jobs on the nodes of the last placement, if evicting these is enough; else all given
-        jobs.
-        """
+        """The jobs on the nodes of the last placement, if they are enough; else all given jobs."""
         nodes = {pod.node for pod in self.placed}
         fewer = [name for name in names if nodes & self._nodes(name)]
         return fewer if self.starts_without(stages, fewer) else names
@@ -80,10 +70,7 @@ class Fewest:
     def least(
         self, stages: Stages, names: Callable[[], Iterable[str]], guess: int = 1
     ) -> list[str]:
-        """A minimal subset of the shortest sufficient prefix; empty if no prefix is enough.
-
-        :param guess: expected length of the prefix.
-        """
+        """A minimal subset of the shortest sufficient prefix; empty if no prefix is enough."""
 
         def find(parts: Stages) -> list[str]:
             enough: Sequence[str] = self.first(parts, names(), guess)
@@ -94,9 +81,7 @@ class Fewest:
         return self._search(stages, find)
 
     def _search(self, stages: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
-        """Run a search without the device stage, which is the slowest to try; repeat it with
-        devices if the result is not enough for them.
-        """
+        """Search without the device stage, the slowest to try, and with it if it refuses."""
         for parts in (stages.without_devices(), stages):
             if parts is None or self.starts_without(parts, ()):
                 continue
@@ -119,10 +104,7 @@ class Fewest:
         return [name for name in names if name in sure or name in needed]
 
     def _least(self, stages: Stages, names: Sequence[str]) -> list[str]:
-        """A minimal sufficient subset, by trials alone.
-
-        Source: QuickXplain, U. Junker, AAAI 2004.
-        """
+        """A minimal sufficient subset by trials alone: QuickXplain, U. Junker, AAAI 2004."""
         if len(names) < 2 or self._tries >= _MOST_TRIES:
             return list(names)
         first, last = names[: len(names) // 2], names[len(names) // 2 :]
@@ -146,9 +128,7 @@ class Fewest:
             yield
 
     def _starts_unless_kept(self, stages: Stages, names: Sequence[str], undone: ExitStack) -> bool:
-        """Whether the unit starts once these jobs are evicted. If not, they stay evicted until
-        ``undone`` is closed.
-        """
+        """Whether the unit starts without these jobs; if not, they leave until ``undone`` ends."""
         with ExitStack() as trial:
             trial.enter_context(self._without(stages, names))
             if self._starts(stages):

@@ -26,9 +26,7 @@ class Limits:
         self.wake_at = inf
 
     def is_protected(self, live: "Live") -> bool:
-        """Whether a limit forbids to evict a job: it has run too briefly, or its quota lost too
-        many.
-        """
+        """Whether a job has run too briefly, or its quota lost too many jobs, to be evicted."""
         if not self._budgets.limits:
             return False
         time = self._budgets.free_at(live, self._now)

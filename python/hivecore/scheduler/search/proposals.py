@@ -158,9 +158,7 @@ class Proposals:
                     yield tuple(map(sum, zip(self._zero, *costs, strict=True))), victims
 
     def may_cost_less(self, parts: Sequence[int]) -> bool:
-        """Whether some set may cost less than these first parts, which are integers. A quick
-        check.
-        """
+        """Whether some set may cost less than these first, integer parts. A quick check."""
         for least, part in zip(self._least_cost(), parts, strict=False):
             if least < part - 0.5:
                 return True
@@ -169,9 +167,7 @@ class Proposals:
         return False
 
     def _least_cost(self) -> _Cost:
-        """A lower bound for each part of the cost of a set. A job's cost is split among its nodes,
-        so that no part of it counts twice.
-        """
+        """A lower bound of a set's cost, by parts; a job's cost is split among its nodes."""
         on = self._room.nodes
         split = {
             name: tuple([part / max(len(on[name]), 1) for part in candidate.cost])
@@ -207,9 +203,7 @@ class Proposals:
     # --- enough room?
 
     def may_do(self, names: Iterable[str]) -> bool:
-        """Whether some domain has enough room once these jobs are evicted. Only resources are
-        counted.
-        """
+        """Whether some domain has enough resources once these jobs are evicted."""
         leaving = frozenset(names)
         return any(
             all(
@@ -318,9 +312,7 @@ class Proposals:
             yield names
 
     def _guess(self, weight: float, place: frozenset[str]) -> tuple[int, _Cost]:
-        """How many pods never fit into a domain, and an estimate of the cost of room for the
-        others.
-        """
+        """How many pods never fit into a domain, and what room for the others may cost."""
         at = next(i for i, sizes in enumerate(self._needs) if sizes)
         size = max(self._needs[at])
         nodes = [bound.node for bound in self._bounds(at, size, weight) if bound.node in place]
@@ -333,9 +325,7 @@ class Proposals:
     def _grown(
         self, weight: float, place: frozenset[str]
     ) -> tuple[_Cost, frozenset[str], str] | None:
-        """A set that makes room in a domain: its cost, the set, and the node of its first step;
-        ``None`` if no set is enough.
-        """
+        """A set that makes room in a domain: cost, set, node of its first step; or ``None``."""
         names: dict[str, None] = {}
         first = ""
         for at, sizes in enumerate(self._needs):
@@ -352,9 +342,7 @@ class Proposals:
     def _grow(
         self, at: int, size: int, place: frozenset[str], weight: float, names: dict[str, None]
     ) -> str | None:
-        """Add victims until all pods of a size fit into a domain. Returns the node of the first
-        step, "" if no step was needed, or ``None`` if all victims are not enough.
-        """
+        """Add victims until a domain has room. The first step's node, or ""; ``None``: no room."""
         lack = self._lack(at, size, place, names)
         if lack <= 0:
             return ""
@@ -404,11 +392,7 @@ class Proposals:
         names: Collection[str],
         loads: Mapping[str, Sequence[float]],
     ) -> bool:
-        """Whether no more pods fit on a node if only jobs leave that are within their budgets.
-
-        :param names: the jobs that leave anyway.
-        :param loads: by budget, what each of them uses.
-        """
+        """Whether no more pods fit on a node unless a job leaves that exceeds its budget."""
         if not loads:
             return False
         free = 0
@@ -561,9 +545,7 @@ class Proposals:
         return loads
 
     def _over_limit(self, names: Iterable[str], jobs: Iterable[tuple[str, int]]) -> str | None:
-        """The smallest job on a node whose quota would lose too many jobs; ``None`` if no limit is
-        exceeded.
-        """
+        """The smallest job on a node whose quota would lose too many jobs; ``None``: none does."""
         if not self._allowed:
             return None
         count = Counter[str]()
@@ -580,10 +562,7 @@ def _is_over(loads: Sequence[float]) -> bool:
 
 
 def _least_rate(costs: Sequence[_Cost], spot: _Spot) -> _Cost:
-    """A lower bound for the cost of a pod on a node; no part exceeds that of any step.
-
-    :param costs: of its jobs.
-    """
+    """A lower bound of a pod's cost on a node with jobs of these costs, in each part."""
     most, rate = spot.most, []
     count = max(spot.wanted / spot.largest, 1 / most)
     for parts in zip(*costs, strict=True):

@@ -23,11 +23,7 @@ def needs_by_role(dimensions: Sequence[Dimension], kind: Kind) -> dict[str, tupl
 
 
 class Room:
-    """What is idle on each node, now and once jobs are evicted.
-
-    :param jobs: all jobs by name.
-    :param names: the jobs that may be evicted.
-    """
+    """What is idle on each node, now and once the jobs with these names are evicted."""
 
     def __init__(self, stages: Stages, jobs: Mapping[str, Live], names: Iterable[str]) -> None:
         self.dimensions = stages.dimensions()

@@ -102,9 +102,7 @@ def _changes_of(names: Iterable[str]) -> list[Key]:
 
 
 def _priorities_count(job: Job, other: Job, by_quota: bool) -> bool:
-    """Whether priorities may decide between two jobs: they share a quota, or without quotas a
-    tenant.
-    """
+    """Whether priorities may decide: the jobs share a quota, or without quotas a tenant."""
     return job.quota == other.quota if by_quota else job.tenant == other.tenant
 
 
@@ -201,10 +199,7 @@ class _Search:
         return {name: "opportunistic" if name in weak else "priority" for name in owners}
 
     def victims(self, refused: Refused, named: Victims) -> Victims:
-        """The victims that `find_victims` returns, before they are improved by fragments and age.
-
-        :param named: victims that quotas propose.
-        """
+        """The victims before improvement by fragments and age; quotas propose ``named`` ones."""
         victims: Victims = {}
         stay = self._add_named(victims, refused, named)
         # The last stage is sure of its victims, so they are enough.
@@ -288,9 +283,7 @@ class _Search:
         return refused
 
     def _may_be_too_many(self, victims: Victims, named: Victims) -> bool:
-        """Whether some victims may be unnecessary. Quotas propose one job after the other, and a
-        job may free more than is needed, as all of its units leave.
-        """
+        """Whether some victims may be unnecessary: quotas propose singly, and whole jobs leave."""
         return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in victims)
 
     def _add_named(self, victims: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
@@ -407,9 +400,7 @@ class _Search:
         return why != "priority" or self._priorities_count_with(name)
 
     def _by_importance(self, victims: Victims) -> list[str]:
-        """The names, the least important first; among equals the jobs that lose the fewest
-        GPU-seconds.
-        """
+        """The names, the least important first; then those that lose the fewest GPU-seconds."""
         ranks = [
             (self._importance(name, why), self._lost(name), name) for name, why in victims.items()
         ]
@@ -466,9 +457,7 @@ class _Search:
         return self.limits.keep(names) and self._is_fair(names)
 
     def _is_fair(self, names: Iterable[str]) -> bool:
-        """Whether no quota loses more than it borrowed. The last job of a quota may exceed that in
-        part.
-        """
+        """Whether no quota loses more than it borrowed, its last job counted in part."""
         stages, candidates = self.stages, self._candidates
         reclaimed = [name for name in names if candidates.get(name) == "reclaim"]
         if not reclaimed:
@@ -483,11 +472,7 @@ class _Search:
             return self.unit.has_quota or not stages.borrows(self.unit)
 
     def _searched(self, named: Victims, candidates: Victims) -> Victims:
-        """Choose victims among the candidates when those that stages have named free too little.
-
-        :param named: the victims that stages have named, which may be chosen, too.
-        :returns: the victims; empty if no tried set of candidates frees enough.
-        """
+        """Choose victims among candidates and ``named`` ones; empty if no tried set is enough."""
         names = [name for name in candidates if name not in named]
         victims: Victims = {}
         if len(names) > _MANY:
@@ -569,9 +554,7 @@ class _Search:
         return Proposals(room, [self.unit], costs, closed, within, allowed=self.limits.allowed)
 
     def _loads(self, names: Iterable[str]) -> dict[str, tuple[float, str]]:
-        """For each job to reclaim, its quota, and the fraction of what the quota borrowed that the
-        job holds.
-        """
+        """By job to reclaim: its quota, and its fraction of what the quota borrowed."""
         loads: dict[str, tuple[float, str]] = {}
         candidates = self._candidates
         reclaimed = [name for name in names if candidates[name] == "reclaim"]
@@ -602,9 +585,7 @@ class _Search:
         return int(not self.jobs[name].extra_of)
 
     def _cost(self, name: str) -> tuple[int, int, int, float]:
-        """The cost of evicting a candidate and all jobs that share its GPUs: guaranteed jobs, jobs,
-        importance, GPU-seconds.
-        """
+        """What a candidate and its sharers cost: guaranteed jobs, jobs, importance, GPU-seconds."""
         cost = self._costs.get(name)
         if cost is None:
             members = self.stages.members(name)
@@ -671,9 +652,7 @@ def _ranks(search: _Search, names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _fragments(search: _Search, names: Collection[str]) -> float:
-    """The fragments that are left once these jobs are evicted and the unit has started; inf if it
-    does not start.
-    """
+    """The fragments left once the unit has replaced these jobs; inf if it does not start."""
     assert search.goal is not None
     unit, stages = search.unit.trial(), search.stages
     gone = {member for name in names for member in stages.members(name)}

@@ -73,10 +73,7 @@ class _Table:
     def able(
         self, tree: QuotaTree, limit: Limit, dimensions: list[str], number: int | None = None
     ) -> list[int]:
-        """The kinds whose needs are met.
-
-        :param number: check only this kind.
-        """
+        """The kinds, or only the one with this number, with needs that are met."""
         used = slice(len(self.rows))
         if number is not None:
             used = slice(self.rows[number], self.rows[number] + 1)
@@ -148,10 +145,7 @@ class Lacks:
         return lacks
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
-        """Add a kind that is refused at a quota, or by the tree of its own quota.
-
-        :param hindered: evictions would not help it.
-        """
+        """Add a kind that a quota or its tree refuses; ``hindered``: evictions would not help."""
         number, job = kind.number, kind.job
         self.drop(number)
         part, limit = refusal.part or job.quota, cast(Limit, refusal.code)
@@ -353,8 +347,6 @@ class Lacks:
         return self._urgent[self._own_quota[number]][number].is_linked
 
     def _entitled_now(self, number: int | None = None) -> list[int]:
-        """The kinds, or only this kind, that are entitled to more, while a quota is or may become
-        over-used.
-        """
+        """The kinds, or only this one, that are entitled to more, if a quota may be over-used."""
         kinds = self._entitled.able(self._stage.part, "runtime", self._dimensions, number)
         return kinds if self._stage.part.overused() else [*filter(self._is_linked, kinds)]

@@ -81,7 +81,7 @@ class PlainStarts(Composed):
             return None if isinstance(chosen, GroupDecision) else placed
         decisions: tuple[tuple[str, Any], ...] = ()
         if quotas is not None:
-            quotas.note_start(unit)
+            quotas.stir(unit)
             decisions = ((QuotaStage.name, admitted),)
         if cells is not None and isinstance(chosen, GroupDecision):
             try:

@@ -128,9 +128,7 @@ def _parts(groups: list[Group], fresh: list[tuple[str, ...]]) -> Iterator[_Part]
 
 
 def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
-    """Assign each new group to the GPUs of an old one, so that the fewest jobs move; empty groups
-    come first.
-    """
+    """Assign each new group to GPUs of an old one, so that few jobs move; empty ones first."""
     first = len(old)
     at = {name: first + place for place, jobs in enumerate(new) for name in jobs}
     stays = Counter((i, at[name]) for i, group in enumerate(old) for name in group.jobs)

@@ -65,10 +65,7 @@ class CellStage(PlacingStage):
     def impossible(
         self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: Any = None
     ) -> str:
-        """Why units of a kind would wait even on an empty, healthy cluster; "" if they would not.
-
-        :param most: how many pods each node may get; ``None``: any number.
-        """
+        """Why units would wait on empty, healthy cells with these limits per node, or ""."""
         job = kind.job
         if job.gpus and job.guaranteed and job.priority < 0:
             return f"its priority is {job.priority}, cells know 0 to 1000"
@@ -161,9 +158,7 @@ class CellStage(PlacingStage):
         return None
 
     def adopt(self, unit: Unit) -> None:
-        """Give a unit the smallest free cells of its tenant around its GPUs; without such cells it
-        runs as an opportunistic group.
-        """
+        """Give a unit the smallest free cells of its tenant around its GPUs, or no guarantee."""
         kind = unit.kind
         if not kind.gpus:
             return

@@ -113,10 +113,7 @@ class ClaimStage(Stage):
     def capacity(
         self, templates: _Templates, most: int, nodes: Sequence[str], *, is_idle: bool = False
     ) -> npt.NDArray[np.int32]:
-        """How many pods with such claims fit on each node.
-
-        :param is_idle: count as if no claim held devices.
-        """
+        """How many pods with such claims fit on each node, or would if no claim held devices."""
         part = self._emptied() if is_idle else self.part
         counts: dict[str, int] = {}
         for number in range(1, min(most, _MOST_COUNTED) + 1):
@@ -218,9 +215,7 @@ class ClaimStage(Stage):
     def _propose_within(
         self, offer: Offer, claims: list[_Templates], nodes: Sequence[str]
     ) -> Refused | None:
-        """Allocate all claims so that they stay within the offer's limits; pods without a node get
-        a usable one.
-        """
+        """Allocate all claims within the offer's limits; pods without a node get a usable one."""
         pods = [i for i, own in enumerate(claims) if own]
         if not self.known.issuperset(nodes[i] for i in pods if nodes[i]):
             return refused(self.name, "devices", "a node has no devices", _ANY)
@@ -385,9 +380,7 @@ def _nodes_for(
     nodes: Sequence[str] | None,
     mode: str = "first",
 ) -> dict[str, list[int]]:
-    """The pods on each node by number, in the order in which nodes choose; empty if they do not
-    fit.
-    """
+    """The numbers of the pods on each node, in order of choice; empty: they do not fit."""
     if len(claims) == 1:
         decision = part.schedule(claims[0], nodes, mode)
         return {} if decision is None else {decision.node: [0]}

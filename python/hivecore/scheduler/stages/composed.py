@@ -180,10 +180,7 @@ class Composed(Trials):
         claims: DraCluster | None = None,
         claims_mode: str = "first",
     ) -> Self:
-        """The stages for these parts.
-
-        :param gpu_memory: bytes of each GPU; ``None``: as the nodes have now.
-        """
+        """The stages for these parts; ``gpu_memory``: bytes by GPU, ``None``: as nodes have now."""
         stages: list[Stage] = [] if quotas is None else [QuotaStage(quotas)]
         gpus = None if devices is None else DeviceStage(devices, hosts, gpu_memory)
         if cells is not None:
@@ -308,9 +305,7 @@ class Composed(Trials):
         return self._place.impossible(kind, nodes, growing, most)
 
     def _impossible_together(self, kind: Kind, nodes: tuple[str, ...]) -> str:
-        """Why idle, healthy nodes have not both room for a unit and its devices; "" if some
-        have.
-        """
+        """Why no idle, healthy nodes have room for a unit with its devices; "": some have."""
         if not isinstance(self._place, TopologyStage) or not (self._devices or self._claims):
             return ""
         if self._devices is not None and self._place.nodes != self._devices.nodes:
@@ -408,10 +403,7 @@ class Composed(Trials):
         return tuple(node for node in nodes or known if node not in bad and self.knows(node))
 
     def knowing(self, node: str) -> list[Stage]:
-        """The stages that have a node.
-
-        :raises KeyError: no stage has it.
-        """
+        """The stages that have a node; KeyError if none has it."""
         known = [stage for stage in self._noded if stage.knows(node)]
         is_gone = len(known) < len(self._noded) and all(stage.keeps_nodes for stage in known)
         if is_gone or not known:
@@ -419,10 +411,7 @@ class Composed(Trials):
         return known
 
     def set_health(self, node: str, healthy: bool) -> None:
-        """Record that a node failed or recovered.
-
-        :raises KeyError: no part has the node.
-        """
+        """Record that a node failed or recovered; KeyError if no part has it."""
         for stage in self.knowing(node):
             stage.set_health(node, healthy)
         if healthy:
@@ -479,10 +468,7 @@ class Composed(Trials):
         return {stage.name: stage.plain() for stage in others if stage is not None}
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
-        """Restore the other stages, once it is known which jobs run and wait.
-
-        :param units: running units by name.
-        """
+        """Restore the other stages, once running units, by name, and waiting ones are known."""
         if self._storage is not None:
             self._storage.restore(data[self._storage.name])
         if self._claims is not None:
@@ -494,10 +480,7 @@ class Composed(Trials):
             self._sharing.restore_fresh(data[self._sharing.name])
 
     def check(self, audited: Audited) -> Iterator[str]:
-        """Audit the parts, and yield differences between them and the jobs.
-
-        :raises InvariantError: a part is inconsistent.
-        """
+        """Audit the parts, and yield differences between them and the jobs."""
         for stage in self._deciding:
             stage.part.check()
         for stage in self.all:

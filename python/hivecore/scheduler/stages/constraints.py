@@ -39,12 +39,7 @@ class _Constraint(NamedTuple):
 
 
 def unenforced(job: Job, stages: Sequence[Stage], kinds: Iterable[type[Stage]]) -> str:
-    """The first constraint of a job that no part enforces, and the parts that could; "" if all are
-    enforced.
-
-    :param stages: the scheduler's stages.
-    :param kinds: all classes of stages.
-    """
+    """The first constraint that no part enforces, and the parts that could; "" if there is none."""
     for constraint in _constraints(job):
         enforcing = [stage for stage in stages if constraint.field in stage.honours]
         if constraint.resource:
@@ -179,20 +174,13 @@ def offered_by(
 
 
 def check_quotas(tree: QuotaTree, offered: Collection[str] | None) -> None:
-    """Refuse quotas that limit what no job can request.
-
-    :param offered: see `offered_by`.
-    :raises ValueError: a quota does so.
-    """
+    """Raise ValueError for a quota on what no job can request, see `offered_by`."""
     for name in tree.quotas:
         check_names(dict(tree.quota(name).max), f"quotas[{name!r}]", offered)
 
 
 def check_counted(names: Collection[str], argument: str) -> None:
-    """Refuse a network that limits no job.
-
-    :raises ValueError: it counts no resource that a job can request.
-    """
+    """Raise ValueError for a network that counts nothing that a job can request."""
     if not names:
         raise ValueError(f"{argument}: the network counts nothing; use set_free or set_slots")
     if not any(name == "gpu" or name.lower() not in _GPUS for name in names):

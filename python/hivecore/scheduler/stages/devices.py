@@ -141,9 +141,7 @@ class DeviceStage(Stage):
         return None
 
     def place(self, unit: Unit, places: Places | None = None) -> Refused | tuple[PlacedPod, ...]:
-        """Allocate the devices of a plain unit, see `Kind.is_plain`: at these places, or on the
-        best nodes.
-        """
+        """Allocate the devices of a plain unit (`Kind.is_plain`) at these or at the best places."""
         request, owners = unit.kind.devices[0], unit.all_device_owners()
         assert request is not None
         nodes = self.usable or None if places is None else None
@@ -255,9 +253,7 @@ class DeviceStage(Stage):
         unit.placed = tuple(pods)
 
     def _holders(self, pod: PlacedPod) -> str:
-        """The pods that have devices of another pod, for a message. If that names none, those that
-        have devices of its node.
-        """
+        """The pods that have devices of another pod, else those on its node, for a message."""
         wanted = {(type, minor) for type, minors in pod.minors for minor in minors}
         return "".join(
             f"; {owner!r} has {device.type} {device.minor}"

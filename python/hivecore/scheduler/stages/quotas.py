@@ -49,9 +49,7 @@ def _of_devices(unit: str) -> str:
 
 
 class QuotaStage(Stage):
-    """A `QuotaTree`: a unit requests from its submission to its end; a start admits it, a
-    preemption evicts it.
-    """
+    """A `QuotaTree`: units request until they end; a start admits them, a preemption evicts."""
 
     name = "quotas"
     honours = frozenset(("quota", "resources"))
@@ -117,10 +115,7 @@ class QuotaStage(Stage):
         return ""
 
     def _used_outside(self, of_tree: str, dimension: str) -> Amount:
-        """The usage of outside quotas, which adds to a tree's total when their owners end.
-
-        Cost: O(quotas).
-        """
+        """The usage of outside quotas, which a tree's total gets back as owners end. O(quotas)."""
         tops = [quota for quota in self.declared.values() if quota.outside]
         used = [self.part.status(top.name).used for top in tops if top.tree == of_tree]
         return exact(sum((amounts.get(dimension, 0) for amounts in used), start=0))
@@ -143,22 +138,18 @@ class QuotaStage(Stage):
         """Remove the unit's request from the tree."""
         request = unit.request
         if self.part.members(request):
-            self._stir(unit)
+            self.stir(unit)
         self.part.release(request)
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
         """Withdraw the admission of a unit; a reclaimed unit must not borrow again at once."""
         self.part.evict(unit.request, reclaimed=reclaimed)
-        self._stir(unit)
+        self.stir(unit)
 
     def note_passing(self, units: Iterable[Unit]) -> None:
         """Record units that became victims, or, while a state is read, run on idle cells."""
         for unit in units:
-            self._stir(unit, is_passing=True)
-
-    def pass_on(self, unit: Unit) -> None:
-        """Record that another unit is charged for a unit's usage."""
-        self._stir(unit)
+            self.stir(unit, is_passing=True)
 
     def exchange(self, holders: Mapping[str, str]) -> None:
         """Admit each new holder instead of the old one."""
@@ -175,11 +166,8 @@ class QuotaStage(Stage):
             if other is not None:
                 admitted[other], places[before] = before, other
 
-    def _stir(self, unit: Unit, is_passing: bool = False) -> None:
-        """Record that the running units of a quota have changed.
-
-        :param is_passing: the unit is now on idle cells, or a victim.
-        """
+    def stir(self, unit: Unit, is_passing: bool = False) -> None:
+        """Note that a quota's running units changed, or are victims or on idle cells now."""
         quota = unit.kind.job.quota
         if quota not in self.stirred:
             self.log.note(self.stirred.discard, quota)
@@ -213,10 +201,6 @@ class QuotaStage(Stage):
     def take_back(self, unit: Unit) -> None:
         """Undo `admit`, as another stage refuses. No other unit was admitted since."""
         self.part.take_back(unit.request)
-
-    def note_start(self, unit: Unit) -> None:
-        """Record that a unit starts that `admit` has charged."""
-        self._stir(unit)
 
     # --- capacities and counters of claimed devices, which are known once claims are allocated
 
@@ -350,7 +334,7 @@ class QuotaStage(Stage):
         decision = offer.decisions.get(self.name)
         if decision is not None:
             self.part.commit(decision)
-        self._stir(offer.unit, offer.unit.kind.is_lent)
+        self.stir(offer.unit, offer.unit.kind.is_lent)
 
     def hold(self, unit: Unit, offer: Offer, leaving: Sequence[Unit]) -> None:
         """Charge a unit for what its victims free later; the victims are charged as well."""
@@ -360,7 +344,7 @@ class QuotaStage(Stage):
 
     def adopt(self, unit: Unit) -> None:
         """Charge a unit regardless of limits."""
-        self._stir(unit)
+        self.stir(unit)
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)
@@ -521,16 +505,12 @@ class QuotaStage(Stage):
         return dict(amounts)
 
     def entitled_to(self, kind: Kind) -> dict[str, Amount]:
-        """What a quota must be entitled to above its usage, so that others return what a unit
-        lacks.
-        """
+        """What its quota must be entitled to above its usage, to get back what a unit lacks."""
         # quotas below it may have borrowed from it
         return {} if kind.job.quota in self.parents else kind.amounts
 
     def may_be_admitted(self, unit: Unit, refusal: Refusal) -> bool:
-        """Whether a refused unit might be admitted if all units left that may be evicted for it. A
-        quick check.
-        """
+        """Whether a unit might be admitted without all units that it may evict. A quick check."""
         kind, own = unit.kind, unit.kind.job.quota
         if refusal.code not in LIMITS:
             return refusal.code == "evicted" and self.has_less_important(unit)

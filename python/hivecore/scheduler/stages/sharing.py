@@ -127,9 +127,7 @@ class SharingStage(Stage):
         return _Alike(job.roles, job.where, tenant, quota, *importance)
 
     def may_share(self, kind: Kind) -> bool:
-        """Whether a kind may share. Units on idle cells may not, as they may have to leave at any
-        time.
-        """
+        """Whether a kind may share; not on idle cells, which it may have to leave at any time."""
         return not kind.is_lent and self._alike(kind.job) is not None
 
     def released(self, kind: Kind) -> tuple[Key, ...]:
@@ -388,10 +386,7 @@ class SharingStage(Stage):
         return Sharing(**data["terms"])
 
     def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
-        """Restore the groups from plain data.
-
-        :param units: running units by name.
-        """
+        """Restore the groups from plain data, given the running units by name."""
         for names, is_leaving in data["groups"]:
             members = [units[as_name(name, "groups")] for name in names]
             first = members[0]

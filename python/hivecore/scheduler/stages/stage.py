@@ -239,10 +239,7 @@ class Stage:
         """Record that a unit no longer waits, and will not run."""
 
     def evict(self, unit: Unit, reclaimed: bool) -> None:
-        """Record that a running unit waits again.
-
-        :param reclaimed: another quota reclaims the unit's resources.
-        """
+        """Record that a running unit waits again; ``reclaimed``: for another quota."""
 
     def propose(self, offer: Offer) -> Refused | None:
         """Add this stage's decision to an offer, or return a refusal."""
@@ -255,16 +252,10 @@ class Stage:
         """Carry out this stage's decision."""
 
     def vacate(self, unit: Unit, is_placed: bool) -> None:
-        """Release the resources of a unit.
-
-        :param is_placed: whether cells or a network placed it.
-        """
+        """Release the resources of a unit that cells or a network may have placed."""
 
     def check_holds(self, unit: Unit) -> None:
-        """Check that a running unit still has what this stage gave it.
-
-        :raises KeyError: it does not, as the part was changed from outside.
-        """
+        """Raise KeyError if a unit has lost what this stage gave it to a change from outside."""
 
     def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
         """Pass the resources of a job to another job of the same kind."""
@@ -290,10 +281,7 @@ class Stage:
         """
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Release what is reserved for a unit.
-
-        :param leaving: units of victims that have not stopped.
-        """
+        """Release what is reserved for a unit; ``leaving``: units of victims that still run."""
 
     def fulfil(self, unit: Unit, offer: Offer) -> Refused | None:
         """Decide on a unit with the resources that are reserved for it."""

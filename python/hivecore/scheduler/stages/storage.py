@@ -111,10 +111,7 @@ class Observed(NamedTuple):
 
 
 class StorageStage(Stage):
-    """A `StoragePool`, its last allocation, and observations.
-
-    Datasets are numbers, in order of their names.
-    """
+    """A `StoragePool`, its last allocation, and observations; datasets are numbers by name."""
 
     name = "storage"
     honours = frozenset(("data",))
@@ -216,10 +213,7 @@ class StorageStage(Stage):
             self.log.set(self, "is_stale", self.is_stale or self.pool.ahead)
 
     def amend(self, job: Job, names: Iterable[str]) -> None:
-        """Change what a waiting job reads; it keeps its place.
-
-        :param names: all jobs in order of arrival.
-        """
+        """Change what a waiting job reads; it keeps its place among ``names``, all jobs."""
         self.go(job.name)
         self.come(job)
         self._readers.sort(names)
@@ -279,10 +273,7 @@ class StorageStage(Stage):
     # --- allocation
 
     def allot(self, now: float) -> Sequence[SetCache | SetRemoteIO]:
-        """Allocate cache and remote IO, if other jobs run now or something was observed.
-
-        :returns: the changes. Reductions come first, to make room for increases.
-        """
+        """Allocate for the jobs that run now, as observed. Changes: reductions first."""
         if not self.is_stale:
             return ()
         if self.log.is_on:
@@ -314,9 +305,7 @@ class StorageStage(Stage):
         return [*less, *less_io, *more, *more_io]
 
     def _changed_cache(self, cache: Floats) -> list[list[SetCache]]:
-        """Datasets with less cache, and with more. Every increase counts, as remote IO relies on
-        it.
-        """
+        """Datasets with less cache, and with more: every increase, as remote IO relies on it."""
         more = cache - self._cache
         self.log.set(self, "_cache", cache)
         return [
@@ -445,9 +434,7 @@ class StorageStage(Stage):
         return [readers.names[row] for row in rows[order].tolist()]
 
     def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
-        """For each job that reads data, the fraction of time with GPUs that gives all equal
-        progress.
-        """
+        """By job that reads data, the fraction of time with GPUs for equal progress of all."""
         readers = self._readers
         rows = readers.here()
         if not len(rows):

@@ -78,10 +78,7 @@ class TopologyStage(PlacingStage):
     def impossible(
         self, kind: Kind, nodes: tuple[str, ...], growing: bool, most: _Most = None
     ) -> str:
-        """Why units of a kind would wait even on an empty, healthy network; "" if they would not.
-
-        :param most: how many pods each node may get.
-        """
+        """Why units would wait on an empty, healthy network with these limits per node, or ""."""
         if self._idle is None:
             self._idle = self.part.copy()
             for name in self._idle.owners:
@@ -240,10 +237,7 @@ class TopologyStage(PlacingStage):
         return None
 
     def adopt(self, unit: Unit) -> None:
-        """Allocate what a running unit uses on its nodes.
-
-        :raises ValueError: a domain has too many of its pods, or not a multiple.
-        """
+        """Allocate what a running unit uses; ValueError: its domains do not allow its pods."""
         decision = self.commit_as_placed(unit)
         unit.is_placed = decision is not None
         if decision is not None:
@@ -370,9 +364,7 @@ class TopologyStage(PlacingStage):
         return {node: int(n) for node, n in self.part.free_by_node(resource).items()}
 
     def domains(self, layer: str) -> dict[str, tuple[str, ...]]:
-        """The nodes of each domain of a layer; outer domains are added to a name that is not
-        unique.
-        """
+        """The nodes of each domain of a layer; outer domains are added to a name in two."""
         if layer not in self.part.layers:
             return {}
         level, domains = self.part.layers.index(layer) + 1, self.part.domains(layer)

@@ -82,10 +82,7 @@ class Stages(PlainStarts):
         return self.members(job)[0] == job
 
     def lacks(self, branched: Lacks | None = None) -> Lacks | None:
-        """A table for what quotas refuse; None if there are no quotas.
-
-        :param branched: the table of the stages that these are a branch of.
-        """
+        """A table for what quotas refuse, like ``branched`` if given; None: there are no quotas."""
         if self._quotas is None:
             return None
         return Lacks(self._quotas) if branched is None else branched.branch(self._quotas)
@@ -237,9 +234,7 @@ class Stages(PlainStarts):
             stage.retract(offer)
 
     def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
-        """The first of these units that is refused if they start in turn, and why; None if all
-        start. Changes nothing.
-        """
+        """The first unit that is refused if these start in turn, and why; changes nothing."""
         placing = self
         if self._quotas is not None:
             first = self._quotas.first_refused(units)
@@ -255,9 +250,7 @@ class Stages(PlainStarts):
         return None
 
     def refusals(self, unit: Unit) -> Iterator[Refused]:
-        """Why a unit does not start, by quotas, by placement with devices, and by devices alone; if
-        none of them refuses it, by all together.
-        """
+        """Why quotas, placement with devices, and devices refuse a unit; else, all together."""
         placing = CellStage, TopologyStage, DeviceStage, ClaimStage
         alone = [*self._without(*placing)._refusal(unit), *self.without_quotas()._refusal(unit)]
         # quotas learn the capacities of devices after these are chosen
@@ -317,7 +310,7 @@ class Stages(PlainStarts):
                 self._each("rename", unit, unit.name, heir, is_placed)
                 if self._quotas is not None:
                     self._quotas.part.exchange(unit.name, heir)
-                    self._quotas.pass_on(unit)
+                    self._quotas.stir(unit)
             if end:
                 self.withdraw(unit)
         else:
@@ -330,10 +323,7 @@ class Stages(PlainStarts):
         return heir
 
     def check_holds(self, unit: Unit) -> None:
-        """Check that a running unit still has all of its resources.
-
-        :raises KeyError: it does not, as a part was changed from outside.
-        """
+        """Raise KeyError if a running unit has lost resources to a change from outside."""
         self._each("check_holds", unit)
 
     def vacate(self, unit: Unit) -> None:
@@ -393,10 +383,7 @@ class Stages(PlainStarts):
             self._notify_freed(victim.kind)
 
     def let_go(self, unit: Unit, leaving: Sequence[Unit]) -> None:
-        """Release what is reserved for a unit; it waits.
-
-        :param leaving: the units of its victims that have not left.
-        """
+        """Release what is reserved for a unit; ``leaving``: units of victims that still run."""
         self._each("let_go", unit, [victim for victim in leaving if self.holds(victim.name)])
         unit.placed, unit.is_placed = (), False
         self._notify_freed(unit.kind)
@@ -404,10 +391,7 @@ class Stages(PlainStarts):
             self.listener.touch((BEGUN,))
 
     def fulfil(self, unit: Unit) -> Started | Refused:
-        """Start a unit on its reserved resources, as its victims have left.
-
-        If a part was changed from outside and refuses, the resources stay reserved.
-        """
+        """Start a unit on its reserved resources; they stay so if a changed part refuses."""
         offer = Offer(unit, ())
         if self._quotas is not None and self._claims is not None:
             offer.within = self._quotas.charged_for_devices(unit)
@@ -423,9 +407,7 @@ class Stages(PlainStarts):
     # --- quotas
 
     def may_borrow(self, unit: Unit) -> bool:
-        """Whether a waiting unit may borrow now. It may not if a quota has just reclaimed
-        from it.
-        """
+        """Whether a waiting unit may borrow: no quota has just reclaimed from it."""
         return self._quotas is None or self._quotas.part.may_borrow(unit.request)
 
     def limit_changes(self, unit: Unit) -> tuple[tuple[LimitChange, ...], ...]:

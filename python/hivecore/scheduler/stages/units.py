@@ -179,10 +179,6 @@ class Kind:
             devices += [_devices(role, self.job, self._hosts)] * pods
         return devices
 
-    def _build_device_ends(self) -> tuple[str, ...]:
-        pods = zip(self.first_pods, self.devices, strict=True)
-        return tuple(f"/{role}/{number}" for (role, number), request in pods if request is not None)
-
     def _build_affinity_group(self) -> AffinityGroup:
         job, where = self.job, self.job.where
         return AffinityGroup(
@@ -210,24 +206,26 @@ class Kind:
             preemptible=job.preemptible,
         )
 
-    def _build_first_pods(self) -> "tuple[Pod, ...]":
-        return tuple(Pod(role.name, i) for role, _ in self.sizes for i in role.first_numbers)
-
     def _build_is_plain(self) -> bool:
         requests = {id(request) for request in self.devices}
         is_bound = self.is_spread or self.has_claims or self.is_lent or self.job.where.nodes
         return not is_bound and len(requests) == 1 and self.devices[0] is not None
 
-    def _build_grows(self) -> bool:
-        return any(role.joining_numbers or role.extra_numbers for role in self.job.roles)
-
 
 _BUILT: dict[str, Callable[[Kind], Any]] = {
     "affinity_group": Kind._build_affinity_group,
-    "device_ends": Kind._build_device_ends,
+    "device_ends": lambda kind: tuple(
+        f"/{role}/{number}"
+        for (role, number), request in zip(kind.first_pods, kind.devices, strict=True)
+        if request is not None
+    ),
     "devices": Kind._build_devices,
-    "first_pods": Kind._build_first_pods,
-    "grows": Kind._build_grows,
+    "first_pods": lambda kind: tuple(
+        Pod(role.name, i) for role, _ in kind.sizes for i in role.first_numbers
+    ),
+    "grows": lambda kind: any(
+        role.joining_numbers or role.extra_numbers for role in kind.job.roles
+    ),
     "is_plain": Kind._build_is_plain,
     "quota_request": Kind._build_quota_request,
 }
@@ -339,9 +337,7 @@ def owner_of(unit: str, jobs: Container[str]) -> str:
 
 
 def owners_of(unit: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Jobs that a unit of this name may belong to, and its name there: "lent", "lost",
-    "role/number" or "lost/role/number".
-    """
+    """Possible jobs of a unit, and its name there: [lost/]role/number, "lent" or "lost"."""
     parts = tuple(unit.split("/"))
     if len(parts) > 1 and parts[-1] in ("lent", "lost"):
         yield "/".join(parts[:-1]), parts[-1:]
@@ -387,9 +383,7 @@ def gpu_amount(role: Role, gpu_memory: int | None) -> Amount:
 
 
 def _class_counts(claims: Iterable[ResourceClaim]) -> Counter[str]:
-    """What claims request of quotas: the most devices of each class, and the least of each
-    capacity. The rest is known once the devices are chosen.
-    """
+    """What claims request of quotas: the most devices by class, the least of each capacity."""
     counts = Counter[str]()
     for request in (of for claim in claims for of in claim.requests):
         most, least = Counter[str](), list[Counter[str]]()
@@ -435,10 +429,7 @@ def taking_of(name: str) -> Taking | None:
 def with_limits(
     kind: Kind, refusal: Refusal, places: Callable[[Role], bool] = lambda _: True
 ) -> Refusal:
-    """Add the limits per node to a refusal.
-
-    :param places: whether the part that refuses places the pods of a role.
-    """
+    """Add the limits per node to a refusal by a part that may place the pods of a role."""
     roles = [role for role, _ in kind.sizes if role.per_node and places(role)]
     most = ", ".join([f"{role.per_node} of {role.name!r}" for role in roles])
     if not most:
