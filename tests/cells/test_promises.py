@@ -155,10 +155,7 @@ def test_no_leaf_has_two_owners_and_what_is_owed_can_be_served_whatever_happens(
 
 
 def judge_outcome(history, request, plan):
-    """Not where a group that lost its guarantee would get it back in what is left.
-
-    The twin may give up, but says so.
-    """
+    """Not where a group would get its lost guarantee back. The twin may give up, but says so."""
     if plan.outcome == WAIT and not getattr(plan, "is_fixed", True):
         return
     cluster = history.cluster()

@@ -93,13 +93,16 @@ def place(cluster, name, leaves=8):
     cluster.commit(cluster.schedule(AffinityGroup(name, "a", [(1, leaves)])))
 
 
-def test_an_exception_inside_a_trial_undoes_it_and_passes_on(part):
-    part.place("kept")
+@pytest.mark.parametrize("undoing", [lambda state: state.trial(), Transaction])
+def test_an_exception_inside_a_trial_or_transaction_undoes_it_and_passes_on(part, undoing):
+    part.place("first")
     before = part.state.to_bytes()
-    with pytest.raises(ZeroDivisionError), part.state.trial():
-        part.release("kept")
+    with pytest.raises(ZeroDivisionError), undoing(part.state):
+        part.release("first")
+        part.place("second")
         raise ZeroDivisionError
     assert part.state.to_bytes() == before
+    part.state.check()
     part.state.check()
 
 
@@ -189,17 +192,6 @@ def test_a_transaction_in_a_trial_is_undone_with_it(part):
         assert part.has("third") and not part.has("first")
         part.state.check()
         part.place("fourth", 4)
-    assert part.state.to_bytes() == before
-    part.state.check()
-
-
-def test_an_exception_undoes_a_transaction(part):
-    part.place("first")
-    before = part.state.to_bytes()
-    with pytest.raises(ZeroDivisionError), Transaction(part.state):
-        part.release("first")
-        part.place("second")
-        raise ZeroDivisionError
     assert part.state.to_bytes() == before
     part.state.check()
 

@@ -20,11 +20,31 @@ NODES = [f"n{i}" for i in range(10)]
 SLOTS = 4
 
 
-class TopologyBooks:
-    """A gang is where its decision says; it goes with a node of its decision, and with no other."""
+class NodeBooks:
+    """Nodes come and go, while requests are placed on them."""
 
     def __init__(self):
         self.decisions, self.gone = {}, []
+
+    def use(self, nodes, rng, mine, new):
+        node = rng.choice(NODES[1:])
+        with suppress(KeyError, ValueError):  # another thread was faster
+            self.change(nodes, rng, node)
+        if mine and rng.random() < 0.5:
+            with suppress(KeyError):  # a node of it has gone
+                nodes.release(mine.pop(rng.randrange(len(mine))))
+        allowed = [NODES[0], node] if rng.random() < 0.3 else None
+        with suppress(KeyError, StaleDecisionError):
+            request = self.request(rng, new)
+            decision = nodes.schedule(request, nodes=allowed)
+            if decision.outcome == "bind":
+                self.decisions[request.name] = decision
+                nodes.commit(decision)
+                mine.append(request.name)
+
+
+class TopologyBooks(NodeBooks):
+    """A gang is where its decision says; it goes with a node of its decision, and with no other."""
 
     def make(self):
         network = NetworkTopology(["rack"], {name: self.labels(name) for name in NODES})
@@ -35,27 +55,17 @@ class TopologyBooks:
     def labels(node):
         return {"rack": f"r{NODES.index(node) // 3}"}
 
-    def use(self, network, rng, mine, new):
-        node = rng.choice(NODES[1:])
-        with suppress(KeyError, ValueError):  # another thread was faster
-            if rng.random() < 0.1:
-                self.gone.append((node, network.remove_node(node)))
-            elif rng.random() < 0.2:
-                network.add_node(node, self.labels(node), {"slots": SLOTS})
-            elif rng.random() < 0.2:
-                network.set_health(node, rng.random() < 0.8)
-            network.free(node), network.slots("rack"), network.domain(node)
-        if mine and rng.random() < 0.5:
-            with suppress(KeyError):  # a node of it has gone
-                network.release(mine.pop(rng.randrange(len(mine))))
-        allowed = [NODES[0], node] if rng.random() < 0.3 else None
-        with suppress(KeyError, StaleDecisionError):
-            request = TopologyRequest(f"gang {new}", rng.randint(1, 6))
-            decision = network.schedule(request, nodes=allowed)
-            if decision.outcome == "bind":
-                self.decisions[request.name] = decision
-                network.commit(decision)
-                mine.append(request.name)
+    def change(self, network, rng, node):
+        if rng.random() < 0.1:
+            self.gone.append((node, network.remove_node(node)))
+        elif rng.random() < 0.2:
+            network.add_node(node, self.labels(node), {"slots": SLOTS})
+        elif rng.random() < 0.2:
+            network.set_health(node, rng.random() < 0.8)
+        network.free(node), network.slots("rack"), network.domain(node)
+
+    def request(self, rng, new):
+        return TopologyRequest(f"gang {new}", rng.randint(1, 6))
 
     def compare(self, network):
         taken = Counter()
@@ -73,38 +83,25 @@ class TopologyBooks:
                 assert name not in network.owners
 
 
-class DeviceBooks:
+class DeviceBooks(NodeBooks):
     """An owner has the devices of its decision, on the node of its decision."""
 
     INVENTORY = NodeDevices.uniform(gpus=4, nics=2)
 
-    def __init__(self):
-        self.decisions, self.gone = {}, []
-
     def make(self):
         return DeviceCluster(dict.fromkeys(NODES, self.INVENTORY))
 
-    def use(self, cluster, rng, mine, new):
-        node = rng.choice(NODES[1:])
-        with suppress(KeyError, ValueError):
-            if rng.random() < 0.1:
-                self.gone.append((node, cluster.remove_node(node)))
-            elif rng.random() < 0.2:
-                cluster.add_node(node, self.INVENTORY)
-            elif rng.random() < 0.2:
-                cluster.set_health(node, rng.random() < 0.8, type="gpu", minor=rng.randrange(4))
-            cluster.owners(node), cluster.fragmentation(node=node)
-        if mine and rng.random() < 0.5:
-            with suppress(KeyError):
-                cluster.release(mine.pop(rng.randrange(len(mine))))
-        allowed = [NODES[0], node] if rng.random() < 0.3 else None
-        with suppress(KeyError, StaleDecisionError):
-            request = DeviceRequest(f"pod {new}", gpus=rng.randint(1, 4))
-            decision = cluster.schedule(request, nodes=allowed)
-            if decision.outcome == "bind":
-                self.decisions[request.name] = decision
-                cluster.commit(decision)
-                mine.append(request.name)
+    def change(self, cluster, rng, node):
+        if rng.random() < 0.1:
+            self.gone.append((node, cluster.remove_node(node)))
+        elif rng.random() < 0.2:
+            cluster.add_node(node, self.INVENTORY)
+        elif rng.random() < 0.2:
+            cluster.set_health(node, rng.random() < 0.8, type="gpu", minor=rng.randrange(4))
+        cluster.owners(node), cluster.fragmentation(node=node)
+
+    def request(self, rng, new):
+        return DeviceRequest(f"pod {new}", gpus=rng.randint(1, 4))
 
     def compare(self, cluster):
         taken = Counter()

@@ -203,25 +203,16 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(priority, grou
         assert (plan.outcome, plan.pods) == (BIND, [[0, 1], [2, 3], [5, 6, 7]])
 
 
-def test_the_pods_of_a_node_are_searched_within_the_same_limit():
-    # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
+@pytest.mark.parametrize(("chain", "within"), [(([64], 10, 1), None), (([64, 10], 1, 2), [1] * 17)])
+def test_a_search_that_takes_too_long_is_given_up_and_says_so(chain, within):
+    # Ten nodes, or sockets of a node: 640 leaves less 145 that are used, pods of 22 to 32 leaves.
+    # There are too many ways to try, and the twin is a hundred times slower.
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
-    scheduler = Kernel([([64, 10], 1, 2)], 1, [], [])
-    for socket in range(10):
-        leaves = list(range(64 * socket, 64 * socket + 3 * socket + 1))
-        scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-    plan = schedule(scheduler, sizes, priority=-1, within=[1] * len(sizes))
-    assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
-
-
-def test_a_search_that_takes_too_long_is_given_up_and_says_so():
-    # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
-    scheduler = Kernel([([64], 10, 1)], 1, [], [])
+    scheduler = Kernel([chain], 1, [], [])
     for node in range(10):
         leaves = list(range(64 * node, 64 * node + 3 * node + 1))
         scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-    plan = schedule(scheduler, sizes, priority=-1)
+    plan = schedule(scheduler, sizes, priority=-1, within=within)
     assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 

@@ -170,9 +170,7 @@ class Plain:
 
 
 class Search:
-    """Every state that decisions lead to, each carried out with its evictions as soon as it is
-    made.
-    """
+    """Every state that decisions lead to, each carried out with its evictions at once."""
 
     def __init__(self, start, seen=lambda before, kind, after: None):
         self.seen = seen
