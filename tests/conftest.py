@@ -17,3 +17,9 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where a log may be written; there is no such file yet."""
+    return tmp_path / "log"

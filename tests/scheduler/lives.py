@@ -87,6 +87,17 @@ def quota_tree(limit="runtime", **settings):
     )
 
 
+def gpu_quotas(total, limit="runtime", **quotas):
+    """A tree of quotas, each with its maximum of GPUs, or with maximum and minimum."""
+    given = [
+        Quota(name, max={"gpu": most[0]}, min={"gpu": most[1]})
+        if isinstance(most, tuple)
+        else Quota(name, max={"gpu": most})
+        for name, most in quotas.items()
+    ]
+    return QuotaTree(given, total={"gpu": total}, limit=limit)
+
+
 def racks(nodes):
     return Chain(["gpu", "pair", "node", "rack"], [2, 2, 2], len(nodes) // 2, nodes=nodes)
 
@@ -110,6 +121,14 @@ SPECS = {
 
 def cell_cluster(evictions="packing"):
     return CellCluster(SPECS["as before"], evictions=evictions)
+
+
+def node_cells(nodes, gpus=4, **owned):
+    """Cells of these nodes, or of so many, and how many nodes each tenant owns."""
+    names = [] if isinstance(nodes, int) else list(nodes)
+    chain = Chain(["gpu", "node"], [gpus], len(names) or nodes, nodes=names or None)
+    owners = {name: {"c": {"node": most}} if most else {} for name, most in owned.items()}
+    return CellCluster(ClusterSpec({"c": chain}, owners))
 
 
 def network(nodes=NODES):
@@ -205,8 +224,7 @@ def make_job(name, tenant, roles, **arguments):
 
 def limited(most=8, quota="a", **settings):
     """A scheduler with one quota of so many GPUs."""
-    tree = QuotaTree([Quota(quota, max={"gpu": most})], total={"gpu": most})
-    return Scheduler(quotas=tree, **settings)
+    return Scheduler(quotas=gpu_quotas(most, **{quota: most}), **settings)
 
 
 def flat_network(*nodes, **free):
@@ -332,9 +350,7 @@ class Ledger:
         self.doomed.discard(job.name)
 
     def note(self, actions, immediate):
-        """Follow the actions of `decide`. Reserved jobs start first if their victims have
-        stopped.
-        """
+        """Follow the actions of `decide`, in which reserved jobs start first."""
         ordered = [
             action for action in actions if isinstance(action, Preempt) and action.why == "order"
         ]

@@ -88,8 +88,7 @@ def test_other_data_are_read_after_an_amendment():
     scheduler.check()
 
 
-def test_an_amendment_is_logged_and_replayed_also_under_another_scheduler(tmp_path):
-    path = tmp_path / "log"
+def test_an_amendment_is_logged_and_replayed_also_under_another_scheduler(path):
     scheduler = limited(8, log=path)
     decided(scheduler, Job("runs", "a", 8, run_time=9.0), Job("waits", "a", 8))
     changes = {"roles": [Role("w", 2, gpus=2)], "run_time": None, "where": Where()}

@@ -184,9 +184,7 @@ class Lives(RuleBasedStateMachine):
                 self.ledger.promise(winner, self.scheduler.status(winner).pods)
 
     def settle(self):
-        """Which cells are free, and what quotas lend, depends on past jobs, so an order may need
-        more rounds.
-        """
+        """An order may need more rounds, as free cells and what quotas lend depend on the past."""
         for _ in range(8):
             actions = self.scheduler.decide(self.now)
             self.ledger.note(actions, self.immediate)

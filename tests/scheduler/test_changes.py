@@ -8,6 +8,7 @@ from scheduler.lives import (
     MACHINE,
     SPECS,
     decided,
+    gpu_quotas,
     make_job,
     make_scheduler,
     network,
@@ -30,7 +31,7 @@ from hivecore.devices import (
     VirtualFunctionGroup,
 )
 from hivecore.errors import InfeasibleAssignmentError
-from hivecore.quotas import Quota, QuotaTree
+from hivecore.quotas import Quota
 from hivecore.scheduler import (
     Job,
     Preempt,
@@ -265,8 +266,7 @@ def test_a_node_that_cannot_go_changes_nothing():
 
 
 def lab(most=8, total=16, **more):
-    quotas = [Quota("lab", max={"gpu": most}), Quota("other", max={"gpu": 16})]
-    return Scheduler(quotas=QuotaTree(quotas, total={"gpu": total}), **more)
+    return Scheduler(quotas=gpu_quotas(total, lab=most, other=16), **more)
 
 
 def test_a_higher_limit_starts_a_waiting_job():
@@ -306,7 +306,7 @@ def test_a_job_that_requests_more_than_can_ever_exist_is_rejected():
 
 
 def test_a_job_for_which_others_have_to_stop_may_be_rejected_too():
-    scheduler = networked(quotas=QuotaTree([Quota("a", max={"gpu": 32})], total={"gpu": 32}))
+    scheduler = networked(quotas=gpu_quotas(32, a=32))
     decided(scheduler, *(Job(f"weak{i}", "a", 4, guaranteed=False) for i in range(4)))
     decided(scheduler, Job("train", "a", 4), now=1.0)
     (victim,) = scheduler.status("train").victims
@@ -436,9 +436,7 @@ def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later(
 
 
 def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
-    """Other jobs may start there only when it has stopped, even if the cells have these nodes
-    again.
-    """
+    """No other job starts there before it has stopped, even if the cells have these nodes again."""
     scheduler = Scheduler(cells=cells())
     decided(scheduler, Job("wide", "a", [Role("w", 4, gpus=4)], guaranteed=False))
     scheduler.reconfigure(SPECS["a rack less"], 1.0)
@@ -559,7 +557,7 @@ def test_nodes_quotas_and_cells_are_plain_data_and_back(record):
 
 def changed(path):
     """A scheduler under which everything changes, with its log."""
-    quotas = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
+    quotas = gpu_quotas(16, a=16)
     scheduler = Scheduler(quotas=quotas, cells=cells(), devices=devices(), log=path)
     decided(scheduler, Job("one", "a", [Role("w", 2, gpus=4)]), Job("two", "a", 4))
     scheduler.remove_node(nodes_of(scheduler, "one")[0], 1.0)
@@ -590,8 +588,7 @@ def test_all_changes_are_logged_and_replayed(tmp_path):
     recovered.close()
 
 
-def test_a_log_shows_that_jobs_stopped_with_their_node(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_shows_that_jobs_stopped_with_their_node(path):
     scheduler = networked(log=path)
     decided(scheduler, Job("gang", "a", [Role("w", 4, gpus=4)]), Job("next", "a", 4))
     scheduler.remove_node("n0", 5.0)
@@ -611,8 +608,7 @@ def test_a_log_shows_that_jobs_stopped_with_their_node(tmp_path):
     assert other.skipped == 1
 
 
-def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(tmp_path):
-    path = tmp_path / "log"
+def test_a_job_goes_on_with_what_is_left_where_its_node_is_gone_later(path):
     scheduler = networked(log=path)
     decided(scheduler, Job("j", "a", 4))
     scheduler.remove_node("n0", 10.0)

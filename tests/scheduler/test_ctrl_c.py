@@ -31,9 +31,7 @@ def full(parts):
 
 
 def interrupted(call, line):
-    """Call, and press Ctrl-C at this line of the library; return how many lines it has run, and
-    whether it was interrupted.
-    """
+    """Press Ctrl-C at this line of a call; return how many lines ran, and whether it came."""
     lines = 0
 
     def trace(frame, event, _):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 from scheduler.histories import FailingHistory
-from scheduler.lives import decided, flat_network, said
+from scheduler.lives import decided, flat_network, jobs_of, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -132,7 +132,7 @@ def test_pods_above_what_it_wants_come_after_all_jobs_of_the_tenant():
         start(scheduler, Job("late", "a", 1, guaranteed=False))
         scheduler.set_total({"gpu": 3}, now=1.0)
         scheduler.set_quota(Quota("a", max={"gpu": 3}), now=1.0)
-        assert [action.job for action in start(scheduler) if isinstance(action, Start)] == [first]
+        assert jobs_of(start(scheduler), Start) == [first]
 
 
 @pytest.mark.parametrize("immediate", [True, False])

@@ -22,8 +22,7 @@ from hivecore.scheduler import (
 TRAIN = {"name": "train", "tenant": "a", "roles": [{"name": "w", "gpus": 2}]}
 
 
-def test_lines_of_a_log_are_read_as_events(tmp_path):
-    path = tmp_path / "log"
+def test_lines_of_a_log_are_read_as_events(path):
     scheduler = make_scheduler(COMPOSITIONS["quotas, cells and devices"], log=path)
     decided(scheduler, make_job("j", "a", "leader", priority=1, run_time=5.0))
     scheduler.fail("j", 1.0, "w/1")

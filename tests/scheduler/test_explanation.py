@@ -13,6 +13,7 @@ from scheduler.lives import (
     decided,
     enforced,
     flat_network,
+    jobs_of,
     machines,
     make_job,
     make_scheduler,
@@ -94,7 +95,7 @@ def test_a_job_that_waits_for_another_says_so():
 
 
 def start_of(branch, name, now):
-    return name in [action.job for action in branch.decide(now) if isinstance(action, Start)]
+    return name in jobs_of(branch.decide(now), Start)
 
 
 @pytest.mark.parametrize("seed", seeds(40))
@@ -314,7 +315,7 @@ def test_jobs_behind_in_the_queue_take_nothing_first():
     decided(scheduler, Job("urgent", "a", 5, priority=1), now=1.0)
     assert scheduler.explain("first").changes[0].ahead == ("urgent",)
     scheduler.finish("runs", 2.0)
-    starts = [action.job for action in scheduler.decide(2.0) if isinstance(action, Start)]
+    starts = jobs_of(scheduler.decide(2.0), Start)
     assert starts == ["urgent"]
 
 
@@ -411,9 +412,7 @@ def about_to_start(*later):
     assert scheduler.status("victim").pods[0].node == "n0"
     decided(scheduler, Job("next", "t", 1, priority=1, where=Where(nodes=["n0"])), now=1.0)
     assert scheduler.state("next") == "reserved"
-    for job in later:
-        scheduler.submit(job, 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, *later, now=1.0)
     scheduler.stopped("victim", 2.0)
     (change,) = scheduler.explain("waits").changes
     assert (change.kind, change.jobs) == ("release", ("other",))
@@ -424,7 +423,7 @@ def test_a_victim_that_returns_to_its_queue_may_take_what_an_end_frees():
     scheduler, ahead = about_to_start(Job("waits", "t", 1))
     assert ahead == ("victim",)
     scheduler.finish("other", 3.0)
-    starts = [action.job for action in scheduler.decide(3.0) if isinstance(action, Start)]
+    starts = jobs_of(scheduler.decide(3.0), Start)
     assert starts == ["next", "victim"]
 
 
@@ -453,9 +452,7 @@ def test_ends_without_a_condition_are_enough_while_jobs_stop(immediate):
                         branch, named = scheduler.copy(), named + 1
                         for other in change.jobs:
                             branch.finish(other, now)
-                        assert job in [
-                            action.job for action in branch.decide(now) if isinstance(action, Start)
-                        ]
+                        assert job in jobs_of(branch.decide(now), Start)
     assert named > 20
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, decided, flat_network, machines, said
+from scheduler.lives import COMPOSITIONS, decided, flat_network, machines, node_cells, said
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -50,9 +50,7 @@ def nodes_of(scheduler, job="train"):
 
 
 def start(scheduler, *jobs):
-    for job in jobs:
-        scheduler.submit(job, scheduler.now)
-    return scheduler.decide(scheduler.now)
+    return decided(scheduler, *jobs, now=scheduler.now)
 
 
 def test_the_pods_of_a_lost_node_are_placed_again_in_the_rack_and_the_others_keep_theirs():
@@ -394,28 +392,16 @@ def test_pods_wait_only_if_no_assignment_to_nodes_of_their_rack_holds_them(
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
-def test_histories_with_failures_are_consistent(parts):
-    for seed in seeds(2):
-        history = FailingHistory(parts, seed)
-        try:
-            history.live(40)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+@pytest.mark.parametrize("seed", seeds(2))
+def test_histories_with_failures_are_consistent(parts, seed):
+    FailingHistory(parts, seed).live(40)
 
 
 NODES = [f"n{i}" for i in range(4)]
 SMALL = {
     "topology": lambda: {"topology": flat_network(*NODES, gpu=4)},
     "devices": lambda: {"devices": machines()},
-    "cells": lambda: {
-        "cells": CellCluster(
-            ClusterSpec(
-                {"c": Chain(["gpu", "node"], [4], 4, nodes=NODES)},
-                {"a": {"c": {"node": 2}}, "b": {}},
-            )
-        )
-    },
+    "cells": lambda: {"cells": node_cells(NODES, a=2, b=0)},
 }
 
 

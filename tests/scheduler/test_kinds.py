@@ -4,12 +4,12 @@ import random
 
 import pytest
 from profiles import seeds
+from scheduler.lives import gpu_quotas
 from scheduler.test_mixed_histories import MixedHistory
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Reject, Role, Scheduler, Start
 from hivecore.scheduler.ledger.kinds import Kinds
 from hivecore.scheduler.stages.units import _BUILT, Kind
@@ -48,14 +48,7 @@ def test_each_quota_is_asked_whether_it_can_ever_admit_a_job(order):
     )
     machine = NodeDevices.uniform(gpus=4)
     scheduler = Scheduler(
-        quotas=QuotaTree(
-            [
-                Quota("large", max={"gpu": 8}, min={"gpu": 8}),
-                Quota("small", max={"gpu": 3}, min={"gpu": 3}),
-                Quota("none", max={"gpu": 8}),
-            ],
-            total={"gpu": 8},
-        ),
+        quotas=gpu_quotas(8, large=(8, 8), small=(3, 3), none=8),
         cells=cells,
         devices=DeviceCluster(dict.fromkeys(cells.nodes, machine)),
     )

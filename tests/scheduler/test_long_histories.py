@@ -7,14 +7,9 @@ from scheduler.lives import COMPOSITIONS
 
 
 @pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
-def test_long_histories_are_consistent(parts):
-    for seed in seeds(2):
-        history = History(parts, seed)
-        try:
-            history.live(40)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+@pytest.mark.parametrize("seed", seeds(2))
+def test_long_histories_are_consistent(parts, seed):
+    History(parts, seed).live(40)
 
 
 def test_a_job_that_could_not_stay_beside_its_companion_is_tried_again():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from scheduler.lives import decided
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
@@ -51,8 +52,7 @@ def test_a_name_that_a_pod_of_another_job_may_have_is_refused_in_any_order(name,
         [job(other, "plain"), job(name, shape)],
     ):
         scheduler = Scheduler(quotas=quotas())
-        scheduler.submit(first, 0.0)
-        scheduler.decide(0.0)
+        decided(scheduler, first)
         before = scheduler.to_bytes()
         with pytest.raises(ValueError, match="may have th"):
             scheduler.submit(second, 0.0)

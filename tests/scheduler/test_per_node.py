@@ -73,14 +73,9 @@ class SpreadElasticHistory(SpreadHistory, ElasticHistory):
 @pytest.mark.parametrize(
     "parts", [parts for parts in sorted(COMPOSITIONS) if "queues" not in parts]
 )
-def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind):
-    for seed in seeds(1):
-        history = kind(parts, seed)
-        try:
-            history.live(40)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+@pytest.mark.parametrize("seed", seeds(1))
+def test_no_node_gets_more_pods_of_a_role_whatever_happens(parts, kind, seed):
+    kind(parts, seed).live(40)
 
 
 def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():

@@ -3,6 +3,7 @@
 import copy
 import random
 from contextlib import suppress
+from itertools import product
 
 import pytest
 from profiles import seeds
@@ -57,27 +58,18 @@ def test_victims_that_end_have_stopped(parts, how):
     scheduler.check()
 
 
-@pytest.mark.parametrize("parts", ["cells"])
-def test_their_job_may_be_evicted_meanwhile(parts):
-    scheduler, victim = evicting(parts)
+@pytest.mark.parametrize("stops", ["before", "after"])
+def test_their_job_may_be_evicted_meanwhile(stops):
+    """In that round no pod of it starts, even if the victim has stopped before."""
+    scheduler, victim = evicting("cells")
     scheduler.submit(Job("next", "a", 4, priority=9), 2.0)
+    if stops == "before":
+        scheduler.stopped(victim, 2.0)
     assert said(scheduler.decide(2.0)) == [("Preempt", "train")]
     assert scheduler.status("train").victims == scheduler.status("train").lost == ()
     scheduler.check()
-    scheduler.stopped(victim, 3.0)
-    scheduler.stopped("train", 3.0)
-    assert ("Start", "next") in said(scheduler.decide(3.0))
-    scheduler.check()
-
-
-@pytest.mark.parametrize("parts", ["cells"])
-def test_a_pod_does_not_start_in_the_round_that_evicts_its_job(parts):
-    scheduler, victim = evicting(parts)
-    scheduler.submit(Job("next", "a", 4, priority=9), 2.0)
-    scheduler.stopped(victim, 2.0)
-    assert said(scheduler.decide(2.0)) == [("Preempt", "train")]
-    scheduler.check()
-    scheduler.stopped("train", 3.0)
+    for name in ([victim] if stops == "after" else []) + ["train"]:
+        scheduler.stopped(name, 3.0)
     assert ("Start", "next") in said(scheduler.decide(3.0))
     scheduler.check()
 
@@ -186,16 +178,19 @@ class ReplacingHistory(MixedHistory):
         self.replaced += sum(name not in after for name in before)
 
 
-@pytest.mark.parametrize("parts", sorted({*COMPOSITIONS} - {"queues", "cells and sharing"}))
-def test_histories_with_failing_pods_on_a_full_cluster_are_consistent(parts):
-    # In the last one, cells first propose more victims than a limit allows, and later fewer.
-    for seed in [*seeds(1), *[90001] * ("cells" in COMPOSITIONS[parts])]:
-        history = ReplacingHistory(parts, seed)
-        try:
-            history.live(40)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+REPLACING = sorted({*COMPOSITIONS} - {"queues", "cells and sharing"})
+
+
+@pytest.mark.parametrize(
+    ("parts", "seed"),
+    # In the last ones, cells first propose more victims than a limit allows, and later fewer.
+    [
+        *product(REPLACING, seeds(1)),
+        *((parts, 90001) for parts in REPLACING if "cells" in COMPOSITIONS[parts]),
+    ],
+)
+def test_histories_with_failing_pods_on_a_full_cluster_are_consistent(parts, seed):
+    ReplacingHistory(parts, seed).live(40)
 
 
 def test_such_histories_replace_pods():

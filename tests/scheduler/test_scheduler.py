@@ -567,8 +567,7 @@ PARTS_WITH_MUCH_MEMORY = {
 def test_a_pod_may_have_as_much_memory_as_the_parts_count(parts):
     scheduler = Scheduler(**PARTS_WITH_MUCH_MEMORY[parts]())
     role = Role("w", 1, gpus=0, resources={"memory": MOST})
-    scheduler.submit(Job("all", "a", [role]), 0.0)
-    assert [type(action) for action in scheduler.decide(0.0)] == [Start]
+    assert [type(action) for action in decided(scheduler, Job("all", "a", [role]))] == [Start]
     again = Scheduler.from_bytes(scheduler.to_bytes())
     again.check()
     again.finish("all", 1.0)

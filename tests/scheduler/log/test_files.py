@@ -25,8 +25,7 @@ lab = partial(limited, quota="lab")
 
 
 def started(scheduler, name, now=0.0, gpus=1):
-    scheduler.submit(Job(name, "lab", gpus), now)
-    return [action.job for action in scheduler.decide(now)]
+    return [action.job for action in decided(scheduler, Job(name, "lab", gpus), now=now)]
 
 
 def jobs_of(path):
@@ -38,8 +37,7 @@ def jobs_of(path):
 
 
 @posix
-def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(tmp_path):
-    path = tmp_path / "log"
+def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(path, tmp_path):
     first = lab(log=path)
     started(first, "a")
     written = path.read_bytes()
@@ -67,8 +65,7 @@ def test_a_second_writer_of_one_log_is_refused_and_changes_nothing(tmp_path):
 
 
 @posix
-def test_only_one_of_two_schedulers_begins_a_log(tmp_path, monkeypatch):
-    path = tmp_path / "log"
+def test_only_one_of_two_schedulers_begins_a_log(path, monkeypatch):
     take, other = files._take, []
 
     def late(descriptor):
@@ -96,8 +93,7 @@ def test_only_one_of_two_schedulers_begins_a_log(tmp_path, monkeypatch):
 
 
 @posix
-def test_reading_a_log_leaves_its_lock(tmp_path):
-    path = tmp_path / "log"
+def test_reading_a_log_leaves_its_lock(path):
     scheduler = lab(log=path)
     started(scheduler, "a")
     assert jobs_of(path) == {"a": "running"}
@@ -107,8 +103,7 @@ def test_reading_a_log_leaves_its_lock(tmp_path):
 
 
 @posix
-def test_a_recovery_that_fails_leaves_no_lock(tmp_path):
-    path = tmp_path / "log"
+def test_a_recovery_that_fails_leaves_no_lock(path):
     with lab_log(path) as scheduler:
         started(scheduler, "a")
     whole = path.read_bytes()
@@ -134,8 +129,7 @@ class lab_log:
 
 
 @posix
-def test_only_one_of_many_threads_recovers_a_log(tmp_path):
-    path = tmp_path / "log"
+def test_only_one_of_many_threads_recovers_a_log(path):
     with lab_log(path) as scheduler:
         started(scheduler, "a")
     got, refused = [], []
@@ -157,8 +151,7 @@ def test_only_one_of_many_threads_recovers_a_log(tmp_path):
 
 
 @posix
-def test_a_lock_is_taken_on_the_file_that_has_the_name(tmp_path, monkeypatch):
-    path = tmp_path / "log"
+def test_a_lock_is_taken_on_the_file_that_has_the_name(path, tmp_path, monkeypatch):
     with lab_log(path) as scheduler:
         started(scheduler, "old")
     with lab_log(tmp_path / "other") as scheduler:
@@ -206,8 +199,7 @@ def in_child(work):
 
 @posix
 @forks
-def test_a_forked_process_neither_writes_nor_keeps_the_log(tmp_path):
-    path = tmp_path / "log"
+def test_a_forked_process_neither_writes_nor_keeps_the_log(path):
     scheduler = lab(log=path)
     started(scheduler, "a")
     scheduler.submit(Job("b", "lab", 1), 0.0)  # a line that is not written yet
@@ -240,8 +232,7 @@ def test_a_forked_process_neither_writes_nor_keeps_the_log(tmp_path):
 
 @posix
 @forks
-def test_a_fork_writes_no_pending_line_into_the_file_of_a_caller(tmp_path):
-    path = tmp_path / "log"
+def test_a_fork_writes_no_pending_line_into_the_file_of_a_caller(path):
     with path.open("wb") as file:
         scheduler = lab(log=file)
         scheduler.submit(Job("a", "lab", 1), 0.0)
@@ -257,8 +248,7 @@ def test_a_fork_writes_no_pending_line_into_the_file_of_a_caller(tmp_path):
 
 @posix
 @forks
-def test_workers_that_are_forked_do_not_keep_the_log(tmp_path):
-    path = tmp_path / "log"
+def test_workers_that_are_forked_do_not_keep_the_log(path):
     with lab_log(path) as scheduler, multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.map(abs, [-1, -2]) == [1, 2]
         started(scheduler, "a")
@@ -289,9 +279,8 @@ class Full:
 
 @pytest.mark.parametrize("room", [0, 1, 39, 40, 100, 300, 450])
 def test_decisions_that_the_log_does_not_take_are_returned_by_the_next_call(
-    tmp_path, monkeypatch, room
+    path, monkeypatch, room
 ):
-    path = tmp_path / "log"
     scheduler = lab(log=path)
     assert started(scheduler, "first") == ["first"]
     lines = path.read_bytes()
@@ -320,8 +309,7 @@ def test_decisions_that_the_log_does_not_take_are_returned_by_the_next_call(
     assert again.last_action == 3
 
 
-def test_decisions_that_were_not_returned_are_saved_and_copied(tmp_path, monkeypatch):
-    path = tmp_path / "log"
+def test_decisions_that_were_not_returned_are_saved_and_copied(path, monkeypatch):
     scheduler = lab(log=path)
     disk = Full(monkeypatch, 0)
     scheduler.submit(Job("a", "lab", 2), 1.0)
@@ -344,8 +332,7 @@ def test_decisions_that_were_not_returned_are_saved_and_copied(tmp_path, monkeyp
     assert whole.actions() == again.actions()
 
 
-def test_a_log_that_cannot_begin_is_none_and_can_begin_later(tmp_path, monkeypatch):
-    path = tmp_path / "log"
+def test_a_log_that_cannot_begin_is_none_and_can_begin_later(path, monkeypatch):
     scheduler = lab()
     started(scheduler, "a")
     disk = Full(monkeypatch, 100)
@@ -389,8 +376,7 @@ print(*[one.job for one in scheduler.decide(0.0)])
 
 
 @posix
-def test_a_file_of_limited_size_ends_with_a_whole_line(tmp_path):
-    path = tmp_path / "log"
+def test_a_file_of_limited_size_ends_with_a_whole_line(path):
     command = [sys.executable, "-c", LIMITED, str(path)]
     out = subprocess.run(command, check=True, capture_output=True, text=True)
     assert out.stdout.split() == ["a", "more0", "more1", "more10", "more60"][1:]
@@ -467,7 +453,7 @@ def test_a_file_of_the_caller_that_refuses_is_not_damaged(tmp_path, room):
     assert jobs_of(path) == {"first": "running", "a": "running", "b": "pending"}
 
 
-def test_a_file_that_can_only_write_is_not_damaged(tmp_path):
+def test_a_file_that_can_only_write_is_not_damaged(path):
     file = Silent()
     scheduler = lab(log=file)
     file.is_full = True
@@ -476,7 +462,6 @@ def test_a_file_that_can_only_write_is_not_damaged(tmp_path):
         scheduler.decide(1.0)
     file.is_full = False
     assert [action.job for action in scheduler.decide(1.0)] == ["a"]
-    path = tmp_path / "log"
     path.write_bytes(file.text)
     assert jobs_of(path) == {"a": "running"}
 
@@ -504,11 +489,10 @@ ROOMS = [(0,), (1,), (7,), (9, 0, 9), (3, 1, 20), (150,), (400, 5), (90, 90)]
 
 
 @pytest.mark.parametrize("rooms", ROOMS)
-def test_a_line_that_a_failed_write_has_torn_is_written_again(tmp_path, rooms):
+def test_a_line_that_a_failed_write_has_torn_is_written_again(path, rooms):
     file = Unsaying()
     scheduler = lab(log=file)
     started(scheduler, "first")
-    path = tmp_path / "log"
     scheduler.submit(Job("a", "lab", 2), 1.0)
     scheduler.submit(Job("b", "lab", 8), 1.0)
     for room in rooms:
@@ -532,8 +516,7 @@ def test_a_line_that_a_failed_write_has_torn_is_written_again(tmp_path, rooms):
 
 @pytest.mark.parametrize("buffering", [0, 16, 8192])
 @pytest.mark.parametrize("mode", ["wb", "ab", "r+b"])
-def test_a_file_of_the_caller_keeps_what_is_before_and_behind(tmp_path, mode, buffering):
-    path = tmp_path / "log"
+def test_a_file_of_the_caller_keeps_what_is_before_and_behind(path, tmp_path, mode, buffering):
     before, behind = b"before\n", b"x" * 100_000
     path.write_bytes(b"" if mode == "wb" else before + (behind if mode == "r+b" else b""))
     with path.open(mode, buffering=buffering) as file:
@@ -571,7 +554,7 @@ class ShortWrites(io.RawIOBase):
         return min(7, len(data))
 
 
-def test_a_raw_file_that_takes_a_part_gets_the_rest(tmp_path):
+def test_a_raw_file_that_takes_a_part_gets_the_rest(path):
     file = ShortWrites()
     scheduler = lab(log=file)
     started(scheduler, "a")
@@ -581,7 +564,6 @@ def test_a_raw_file_that_takes_a_part_gets_the_rest(tmp_path):
         scheduler.decide(0.0)
     file.nothing = False
     assert [action.job for action in scheduler.decide(0.0)] == ["b"]
-    path = tmp_path / "log"
     path.write_bytes(file.text)
     assert jobs_of(path) == {"a": "running", "b": "running"}
 
@@ -622,8 +604,7 @@ def begin(path):
     return path.read_bytes()
 
 
-def test_a_log_whose_beginning_is_torn_begins_again(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_whose_beginning_is_torn_begins_again(path):
     line = begin(path)
     cuts = [0, 1, 5, 22, 23, 40, 100, len(line) // 2, len(line) - 2, len(line) - 1]
     torn = [line[:cut] for cut in cuts]
@@ -639,8 +620,7 @@ def test_a_log_whose_beginning_is_torn_begins_again(tmp_path):
         assert jobs_of(path) == {"a": "running"}
 
 
-def test_only_a_torn_beginning_is_overwritten(tmp_path):
-    path = tmp_path / "log"
+def test_only_a_torn_beginning_is_overwritten(path):
     line = begin(path)
     damaged = line.replace(b'"state":"', b'"state":"x', 1)
     other = [
@@ -675,8 +655,7 @@ def test_only_a_torn_beginning_is_overwritten(tmp_path):
 # --- delivered actions
 
 
-def test_actions_are_read_again_by_their_numbers(tmp_path):
-    path = tmp_path / "log"
+def test_actions_are_read_again_by_their_numbers(path):
     scheduler = lab(log=path)
     said = []
     for number in range(6):

@@ -14,6 +14,7 @@ from scheduler.lives import (
     change_parts,
     decided,
     enforced,
+    gpu_quotas,
     limited,
     make_job,
     make_scheduler,
@@ -21,7 +22,6 @@ from scheduler.lives import (
 
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Job,
     Preempt,
@@ -191,12 +191,10 @@ def test_only_what_happened_until_a_time_is_compared(tmp_path):
     assert [(job.job, job.sooner) for job in difference.sooner] == [("b", inf)]
 
 
-def test_a_preempted_job_resumes_and_victims_take_their_time(tmp_path):
-    path = tmp_path / "log"
+def test_a_preempted_job_resumes_and_victims_take_their_time(path):
 
     def cluster(**options):
-        quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 4}) for name in ("a", "b")]
-        return Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), **options)
+        return Scheduler(quotas=gpu_quotas(8, a=(8, 4), b=(8, 4)), **options)
 
     scheduler = cluster(log=path)
     decided(scheduler, Job("borrows", "a", 8))
@@ -219,8 +217,7 @@ def test_a_preempted_job_resumes_and_victims_take_their_time(tmp_path):
     assert difference.after.usage == ((0.0, 8), (42.0, 4), (50.0, 0))
 
 
-def test_jobs_of_the_same_name_have_different_keys(tmp_path):
-    path = tmp_path / "log"
+def test_jobs_of_the_same_name_have_different_keys(path):
     scheduler = lab(8, log=path)
     for now in (0.0, 10.0):
         decided(scheduler, Job("again", "lab", 8), now=now)
@@ -234,8 +231,7 @@ def test_jobs_of_the_same_name_have_different_keys(tmp_path):
     ]
 
 
-def test_a_cancelled_job_is_cancelled_at_the_same_time(tmp_path):
-    path = tmp_path / "log"
+def test_a_cancelled_job_is_cancelled_at_the_same_time(path):
     scheduler = lab(8, log=path)
     decided(scheduler, *(Job(name, "lab", 8) for name in ("a", "b")))
     scheduler.cancel("b", 4.0)
@@ -248,8 +244,7 @@ def test_a_cancelled_job_is_cancelled_at_the_same_time(tmp_path):
     assert difference.before.mean_wait == 2.0
 
 
-def test_rare_decisions_are_repeated_at_the_logged_times(tmp_path):
-    path = tmp_path / "log"
+def test_rare_decisions_are_repeated_at_the_logged_times(path):
     scheduler = lab(8, log=path)
     for name, now in (("a", 1.0), ("b", 2.0)):
         scheduler.submit(Job(name, "lab", 8), now)
@@ -264,8 +259,7 @@ def test_rare_decisions_are_repeated_at_the_logged_times(tmp_path):
     }
 
 
-def test_a_decision_that_came_later_than_most_comes_as_late_again(tmp_path):
-    path = tmp_path / "log"
+def test_a_decision_that_came_later_than_most_comes_as_late_again(path):
     scheduler = lab(8, log=path)
     for now in (0.0, 1.0, 2.0):
         decided(scheduler, Job(f"j{now:g}", "lab", 2), now=now)
@@ -276,12 +270,11 @@ def test_a_decision_that_came_later_than_most_comes_as_late_again(tmp_path):
     assert (late.before, late.after) == (9.0, 9.0)
 
 
-def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(tmp_path):
+def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(path):
     scheduler = lab(8)
     scheduler.submit(Job("a", "lab", 6), 0.0)
     scheduler.submit(Job("b", "lab", 6), 0.0)
     scheduler.decide(5.0)
-    path = tmp_path / "log"
     branch = Scheduler.from_bytes(scheduler.to_bytes())
     branch.write_log(path)
     branch.finish("a", 9.0)
@@ -294,8 +287,7 @@ def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(tmp_path):
     ]
 
 
-def test_nodes_that_another_configuration_does_not_have_are_counted(tmp_path):
-    path = tmp_path / "log"
+def test_nodes_that_another_configuration_does_not_have_are_counted(path):
     scheduler = make_scheduler(("devices",), log=path)
     scheduler.set_node("n0", False, 1.0)
     scheduler.touch()
@@ -349,8 +341,7 @@ def test_a_log_explains_why_a_job_did_not_start_then(tmp_path):
         explain_log(path, "b", at=100.0)
 
 
-def test_rejected_and_cancelled_jobs_are_explained(tmp_path):
-    path = tmp_path / "log"
+def test_rejected_and_cancelled_jobs_are_explained(path):
     scheduler = lab(8, log=path)
     decided(scheduler, Job("huge", "lab", 9), Job("a", "lab", 8), Job("b", "lab", 8))
     scheduler.cancel("b", 3.0)
@@ -364,8 +355,7 @@ def test_rejected_and_cancelled_jobs_are_explained(tmp_path):
     assert (standing.finished, standing.rejected) == (1, 1)
 
 
-def test_a_job_that_is_yet_to_be_rejected_has_not_been_cancelled(tmp_path):
-    path = tmp_path / "log"
+def test_a_job_that_is_yet_to_be_rejected_has_not_been_cancelled(path):
     scheduler = lab(8, log=path)
     scheduler.submit(Job("huge", "lab", 9), 1.0)
     scheduler.decide(2.0)
@@ -383,11 +373,10 @@ def test_a_damaged_log_is_an_error_of_its_line(tmp_path):
             ask(path)
 
 
-def test_pods_that_join_later_count_as_used(tmp_path):
-    path = tmp_path / "log"
+def test_pods_that_join_later_count_as_used(path):
 
     def cluster(gpus, **options):
-        tree = QuotaTree([Quota("lab", max={"gpu": gpus})], total={"gpu": gpus})
+        tree = gpu_quotas(gpus, lab=gpus)
         return Scheduler(queues=TenantQueues(), quotas=tree, **options)
 
     scheduler = cluster(5, log=path)

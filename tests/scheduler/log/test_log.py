@@ -25,9 +25,8 @@ from hivecore.scheduler import Job, Scheduler, read_log, recover, replay
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_a_replay_decides_the_same_and_ends_in_the_same_state(seed, tmp_path):
+def test_a_replay_decides_the_same_and_ends_in_the_same_state(seed, path):
     rng = random.Random(seed)
-    path = tmp_path / "log"
     parts = COMPOSITIONS[rng.choice(sorted(COMPOSITIONS))]
     scheduler = make_scheduler(parts, immediate=rng.random() < 0.5, log=path)
     said = live(scheduler, rng, 60)
@@ -43,8 +42,7 @@ def test_a_replay_decides_the_same_and_ends_in_the_same_state(seed, tmp_path):
     assert live(again, random.Random(0), 30, 1000) == live(branch, random.Random(0), 30, 1000)
 
 
-def test_a_log_is_read_up_to_a_time(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_is_read_up_to_a_time(path):
     scheduler = make_scheduler(("quotas",), log=path)
     for i in range(3):
         decided(scheduler, Job(f"j{i}", "a", 4), now=float(i))
@@ -60,8 +58,7 @@ def written(path):
     return scheduler
 
 
-def test_a_torn_last_line_is_dropped_and_any_other_damage_named(tmp_path):
-    path = tmp_path / "log"
+def test_a_torn_last_line_is_dropped_and_any_other_damage_named(path):
     written(path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines)[:-5])
@@ -85,22 +82,23 @@ def test_a_torn_last_line_is_dropped_and_any_other_damage_named(tmp_path):
             replay(path)
 
 
-def test_a_line_that_differs_from_the_replay_is_named(tmp_path):
-    path = tmp_path / "log"
-    written(path)
-    last, out = 0, []
-    changed = None
-    for i, line in enumerate(path.read_bytes().splitlines()):
+def replace(path, old, new):
+    """Replace the first such bytes of a log, with right checksums; return the line's number."""
+    changed, last, out = None, 0, []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         body = line[: line.rindex(b',"hash"')]
-        if changed is None and b'"action":"start"' in body:
-            body, changed = (
-                body.replace(b'"action":"start","job":"j', b'"action":"start","job":"x'),
-                i,
-            )
+        if changed is None and old in body:
+            body, changed = body.replace(old, new), number
         last = zlib.crc32(body, last)
         out.append(body + b',"hash":"%08x"}\n' % last)
     path.write_bytes(b"".join(out))
-    with pytest.raises(CorruptStateError, match=rf"line {changed + 1}: "):
+    return changed
+
+
+def test_a_line_that_differs_from_the_replay_is_named(path):
+    written(path)
+    changed = replace(path, b'"action":"start","job":"j', b'"action":"start","job":"x')
+    with pytest.raises(CorruptStateError, match=rf"line {changed}: "):
         replay(path)
 
 
@@ -130,8 +128,7 @@ def test_after_a_crash_it_continues_as_if_nothing_had_happened(tmp_path, with_st
     replay(path)
 
 
-def test_a_state_of_another_log_is_refused(tmp_path):
-    path = tmp_path / "log"
+def test_a_state_of_another_log_is_refused(path, tmp_path):
     scheduler = make_scheduler(("quotas",), log=tmp_path / "longer")
     for i in range(9):
         scheduler.advance(float(i))
@@ -140,8 +137,7 @@ def test_a_state_of_another_log_is_refused(tmp_path):
         recover(path, scheduler.to_bytes())
 
 
-def test_a_change_from_outside_is_written_as_a_state(tmp_path):
-    path = tmp_path / "log"
+def test_a_change_from_outside_is_written_as_a_state(path):
     scheduler = make_scheduler(("quotas",), log=path)
     decided(scheduler, Job("one", "b", 10))
     scheduler.quotas.set_quota(Quota("b", max={"gpu": 15}, min={"gpu": 8}, parent="all"))
@@ -166,8 +162,7 @@ def test_a_log_of_devices_of_mode_koordinator_says_what_to_do_instead(tmp_path, 
             load()
 
 
-def test_a_log_does_not_write_over_another_file(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_does_not_write_over_another_file(path):
     path.write_text("mine")
     with pytest.raises(FileExistsError):
         Scheduler(log=path)
@@ -189,8 +184,7 @@ while True:
 """
 
 
-def test_a_process_that_is_killed_in_the_middle_can_be_recovered(tmp_path):
-    path = tmp_path / "log"
+def test_a_process_that_is_killed_in_the_middle_can_be_recovered(path):
     tests = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])}
     process = subprocess.Popen(
@@ -211,32 +205,24 @@ def test_a_process_that_is_killed_in_the_middle_can_be_recovered(tmp_path):
     replay(path).check()
 
 
-def test_a_line_with_a_key_twice_is_named(tmp_path):
-    path = tmp_path / "log"
+def test_a_line_with_a_key_twice_is_named(path):
     scheduler = make_scheduler(("quotas",), log=path)
     decided(scheduler, Job("one", "a", 1))
     scheduler.finish("one", 1.0)
     scheduler.close()
-    last, out = 0, []
-    for line in path.read_bytes().splitlines():
-        body = line[: line.rindex(b',"hash"')].replace(b'"now":1.0', b'"now":1.0,"now":1.0')
-        last = zlib.crc32(body, last)
-        out.append(body + b',"hash":"%08x"}\n' % last)
-    path.write_bytes(b"".join(out))
+    assert replace(path, b'"now":1.0', b'"now":1.0,"now":1.0') == 4
     with pytest.raises(CorruptStateError, match="line 4: an object has the key 'now' twice"):
         recover(path)
 
 
-def test_each_line_is_json(tmp_path):
-    path = tmp_path / "log"
+def test_each_line_is_json(path):
     written(path)
     assert all(json.loads(line)["hash"] for line in path.read_text().splitlines())
 
 
-def test_a_log_may_begin_later_and_only_once(tmp_path):
+def test_a_log_may_begin_later_and_only_once(path, tmp_path):
     scheduler = Scheduler()
     scheduler.submit(Job("a", "x", 1), 0.0)
-    path = tmp_path / "log"
     scheduler.write_log(path)
     with pytest.raises(ValueError, match="log: "):
         scheduler.write_log(tmp_path / "other")
@@ -247,8 +233,7 @@ def test_a_log_may_begin_later_and_only_once(tmp_path):
     assert replay(path).state("a") == "running"
 
 
-def test_names_that_json_escapes_are_replayed(tmp_path):
-    path = tmp_path / "log"
+def test_names_that_json_escapes_are_replayed(path):
     scheduler = Scheduler(log=path)
     names = ['quo"te', "back\\slash", "Gr\u00f6\u00dfe", "tab\there", "a,b", 'x","run_time":1']
     for name in names:
@@ -262,8 +247,7 @@ def test_names_that_json_escapes_are_replayed(tmp_path):
     assert [again.job(name) for name in again] == [scheduler.job(name) for name in scheduler]
 
 
-def test_jobs_that_differ_in_their_estimates_only_are_read_as_they_were(tmp_path):
-    path = tmp_path / "log"
+def test_jobs_that_differ_in_their_estimates_only_are_read_as_they_were(path):
     scheduler = Scheduler(log=path)
     plain = {"tenant": "a", "roles": 2}
     shared = {**plain, "stages": (1.0, 2.0)}

@@ -296,8 +296,7 @@ def test_a_log_of_another_life_is_not_mixed_with_a_new_one(tmp_path):
 
 
 @pytest.mark.parametrize("end", [".part", ".000000000000"])
-def test_a_file_in_the_way_is_left_as_it_is(tmp_path, end):
-    path = tmp_path / "log"
+def test_a_file_in_the_way_is_left_as_it_is(path, tmp_path, end):
     scheduler = lab(log=path)
     said = some(scheduler, 0, 3)
     in_the_way = tmp_path / f"log{end}"
@@ -464,8 +463,7 @@ def scheduler_numbers(folder):
 # --- locks
 
 
-def test_the_lock_goes_along_with_the_log(tmp_path):
-    path = tmp_path / "log"
+def test_the_lock_goes_along_with_the_log(path, tmp_path):
     scheduler = lab(log=path)
     stop, taken = threading.Event(), []
 
@@ -491,8 +489,7 @@ def test_the_lock_goes_along_with_the_log(tmp_path):
     assert recover(path).to_bytes() == scheduler.to_bytes()
 
 
-def test_reading_a_log_while_it_is_cut_reads_each_line_once(tmp_path):
-    path = tmp_path / "log"
+def test_reading_a_log_while_it_is_cut_reads_each_line_once(path):
     scheduler = lab(log=path)
     some(scheduler, 0, 1)
     stop, wrong = threading.Event(), []
@@ -548,8 +545,7 @@ def test_a_segment_has_the_permissions_of_the_log(tmp_path):
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
-def test_decisions_that_were_not_returned_are_in_a_snapshot(tmp_path, monkeypatch):
-    path = tmp_path / "log"
+def test_decisions_that_were_not_returned_are_in_a_snapshot(path, monkeypatch):
     scheduler = lab(log=path)
     assert len(some(scheduler, 0, 1)) == 1
     scheduler.submit(Job("late", "lab", 1), 5.0)

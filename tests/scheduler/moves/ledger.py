@@ -78,10 +78,7 @@ def carried_out(scheduler, running, plan):
 
 
 def least_cost(scheduler, running, costs, forced=(), closed=(), sizes=()):
-    """The least cost of emptying nodes and placing pods of these sizes; None: impossible.
-
-    Only GPUs of nodes count.
-    """
+    """The least cost of emptying nodes and placing pods, by GPUs of nodes; None: impossible."""
     free = {node: GPUS - count for node, count in used(scheduler, running).items()}
     movable = [name for name in running if scheduler.job(name).preemptible]
     if not set(forced) <= set(movable):

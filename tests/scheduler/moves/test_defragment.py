@@ -209,10 +209,7 @@ def of_use(free, sizes):
 
 
 def most_worth(pods, sizes, seconds, most_moves, cost=60.0):
-    """The best gain beyond the cost, by trying all moves.
-
-    :param pods: by job its pods, each with node and GPUs.
-    """
+    """The best gain beyond the cost of all moves of jobs: pods by job, with node and GPUs."""
     flat = [(job, node, gpus) for job, its in pods.items() for node, gpus in its]
     full = dict.fromkeys(NODES, GPUS)
     before = dict(full)

@@ -3,9 +3,8 @@
 from math import inf
 
 import pytest
-from scheduler.lives import DATA, NODES, decided, make_job, make_scheduler
+from scheduler.lives import DATA, NODES, decided, make_job, make_scheduler, node_cells
 
-from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -100,8 +99,7 @@ def test_a_small_job_with_few_nodes_gets_its_place_before_a_large_one(parts):
 
 
 def test_jobs_in_one_cell_of_their_tenant_move_together():
-    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
+    cells = node_cells(NODES[:3], a=1, b=0)
     scheduler = Scheduler(cells=cells)
     for name in ("one", "two"):
         scheduler.submit(Job(name, "a", 2), 0.0)
@@ -215,8 +213,7 @@ def test_victims_do_not_move():
     assert "has to stay" in scheduler.plan_moves(FreeNodes([node])).reason
 
 
-def test_moves_are_in_the_log_and_replayed(tmp_path):
-    path = tmp_path / "log"
+def test_moves_are_in_the_log_and_replayed(path):
     scheduler, _ = filled(("topology", "devices"), {"a": (2, "n0"), "b": (1, "n1")}, log=path)
     plan = scheduler.plan_moves(FreeNodes(["n0"]))
     scheduler.move(plan.steps[0], 7.0)
@@ -232,8 +229,7 @@ def test_moves_are_in_the_log_and_replayed(tmp_path):
     assert again.plan_moves(goal) == scheduler.plan_moves(goal) and again.now == 8.0
 
 
-def test_a_log_with_a_move_that_cannot_be_is_named(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_with_a_move_that_cannot_be_is_named(path):
     scheduler, _ = filled(("topology",), {"a": (2, "n0")}, log=path)
     (move,) = scheduler.plan_moves(FreeNodes(["n0"])).moves
     scheduler._note("move", moves=[plain_record(Move("a", move.before, move.pods))])

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 from profiles import seeds
-from scheduler.lives import NODES, make_job
+from scheduler.lives import NODES, jobs_of, make_job
 from scheduler.moves.ledger import carried_out, crowded, least_cost, used
 
 from hivecore.scheduler import Fit, FreeDomain, FreeNodes, Start
@@ -101,7 +101,7 @@ def test_a_job_fits_at_the_least_cost(seed, parts, cost):
     branch = check_plan(scheduler, running, plan, least, COMPOSITIONS[parts])
     if branch is not None:
         said = branch.decide(branch.now)
-        assert [action.job for action in said if isinstance(action, Start)] == ["new"]
+        assert jobs_of(said, Start) == ["new"]
 
 
 @pytest.mark.parametrize("seed", seeds(15))

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-from scheduler.lives import flat_network, limited, said
+from scheduler.lives import flat_network, gpu_quotas, limited, said
 
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Job,
     Move,
@@ -121,9 +120,7 @@ def test_a_preempted_job_has_its_old_place_in_the_queue():
 
 
 def test_pods_that_join_later_request_nothing_until_the_order_ends():
-    tree = QuotaTree(
-        [Quota("a", max={"gpu": 16}), Quota("b", max={"gpu": 4}, min={"gpu": 2})], total={"gpu": 11}
-    )
+    tree = gpu_quotas(11, a=16, b=(4, 2))
     scheduler = Scheduler(quotas=tree, immediate=True)
     scheduler.submit(Job("elastic", "b", [Role("w", 3, gpus=1, min_pods=1)]), 0.0)
     scheduler.submit(Job("large", "a", 10), 0.0)

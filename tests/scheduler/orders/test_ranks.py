@@ -4,7 +4,7 @@ import random
 
 import pytest
 from profiles import seeds
-from scheduler.lives import COMPOSITIONS, make_scheduler, network
+from scheduler.lives import COMPOSITIONS, jobs_of, make_scheduler, network
 from scheduler.log.decision_logs import happen
 
 from hivecore.queues import TenantQueues
@@ -19,7 +19,7 @@ def by(order, **parts):
 
 
 def starts(scheduler, now):
-    names = [action.job for action in scheduler.decide(now) if isinstance(action, Start)]
+    names = jobs_of(scheduler.decide(now), Start)
     scheduler.check()
     return names
 

@@ -10,6 +10,7 @@ from scheduler.lives import (
     decided,
     enforced,
     flat_network,
+    gpu_quotas,
     jobs_of,
     limited,
     make_job,
@@ -19,7 +20,6 @@ from scheduler.lives import (
 
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.queues import TenantQueues
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     EvictionLimit,
     FreeNodes,
@@ -150,7 +150,7 @@ def test_a_job_that_would_delay_the_first_waits_and_a_shorter_one_like_it_starts
     scheduler = limited(8, backfill=1)
     jobs = [("now", 6, 60), ("next", 8, 10), ("long", 2, 90), ("short", 2, 50)]
     started = decided(scheduler, *(Job(name, "a", of, run_time=time) for name, of, time in jobs))
-    assert [action.job for action in started if isinstance(action, Start)] == ["now", "short"]
+    assert jobs_of(started, Start) == ["now", "short"]
     assert scheduler.status("long").refusal.reason == "would delay 'next'"
     explained = scheduler.explain("long")
     assert explained.reason == "would delay 'next', which is to start at 60"
@@ -301,18 +301,11 @@ def test_a_job_that_returns_to_the_front_of_a_strict_queue_gets_the_promise(back
 @pytest.mark.parametrize("limit", ["runtime", "max"])
 def test_an_entitled_job_waits_for_no_promise_to_a_job_of_a_quota_that_has_to_share(limit):
     """Either the promise cannot be kept any more, or `large` would be evicted at once."""
-    tree = QuotaTree(
-        [Quota(name, max={"gpu": 4}, min={"gpu": 2}) for name in "ab"],
-        total={"gpu": 4},
-        limit=limit,
-    )
+    tree = gpu_quotas(4, limit=limit, a=(4, 2), b=(4, 2))
     scheduler = Scheduler(quotas=tree, backfill=1, immediate=True)
-    scheduler.submit(Job("runs", "a", 2, run_time=1000), 0.0)
-    scheduler.submit(Job("large", "a", 4, run_time=60), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("runs", "a", 2, run_time=1000), Job("large", "a", 4, run_time=60))
     assert scheduler.promised("large") == 1000.0
-    scheduler.submit(Job("mine", "b", 2, run_time=5000), 1.0)
-    scheduler.decide(1.0)
+    decided(scheduler, Job("mine", "b", 2, run_time=5000), now=1.0)
     assert scheduler.state("mine") == "running"
     assert scheduler.promised("large") == (None if limit == "runtime" else 5001.0)
 
@@ -346,7 +339,7 @@ def test_without_estimates_nothing_is_promised():
     scheduler = limited(8, backfill=1)
     jobs = [Job("now", "a", 6), Job("next", "a", 8), Job("long", "a", 2)]
     started = decided(scheduler, *jobs)
-    assert [action.job for action in started if isinstance(action, Start)] == ["now", "long"]
+    assert jobs_of(started, Start) == ["now", "long"]
     assert scheduler.promised("next") is None
 
 
@@ -449,7 +442,7 @@ def test_no_later_job_passes_one_that_waits_for_a_start_whose_time_has_passed():
     assert (scheduler.promised("next"), scheduler.state("small")) == (10.0, "pending")
     # Both that run should have ended by now; then there is room for both that wait.
     actions = decided(scheduler, Job("later", "a", 1, run_time=90), now=21.0)
-    assert [action.job for action in actions if isinstance(action, Start)] == ["small"]
+    assert jobs_of(actions, Start) == ["small"]
 
 
 @pytest.mark.parametrize("passes", ["no event", "advance"])
@@ -571,7 +564,7 @@ def test_jobs_that_start_together_are_promised_one_start():
 def test_promises_are_renewed_while_victims_leave_for_a_job_that_another_starts_with():
     scheduler = Scheduler(
         queues=TenantQueues(blocking="best-effort"),
-        quotas=QuotaTree([Quota("a", min={"gpu": 8}, max={"gpu": 8})], total={"gpu": 8}),
+        quotas=gpu_quotas(8, a=(8, 8)),
         backfill=2,
         eviction_limits=[EvictionLimit("a", min_run_time=5.0)],
     )

@@ -3,9 +3,17 @@
 import pickle
 
 import pytest
-from scheduler.lives import NODES, decided, make_scheduler, network, running, summary
+from scheduler.lives import (
+    NODES,
+    decided,
+    gpu_quotas,
+    make_scheduler,
+    network,
+    node_cells,
+    running,
+    summary,
+)
 
-from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Wait, Where
 
@@ -117,8 +125,7 @@ def test_resources_on_a_lost_node_are_released(parts, by_touch):
 
 
 def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
-    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    cells = node_cells(NODES[:3], a=2)
     scheduler = Scheduler(cells=cells)
     running(scheduler, Job("low", "a", TWO), Job("spare", "a", 1, guaranteed=False))
     scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
@@ -136,13 +143,7 @@ def test_cells_of_victims_that_are_not_needed_can_be_promised_to_others():
 
 
 def test_a_quota_counts_both_until_the_victim_has_stopped():
-    tree = QuotaTree(
-        [
-            Quota("a", max={"gpu": 16}, min={"gpu": 8}),
-            Quota("b", max={"gpu": 16}, min={"gpu": 8}),
-        ],
-        total={"gpu": 16},
-    )
+    tree = gpu_quotas(16, a=(16, 8), b=(16, 8))
     scheduler = Scheduler(quotas=tree)
     running(scheduler, Job("kept", "a", 6), Job("borrows", "a", 4))
     assert summary(decided(scheduler, Job("owner", "b", 8), now=1.0)) == [("preempt", "borrows")]

@@ -3,10 +3,9 @@
 import copy
 
 import pytest
-from scheduler.lives import decided
+from scheduler.lives import decided, gpu_quotas, jobs_of
 
 from hivecore.devices import DeviceCluster, NodeDevices
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Wait
 
 
@@ -17,8 +16,7 @@ def machines(count):
 def with_quotas(nodes):
     """Two quotas that are entitled to half of the GPUs each, and may use all."""
     gpus = 8 * nodes
-    quotas = [Quota(name, min={"gpu": gpus // 2}, max={"gpu": gpus}) for name in "ab"]
-    tree = QuotaTree(quotas, total={"gpu": gpus}, limit="max")
+    tree = gpu_quotas(gpus, limit="max", a=(gpus, gpus // 2), b=(gpus, gpus // 2))
     return Scheduler(quotas=tree, devices=machines(nodes), immediate=True)
 
 
@@ -32,12 +30,12 @@ def test_opportunistic_jobs_that_were_evicted_wait_with_those_that_never_ran():
     weak = [Job(f"o{i}", "a", 8, guaranteed=False) for i in range(5)]
     decided(scheduler, *weak)
     actions = decided(scheduler, Job("gang", "b", [Role("w", 2, gpus=8)]), now=1.0)
-    gone = [action.job for action in actions if isinstance(action, Preempt)]
+    gone = jobs_of(actions, Preempt)
     assert len(gone) == 2 and set(numbers(scheduler)) == {*gone, "o4"}
     assert len(set(numbers(scheduler).values())) == 1
     assert all(scheduler.status(name).refusal for name in gone)
     scheduler.finish("gang", 2.0)
-    starts = [action.job for action in scheduler.decide(2.0) if isinstance(action, Start)]
+    starts = jobs_of(scheduler.decide(2.0), Start)
     assert starts == gone, "at their old places, before those that came later"
 
 
@@ -67,7 +65,7 @@ def test_each_of_equal_jobs_that_stop_gets_a_reason():
     for name in ("j0", "j1"):
         scheduler.fail(name, 2.0)
     for branch in (scheduler, Scheduler.from_bytes(scheduler.to_bytes())):
-        assert [action.job for action in branch.decide(3.0) if isinstance(action, Wait)] == [
+        assert jobs_of(branch.decide(3.0), Wait) == [
             "j0",
             "j1",
         ]

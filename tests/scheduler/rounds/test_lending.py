@@ -2,7 +2,7 @@
 
 import pytest
 from scheduler.histories import History
-from scheduler.lives import decided, network
+from scheduler.lives import decided, network, node_cells
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -13,11 +13,7 @@ from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wa
 
 def nodes(count=2, **owned):
     """Nodes of 4 GPUs, one for each tenant."""
-    chain = Chain(["gpu", "node"], [4], count, nodes=[f"n{i}" for i in range(count)])
-    has = owned or {"a": 1, "b": 1}
-    return CellCluster(
-        ClusterSpec({"c": chain}, {name: {"c": {"node": most}} for name, most in has.items()})
-    )
+    return node_cells([f"n{i}" for i in range(count)], **(owned or {"a": 1, "b": 1}))
 
 
 def lending(**parts):
@@ -36,9 +32,7 @@ def said(actions):
 
 
 def running(scheduler, *jobs):
-    for job in jobs:
-        scheduler.submit(job, scheduler.now)
-    return said(scheduler.decide(scheduler.now))
+    return said(decided(scheduler, *jobs, now=scheduler.now))
 
 
 def test_a_job_beyond_its_tenants_cells_runs_on_idle_ones_and_waits_for_its_own():
@@ -78,8 +72,7 @@ def test_a_lent_job_is_promoted_in_place_if_possible():
 
 
 def running_owner(scheduler):
-    scheduler.submit(Job("owner", "b", 4), scheduler.now)
-    return scheduler.decide(scheduler.now)
+    return decided(scheduler, Job("owner", "b", 4), now=scheduler.now)
 
 
 def test_the_tenant_that_owns_the_cells_gets_them_back():
@@ -151,8 +144,7 @@ def test_a_job_does_not_evict_itself_where_devices_refuse_its_own_cells():
 
 
 def test_a_job_with_its_quota_stays_on_idle_cells_where_devices_refuse_its_own():
-    chain = Chain(["gpu", "node"], [2], 2)
-    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+    cells = node_cells(2, 2, a=1, b=1)
     machine = NodeDevices.uniform(gpus=2, nics=1)
     quotas = QuotaTree([Quota(name, max={"gpu": 4}) for name in "ab"], total={"gpu": 4})
     devices = DeviceCluster(dict.fromkeys(cells.nodes, machine))
@@ -169,9 +161,7 @@ def test_a_job_with_its_quota_stays_on_idle_cells_where_devices_refuse_its_own()
 
 
 def test_a_start_is_not_undone_once_another_job_has_started_because_of_it():
-    chain = Chain(["gpu", "node"], [4], 3)
-    owned = {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}}
-    scheduler = lending(cells=CellCluster(ClusterSpec({"c": chain}, owned)))
+    scheduler = lending(cells=node_cells(3, a=1, b=2))
     running(scheduler, Job("first", "a", 4))
     guest = Job("guest", "a", 4, guaranteed=False, where=Where(nodes=["c/1"]))
     behind = Job("behind", "a", 4, after=["guest"])

@@ -1,9 +1,16 @@
 """Jobs that start together or not at all."""
 
 import pytest
-from scheduler.lives import COMPOSITIONS, decided, limited, make_scheduler
+from scheduler.lives import (
+    COMPOSITIONS,
+    decided,
+    gpu_quotas,
+    jobs_of,
+    limited,
+    make_scheduler,
+    node_cells,
+)
 
-from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Fit,
@@ -26,7 +33,7 @@ def submit(scheduler, *jobs, now=0.0):
 
 
 def started(actions):
-    return [action.job for action in actions if isinstance(action, Start)]
+    return jobs_of(actions, Start)
 
 
 def pair(gpus=(4, 4), **more):
@@ -104,8 +111,7 @@ def test_a_failed_companion_starts_beside_the_other():
 
 
 def test_others_leave_for_all_of_them_or_for_none():
-    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 6}), Quota("b", max={"gpu": 8})]
-    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}), immediate=True)
+    scheduler = Scheduler(quotas=gpu_quotas(8, a=(8, 6), b=8), immediate=True)
     for i in range(2):
         scheduler.submit(Job(f"old{i}", "b", 4), 0.0)
     assert started(scheduler.decide(0.0)) == ["old0", "old1"]
@@ -128,7 +134,7 @@ def test_no_job_is_evicted_for_them_where_victims_take_time_to_stop():
 
 def test_a_rejected_companion_does_not_count():
     actions = submit(limited(), *pair((4, 16)))
-    assert [action.job for action in actions if isinstance(action, Reject)] == ["two"]
+    assert jobs_of(actions, Reject) == ["two"]
     assert started(actions) == ["one"]
 
 
@@ -183,7 +189,11 @@ def test_jobs_that_would_not_fit_beside_the_others_come_first(evictions):
         Job("weak", "a", 1, guaranteed=False, together=["strong"]),
         Job("strong", "a", [Role("w", 2, gpus=4)], together=["weak"]),
     ]
-    assert started(submit(scheduler, Job("other", "b", 2), *jobs)) == ["other", "strong", "weak"]
+    assert started(submit(scheduler, Job("other", "b", 2), *jobs)) == [
+        "other",
+        "strong",
+        "weak",
+    ]
 
 
 def test_jobs_that_would_evict_others_without_need_come_last():
@@ -265,8 +275,7 @@ def test_a_reserved_job_keeps_those_that_it_cannot_start_without(parts, link, pr
 
 def test_the_quota_of_pods_that_join_a_job_later_counts_when_the_others_are_tried():
     # With "one" first, its other three pods request the quota's minimum, and "two" has no room.
-    quotas = [Quota("a", max={"gpu": 6}, min={"gpu": 4}), Quota("b", max={"gpu": 6})]
-    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 6}))
+    scheduler = Scheduler(quotas=gpu_quotas(6, a=(6, 4), b=6))
     first = Job("one", "a", [Role("w", 5, gpus=1, min_pods=2)], together=["two"])
     two = Job("two", "b", [Role("w", 2, gpus=1)], together=["one"])
     assert started(submit(scheduler, first, two)) == ["two", "one", "one", "one"]
@@ -302,8 +311,7 @@ def test_wrong_names_are_refused(names):
 
 def test_a_start_is_undone_with_those_that_depend_on_it():
     """They are in the way of a job that is offered later; one of them may start alone."""
-    chain = Chain(["gpu", "node"], [4], 2)
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
+    cells = node_cells(2, a=1, b=0)
     scheduler = Scheduler(cells=cells)
     jobs = [
         Job("one", "b", [Role("w", 1, gpus=4)], guaranteed=False, together=["two"]),
@@ -348,8 +356,7 @@ def test_a_job_that_fits_once_outside_quotas_use_less_waits_and_is_not_rejected(
 
 
 def test_opportunistic_jobs_of_another_quota_leave_for_a_pair_that_the_total_refuses():
-    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
-    tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
+    tree = gpu_quotas(8, limit="max", a=8, b=(8, 8))
     scheduler = Scheduler(quotas=tree, immediate=True)
     submit(scheduler, Job("weak", "b", 8, guaranteed=False))
     assert started(submit(scheduler, *pair())) == ["one", "two"]

@@ -1,10 +1,9 @@
 """A waiting job is tried again as soon as it could start."""
 
 from scheduler.histories import overlooked
-from scheduler.lives import machines, make_scheduler
+from scheduler.lives import gpu_quotas, machines, make_scheduler, node_cells
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 
 
@@ -37,8 +36,7 @@ def test_a_job_starts_once_no_job_between_it_and_a_job_that_stops_is_left():
 
 def quotas_of_half(total, **settings):
     """Two quotas that are entitled to half, and may borrow all."""
-    quotas = [Quota(name, max={"gpu": total}, min={"gpu": total // 2}) for name in "ab"]
-    tree = QuotaTree(quotas, total={"gpu": total}, limit="max")
+    tree = gpu_quotas(total, limit="max", a=(total, total // 2), b=(total, total // 2))
     return Scheduler(quotas=tree, **settings)
 
 
@@ -53,10 +51,8 @@ def test_a_job_is_tried_that_starts_by_its_priority_and_by_what_others_give_back
 
 
 def test_a_job_on_idle_cells_leaves_for_a_job_of_another_quota_that_the_total_refuses():
-    chain = Chain(["gpu", "node"], [4], 2, nodes=["n0", "n1"])
-    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
-    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8}, min={"gpu": 8})]
-    tree = QuotaTree(quotas, total={"gpu": 8}, limit="max")
+    cells = node_cells(["n0", "n1"], a=1, b=1)
+    tree = gpu_quotas(8, limit="max", a=8, b=(8, 8))
     scheduler = Scheduler(quotas=tree, cells=cells, lending=True)
     submit(scheduler, Job("firm", "b", 4))
     assert submit(scheduler, Job("guest", "b", 4)) == [("Start", "guest")]
@@ -102,10 +98,8 @@ def test_a_job_is_tried_again_when_a_start_lets_another_quota_exceed_its_runtime
 
 
 def test_a_job_whose_victims_in_cells_must_not_leave_is_tried_again_when_cells_get_free():
-    chain = Chain(["gpu", "node"], [4], 3, nodes=["n0", "n1", "n2"])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 3}}}))
-    quotas = [Quota(name, max={"gpu": 12}) for name in "ab"]
-    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    cells = node_cells(["n0", "n1", "n2"], t=3)
+    tree = gpu_quotas(24, limit="max", a=12, b=12)
     scheduler = Scheduler(quotas=tree, cells=cells)
     submit(scheduler, Job("firm", "t", 4, quota="b", priority=2))
     submit(scheduler, Job("low", "t", 4, quota="a"), Job("needed", "t", 4, quota="a", priority=1))
@@ -139,11 +133,7 @@ def test_a_job_is_tried_again_when_a_start_lets_cells_propose_victims_that_may_l
 
 
 def test_a_job_without_room_is_tried_again_when_its_quota_is_entitled_to_more():
-    quotas = [
-        Quota(name, max={"gpu": 24}, min={"gpu": least})
-        for name, least in (("a", 6), ("b", 4), ("c", 14))
-    ]
-    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    tree = gpu_quotas(24, limit="max", a=(24, 6), b=(24, 4), c=(24, 14))
     scheduler = Scheduler(quotas=tree, devices=machines())
     submit(scheduler, Job("mine", "a", 4), *[Job(f"b{i}", "b", 4) for i in range(3)])
     weak = [Job(name, "c", gpus, guaranteed=False) for name, gpus in (("c0", 12), ("c1", 6))]
@@ -155,11 +145,8 @@ def test_a_job_without_room_is_tried_again_when_its_quota_is_entitled_to_more():
 
 
 def test_a_job_on_idle_cells_is_promoted_once_another_quota_exceeds_its_runtime():
-    chain = Chain(["gpu", "node"], [4], 3, nodes=["n0", "n1", "n2"])
-    cells = CellCluster(
-        ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}})
-    )
-    tree = QuotaTree([Quota(q, max={"gpu": 12}, min={"gpu": 4}) for q in "ab"], total={"gpu": 12})
+    cells = node_cells(["n0", "n1", "n2"], a=1, b=2)
+    tree = gpu_quotas(12, a=(12, 4), b=(12, 4))
     scheduler = Scheduler(quotas=tree, cells=cells, lending=True, immediate=True)
     submit(scheduler, Job("holds", "a", 4, quota="b"), Job("firm", "b", 4))
     assert submit(scheduler, Job("guest", "a", 4)) == [("Start", "guest")]
@@ -170,7 +157,7 @@ def test_a_job_on_idle_cells_is_promoted_once_another_quota_exceeds_its_runtime(
 
 
 def test_another_job_leaves_where_quotas_propose_a_job_that_must_stay():
-    tree = QuotaTree([Quota("a", max={"gpu": 12})], total={"gpu": 12})
+    tree = gpu_quotas(12, a=12)
     scheduler = Scheduler(quotas=tree)
     submit(scheduler, Job("low", "a", 4), Job("needed", "a", 4))
     wants = Job("wants", "a", 8, priority=1, after=["needed"])
@@ -207,8 +194,7 @@ def test_a_job_whose_victims_stop_for_another_is_tried_again_when_cells_propose_
 
 
 def test_a_job_that_cells_would_refuse_as_before_takes_no_attempt():
-    chain = Chain(["gpu", "node"], [2], 2, nodes=["n0", "n1"])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    cells = node_cells(["n0", "n1"], 2, a=2)
     scheduler = Scheduler(cells=cells)
     submit(scheduler, *[Job(f"small-{i}", "a", 1) for i in range(4)])
     assert submit(scheduler, Job("wide", "a", 2), Job("narrow", "a", 1)) == []
@@ -252,8 +238,7 @@ def test_jobs_start_together_where_the_first_lets_a_quota_exceed_what_the_second
 
 
 def test_a_job_is_tried_again_when_its_quotas_no_longer_count_a_job_that_gave_up():
-    quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 8}) for name in "ab"]
-    tree = QuotaTree(quotas, total={"gpu": 22})
+    tree = gpu_quotas(22, a=(8, 8), b=(8, 8))
     scheduler = Scheduler(quotas=tree, reservation_seconds=5.0)
     submit(scheduler, Job("old", "a", 8), Job("low", "b", 8))
     assert submit(scheduler, Job("urgent", "a", 8, priority=1)) == [("Preempt", "old")]
@@ -299,10 +284,8 @@ def test_a_job_evicts_once_another_job_frees_what_quotas_count_twice_of_one_that
 
 
 def test_a_job_is_tried_again_when_a_quota_exceeds_its_runtime_by_more():
-    chain = Chain(["gpu", "node"], [4], 4, nodes=["n0", "n1", "n2", "n3"])
-    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 2}} for name in "tu"}))
-    quotas = [Quota("a", max={"gpu": 16}), Quota("b", max={"gpu": 16}, min={"gpu": 8})]
-    tree = QuotaTree(quotas, total={"gpu": 16}, limit="max")
+    cells = node_cells(["n0", "n1", "n2", "n3"], t=2, u=2)
+    tree = gpu_quotas(16, limit="max", a=16, b=(16, 8))
     scheduler = Scheduler(quotas=tree, cells=cells, lending=True)
     submit(scheduler, Job("first", "t", 4, quota="a"), Job("second", "t", 4, quota="a"))
     assert submit(scheduler, Job("guest", "t", 4, quota="a")) == [("Start", "guest")]

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 from profiles import seeds
-from scheduler.lives import decided, flat_network
+from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
@@ -68,26 +68,19 @@ def test_no_two_jobs_get_the_gpu_of_a_node_that_two_chains_have():
 PLACES = {
     "devices": lambda: {"devices": machines("n0", "n1")},
     "network": lambda: {"topology": flat_network("n0", "n1", gpu=8)},
-    "cells": lambda: {
-        "cells": CellCluster(
-            ClusterSpec(
-                {"c": Chain(["gpu", "node"], [8], 2, nodes=["n0", "n1"])}, {"t": {"c": {"node": 2}}}
-            )
-        )
-    },
+    "cells": lambda: {"cells": node_cells(["n0", "n1"], 8, t=2)},
 }
 
 
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize("immediate", [False, True])
 def test_a_tenant_within_its_minimum_gets_one_node_back_from_a_borrower(places, immediate):
-    teams = [Quota(name, min={"gpu": 8}, max={"gpu": 16}) for name in ("a", "b")]
-    quotas = QuotaTree(teams, total={"gpu": 16})
+    quotas = gpu_quotas(16, a=(16, 8), b=(16, 8))
     scheduler = Scheduler(quotas=quotas, immediate=immediate, **PLACES[places]())
     for i in range(16):
         started(scheduler, Job(f"j{i:02}", "t", 1, quota="b", where=on(f"n{i % 2}")))
     actions = decided(scheduler, Job("big", "t", [Role("w", 1, gpus=8)], quota="a"), now=20.0)
-    victims = [action.job for action in actions if isinstance(action, Preempt)]
+    victims = jobs_of(actions, Preempt)
     assert len(victims) == 8
     assert len({int(name[1:]) % 2 for name in victims}) == 1
     for name in () if immediate else victims:
@@ -100,26 +93,20 @@ def test_a_tenant_within_its_minimum_gets_one_node_back_from_a_borrower(places, 
 @pytest.mark.parametrize(("limit", "minimum"), [("max", 8), ("runtime", 4)])
 def test_a_borrower_takes_no_cells_of_another_quota_within_its_minimum(limit, minimum):
     """Jobs of one tenant; their priorities decide only within a quota."""
-    chain = Chain(["gpu", "node"], [4], 1, nodes=["n0"])
-    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 1}}}))
-    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": minimum}), Quota("b", max={"gpu": 8})]
+    cells = node_cells(["n0"], t=1)
     scheduler = Scheduler(
-        quotas=QuotaTree(quotas, total={"gpu": 8}, limit=limit), cells=cells, immediate=True
+        quotas=gpu_quotas(8, limit=limit, a=(8, minimum), b=8), cells=cells, immediate=True
     )
-    scheduler.submit(Job("owner", "t", 4, quota="a"), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("owner", "t", 4, quota="a"))
     scheduler.submit(Job("borrower", "t", 2, priority=1, quota="b"), 1.0)
     assert [type(action) for action in scheduler.decide(1.0)] == [Wait]
     assert scheduler.state("owner") == "running"
     scheduler.submit(Job("urgent", "t", 4, priority=1, quota="a"), 2.0)
-    assert "owner" in [of.job for of in scheduler.decide(2.0) if isinstance(of, Preempt)]
+    assert "owner" in jobs_of(scheduler.decide(2.0), Preempt)
 
 
 def test_a_job_with_named_nodes_evicts_its_tenants_less_important_jobs_from_their_cells():
-    nodes = ["n0", "n1"]
-    chain = Chain(["gpu", "node"], [4], 2, nodes=nodes)
-    spec = ClusterSpec({"c": chain}, {tenant: {"c": {"node": 1}} for tenant in "tu"})
-    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    scheduler = Scheduler(cells=node_cells(["n0", "n1"], t=1, u=1), immediate=True)
     started(scheduler, Job("low", "t", 1, where=on("n0")))
     scheduler.submit(Job("high", "t", 4, priority=1, where=on("n1")), 1.0)
     assert summary(scheduler.decide(1.0))[:2] == [("Preempt", "low"), ("Start", "high")]
@@ -168,9 +155,8 @@ def test_a_quota_that_uses_more_than_its_lowered_maximum_gives_it_back_when_ther
 
 def borrowing(immediate, total=8, most=8):
     """Two teams are guaranteed 4 GPUs each; b1 and b2 run, and an opportunistic job of a waits."""
-    teams = [Quota(name, min={"gpu": 4}, max={"gpu": most}) for name in ("a", "b")]
     scheduler = Scheduler(
-        quotas=QuotaTree(teams, total={"gpu": total}, limit="max"),
+        quotas=gpu_quotas(total, limit="max", a=(most, 4), b=(most, 4)),
         devices=machines("n0", "n1", "n2", gpus=4),
         immediate=immediate,
     )
@@ -505,7 +491,7 @@ def observed(scheduler):
 )
 def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, method, call, error):
     place = PLACES["cells"]() if part is CellCluster else PLACES["network"]()
-    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    quotas = gpu_quotas(16, t=16)
     scheduler = Scheduler(quotas=quotas, devices=machines("n0", "n1"), **place)
     scheduler.submit(Job("train", "t", [Role("w", 3, gpus=4)]), 0.0)
     before, right, calls = observed(scheduler), getattr(part, method), [0]
@@ -533,7 +519,7 @@ def test_an_error_inside_a_decision_leaves_all_as_it_was(monkeypatch, part, meth
 
 
 def test_other_threads_wait_for_queues_and_parts_while_a_round_may_be_undone(monkeypatch):
-    scheduler = Scheduler(quotas=QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16}))
+    scheduler = Scheduler(quotas=gpu_quotas(16, t=16))
     scheduler.submit(Job("train", "t", 1), 0.0)
     right, free = QuotaTree.schedule, {}
 
@@ -564,7 +550,7 @@ TAMPERED = {
 @pytest.mark.parametrize("part", TAMPERED)
 def test_a_job_that_a_part_has_lost_does_not_end_by_halves(part, call):
     place = PLACES["cells" if part == "cells" else "network"]()
-    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    quotas = gpu_quotas(16, t=16)
     scheduler = Scheduler(quotas=quotas, devices=machines("n0", "n1"), **place)
     decided(scheduler, Job("train", "t", [Role("w", 3, gpus=4)]))
     TAMPERED[part](scheduler)
@@ -583,7 +569,7 @@ def test_a_job_that_a_part_has_lost_does_not_end_by_halves(part, call):
     ],
 )
 def test_a_job_whose_name_a_part_knows_already_does_not_come_by_halves(tamper):
-    quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
+    quotas = gpu_quotas(16, t=16)
     scheduler = Scheduler(quotas=quotas)
     tamper(scheduler)
     owners = scheduler.quotas.owners
@@ -598,8 +584,7 @@ def test_a_job_whose_name_a_part_knows_already_does_not_come_by_halves(tamper):
 
 
 def cells(*nodes, gpus=8):
-    chain = Chain(["gpu", "node"], [gpus], len(nodes), nodes=nodes)
-    return CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": len(nodes)}}}))
+    return node_cells(nodes, gpus, t=len(nodes))
 
 
 @pytest.mark.parametrize("place", ["network", "cells"])
@@ -738,10 +723,9 @@ def crowded_by_three_borrowers(nodes):
     may reclaim an eighth of all GPUs, a third of that from each.
     """
     gpus = 8 * nodes
-    quotas = [Quota("d", min={"gpu": gpus // 8}, max={"gpu": gpus})]
-    quotas += [Quota(name, min={"gpu": gpus // 4}, max={"gpu": gpus}) for name in "abc"]
+    borrowers = dict.fromkeys("abc", (gpus, gpus // 4))
     scheduler = Scheduler(
-        quotas=QuotaTree(quotas, total={"gpu": gpus}, limit="max"),
+        quotas=gpu_quotas(gpus, limit="max", d=(gpus, gpus // 8), **borrowers),
         devices=machines(*(f"n{i}" for i in range(nodes))),
         immediate=True,
     )
@@ -762,7 +746,7 @@ def test_several_borrowers_each_lose_a_little_for_a_gang(nodes):
     scheduler.submit(Job("gang", "d", [Role("w", pods, gpus=8)]), 1.0)
     actions = scheduler.decide(1.0, most=1)
     assert ("Start", "gang") in summary(actions)
-    victims = [action.job for action in actions if isinstance(action, Preempt)]
+    victims = jobs_of(actions, Preempt)
     assert len(victims) == 2 * pods
     quotas = [scheduler.job(name).quota for name in victims if name.startswith("large")]
     borrowed = nodes // 3
@@ -804,9 +788,8 @@ def test_few_jobs_leave_their_parts_while_a_place_is_searched(monkeypatch):
 
 @pytest.mark.parametrize("parts", [(), ("devices",)])
 def test_an_opportunistic_job_of_another_quota_leaves_where_the_total_is_full(parts):
-    quotas = [Quota(name, min={"gpu": 4}, max={"gpu": 16}) for name in "ab"]
     scheduler = Scheduler(
-        quotas=QuotaTree(quotas, total={"gpu": 16}, limit="max"),
+        quotas=gpu_quotas(16, limit="max", a=(16, 4), b=(16, 4)),
         immediate=True,
         **({"devices": machines("n0", "n1")} if parts else {}),
     )
@@ -850,14 +833,14 @@ def sharing_machines(*memories, nodes=("n0",)):
 
 
 PARTS = {
-    "quota": lambda: {"quotas": QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1})},
+    "quota": lambda: {"quotas": gpu_quotas(1, t=1)},
     "quota above": lambda: {
         "quotas": QuotaTree(
             [Quota("all", max={"gpu": 1}), Quota("t", parent="all", max={"gpu": 9})],
             total={"gpu": 9},
         )
     },
-    "total": lambda: {"quotas": QuotaTree([Quota("t", max={"gpu": 9})], total={"gpu": 1})},
+    "total": lambda: {"quotas": gpu_quotas(1, t=9)},
     "network": lambda: {"topology": flat_network("n0", gpu=1)},
 }
 
@@ -913,9 +896,7 @@ def test_the_weight_of_a_share_in_bytes_stays_when_other_gpus_are_added():
 
 
 def test_cells_give_whole_gpus_which_quotas_count():
-    cells = CellCluster(
-        ClusterSpec({"c": Chain(["gpu", "node"], [4], 1, nodes=["n0"])}, {"t": {"c": {"node": 1}}})
-    )
+    cells = node_cells(["n0"], t=1)
     scheduler = Scheduler(cells=cells, devices=sharing_machines(0, 0, 0, 0), **PARTS["quota"]())
     for i in range(2):
         scheduler.submit(share(f"j{i}"), 0.0)
@@ -925,15 +906,14 @@ def test_cells_give_whole_gpus_which_quotas_count():
 @pytest.mark.parametrize("immediate", [False, True])
 @pytest.mark.parametrize("place", ["devices", "network"])
 def test_a_quota_reclaims_as_many_shares_as_it_needs(place, immediate):
-    teams = [Quota(name, min={"gpu": 0.5}, max={"gpu": 1}) for name in ("a", "b")]
     places = {"devices": sharing_machines(0)}
     if place == "network":
         places["topology"] = flat_network("n0", gpu=1)
-    quotas = QuotaTree(teams, total={"gpu": 1}, limit="max")
+    quotas = gpu_quotas(1, limit="max", a=(1, 0.5), b=(1, 0.5))
     scheduler = Scheduler(quotas=quotas, immediate=immediate, **places)
     started(scheduler, *(share(f"b{i}", quota="b") for i in range(4)))
     actions = decided(scheduler, share("a0", quota="a"), now=1.0)
-    victims = [action.job for action in actions if isinstance(action, Preempt)]
+    victims = jobs_of(actions, Preempt)
     assert len(victims) == 1
     for name in () if immediate else victims:
         scheduler.stopped(name, 2.0)
@@ -950,7 +930,7 @@ def test_a_whole_gpu_evicts_shares_of_lower_priority_in_a_network(immediate):
     scheduler = Scheduler(topology=topology, devices=devices, immediate=immediate)
     started(scheduler, *(share(f"j{i}") for i in range(7)))
     actions = decided(scheduler, Job("urgent", "t", 1, priority=1), now=1.0)
-    victims = [action.job for action in actions if isinstance(action, Preempt)]
+    victims = jobs_of(actions, Preempt)
     assert len(victims) == 3
     for name in () if immediate else victims:
         scheduler.stopped(name, 2.0)
@@ -959,7 +939,7 @@ def test_a_whole_gpu_evicts_shares_of_lower_priority_in_a_network(immediate):
 
 
 def test_a_trial_of_shares_leaves_whole_gpus_as_they_were():
-    quotas = QuotaTree([Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8})], total={"gpu": 5})
+    quotas = gpu_quotas(5, a=8, b=8)
     quotas.submit_many(QuotaRequest(name, name, {"gpu": 8}) for name in ("a", "b"))
     before, runtimes = quotas.to_bytes(), [quotas.runtime(name) for name in ("a", "b")]
     with quotas.trial():
@@ -979,10 +959,9 @@ def test_an_order_counts_shares():
     scheduler.check()
 
 
-def test_quotas_and_nodes_with_fractions_are_read_from_the_log(tmp_path):
-    path = tmp_path / "log"
+def test_quotas_and_nodes_with_fractions_are_read_from_the_log(path):
     scheduler = Scheduler(
-        quotas=QuotaTree([Quota("t", max={"gpu": 1})], total={"gpu": 1}),
+        quotas=gpu_quotas(1, t=1),
         topology=flat_network("n0", gpu=1),
         log=path,
     )

@@ -1000,9 +1000,7 @@ def test_a_node_with_claims_that_devices_do_not_know_is_not_used():
     machines = dict.fromkeys(NODES[:2], NodeDevices.uniform(gpus=1))
     scheduler = Scheduler(devices=DeviceCluster(machines), claims=cluster())
     jobs = [Job(f"j{i}", "a", [Role("w", gpus=1, claims=[gpus(1)])]) for i in range(3)]
-    for job in jobs:
-        scheduler.submit(job, 0.0)
-    actions = scheduler.decide(0.0)
+    actions = decided(scheduler, *jobs)
     assert [action.pods[0].node for action in actions[:2]] == ["n0", "n1"]
     assert isinstance(actions[2], Wait)
     scheduler.remove_node("n0", 1.0)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from profiles import seeds
+from scheduler.lives import decided
 
 from hivecore.dra import DraCluster
 from hivecore.dra.mig import MIG_MODELS, mig_claim, mig_instances, mig_objects
@@ -63,9 +64,7 @@ def begun(before, after):
 
 
 def live(seed, mode):
-    """Jobs come and end. For each start, how many cards it started to use, and the fewest on any
-    node.
-    """
+    """For each start, how many cards it started to use, and the fewest on any node."""
     rng = random.Random(seed)
     scheduler = Scheduler(claims=cards(), claims_mode=mode)
     for number in range(25):
@@ -107,16 +106,13 @@ def test_on_nodes_that_a_network_chooses_too():
         network.set_free(node, {"cpu": 4})
     scheduler = Scheduler(topology=network, claims=cards(), claims_mode=FEWEST)
     role = Role("w", 2, gpus=0, resources={"cpu": 2}, claims=[mig_claim("mig", {"1g.6gb": 2})])
-    scheduler.submit(Job("j", "t", [role]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("j", "t", [role]))
     assert [len(used) for used in taken(scheduler.claims, "n0")] in ([4, 0], [0, 4])
 
 
-def test_saved_states_copies_and_logs_keep_the_mode(tmp_path):
-    path = tmp_path / "log"
+def test_saved_states_copies_and_logs_keep_the_mode(path):
     scheduler = Scheduler(claims=cards(), claims_mode=FEWEST, log=path)
-    scheduler.submit(Job("j", "t", [Role("w", claims=[mig_claim("mig", {"1g.6gb": 1})])]), 0.0)
-    scheduler.decide(0.0)
+    decided(scheduler, Job("j", "t", [Role("w", claims=[mig_claim("mig", {"1g.6gb": 1})])]))
     scheduler.close()
     for again in (scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes()), recover(path)):
         assert again.claims_mode == FEWEST

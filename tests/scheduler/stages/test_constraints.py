@@ -1,7 +1,7 @@
 """A part enforces each constraint of a job, or the job is refused and nothing changes."""
 
 import pytest
-from scheduler.lives import decided
+from scheduler.lives import decided, jobs_of
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
@@ -315,9 +315,9 @@ def test_jobs_wait_for_the_nodes_of_a_cluster_that_is_empty_at_first(parts, queu
     add(scheduler, "n0", 1.0)
     assert not any(isinstance(item, Start | Reject) for item in scheduler.decide(1.0))
     add(scheduler, "n1", 2.0)
-    assert [item.job for item in scheduler.decide(2.0) if isinstance(item, Start)] == ["gang"]
+    assert jobs_of(scheduler.decide(2.0), Start) == ["gang"]
     scheduler.finish("gang", 3.0)
-    assert [item.job for item in scheduler.decide(3.0) if isinstance(item, Start)] == ["there"]
+    assert jobs_of(scheduler.decide(3.0), Start) == ["there"]
     scheduler.remove_node("n1", 4.0)
     assert not any(isinstance(item, Reject) for item in scheduler.decide(4.0))
     scheduler.remove_node("n0", 5.0)

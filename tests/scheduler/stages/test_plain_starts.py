@@ -2,9 +2,10 @@
 
 import pytest
 from profiles import seeds
+from scheduler.lives import decided, node_cells
 from scheduler.test_mixed_histories import MixedHistory
 
-from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.cells import AffinityGroup
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Role, Scheduler
@@ -20,8 +21,7 @@ def scheduler_of(parts):
     machine = NodeDevices.uniform(gpus=8, nics=8, sockets=2, switches=4)
     devices = DeviceCluster({f"n{i}": machine for i in range(3)})
     quotas = QuotaTree([Quota("t", max={"gpu": 16})], total={"gpu": 16})
-    chain = Chain(["gpu", "node"], [8], 3, nodes=list(devices.nodes))
-    cells = CellCluster(ClusterSpec({"c": chain}, {"t": {"c": {"node": 3}}}))
+    cells = node_cells(list(devices.nodes), 8, t=3)
     used = {"quotas": quotas, "cells": cells}
     return Scheduler(devices=devices, **{part: used[part] for part in used if part in parts})
 
@@ -50,8 +50,7 @@ def test_only_pods_that_are_alike_and_may_be_anywhere_start_with_fewer_calls(
             return right(*arguments)
 
         monkeypatch.setattr(Stages, name, noted)
-    scheduler.submit(Job("train", "t", roles, where=Where(**where)), 0.0)
-    (start,) = scheduler.decide(0.0)
+    (start,) = decided(scheduler, Job("train", "t", roles, where=Where(**where)))
     assert called == ["_start_plain" if is_plain else "propose"]
     assert scheduler.status("train").pods == start.pods
     scheduler.check()
@@ -119,8 +118,7 @@ def test_devices_that_refuse_the_choice_of_cells_let_them_choose_again(parts):
     holder = DeviceRequest("other", gpus=1)
     gpus = first.leaf_indices
     scheduler.devices.commit(scheduler.devices.schedule(holder, nodes=(first.node,), gpus=gpus))
-    scheduler.submit(Job("train", "t", 2), 0.0)
-    (start,) = scheduler.decide(0.0)
+    (start,) = decided(scheduler, Job("train", "t", 2))
     assert start.pods[0].node != first.node
     scheduler.check()
     assert [name for name, _ in start.decisions] == [

@@ -10,10 +10,7 @@ from hivecore.scheduler.stages._regrouping import regroup
 
 
 def regrouped(groups, *, max_group=3, max_slowdown=None, restart_share=0.1):
-    """The jobs that share GPUs afterwards, for each set of GPUs.
-
-    :param groups: for each set of GPUs, the stages of its jobs.
-    """
+    """The jobs on each set of GPUs afterwards, given the stages of those before."""
     old = []
     for number, jobs in enumerate(groups):
         group = Group(number, None, (), True)

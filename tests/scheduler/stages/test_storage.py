@@ -127,8 +127,7 @@ def test_copies_and_saved_schedulers_know_how_far_jobs_are(objective):
         assert "first" not in results[0]
 
 
-def test_a_log_with_progress_is_run_again(tmp_path):
-    path = tmp_path / "log"
+def test_a_log_with_progress_is_run_again(path):
     scheduler = Scheduler(storage=pool("sjf"), log=path)
     decided(scheduler, reader("first", 60.0))
     decided(scheduler, reader("second", 20.0, "text"), now=300.0)

@@ -12,10 +12,10 @@ from functools import cache
 
 import pytest
 from profiles import SCALE
+from scheduler.lives import gpu_quotas, jobs_of
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
-from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Sharing, Start
 from hivecore.topology import NetworkTopology
 
@@ -38,14 +38,7 @@ def cells():
 
 
 def quotas(limit):
-    return QuotaTree(
-        [
-            Quota("a", max={"gpu": 4}, min={"gpu": 1}),
-            Quota("b", max={"gpu": 3}, min={"gpu": 2}),
-        ],
-        total={"gpu": 4},
-        limit=limit,
-    )
+    return gpu_quotas(4, limit=limit, a=(4, 1), b=(3, 2))
 
 
 def network():
@@ -200,7 +193,7 @@ class SlowHistory(History):
             self.scheduler.stopped(victim, 0.0)
             if winner not in stopping.values():
                 branch = self.scheduler.copy()
-                starts = [action.job for action in branch.decide(0.0) if isinstance(action, Start)]
+                starts = jobs_of(branch.decide(0.0), Start)
                 assert winner in starts, "a job that evicted others waits"
         assert self.scheduler.decide(0.0) == [], "it is not quiet"
 

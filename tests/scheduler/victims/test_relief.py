@@ -1,7 +1,7 @@
 """No victims are searched for a job that could not start even if all candidates left."""
 
 import pytest
-from scheduler.lives import decided, flat_network, machines, make_scheduler, running
+from scheduler.lives import decided, flat_network, jobs_of, machines, make_scheduler, running
 
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Role, Scheduler, Start, Where
@@ -143,4 +143,4 @@ def test_a_job_that_started_after_the_count_may_have_to_leave(parts, searched):
     scheduler.submit(Job("weak", "b", 4, guaranteed=False), 1.0)
     actions = decided(scheduler, Job("late", "b", 4), now=1.0)
     assert searched == ["late"]
-    assert [action.job for action in actions if isinstance(action, Start)] == ["late"]
+    assert jobs_of(actions, Start) == ["late"]

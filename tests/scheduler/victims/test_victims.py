@@ -1,7 +1,7 @@
 """Which jobs are evicted: as few as possible, those that lose least, whenever it helps."""
 
 import pytest
-from scheduler.lives import decided, flat_network
+from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -10,10 +10,6 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 from hivecore.scheduler.ledger.precedence import Precedence, of_quota
 from hivecore.topology import NetworkTopology
-
-
-def said(actions, kind):
-    return [action.job for action in actions if isinstance(action, kind)]
 
 
 def machines(nodes):
@@ -35,13 +31,13 @@ def test_only_needed_jobs_are_evicted(part, immediate):
     scheduler = Scheduler(**parts, immediate=immediate)
     decided(scheduler, *(Job(f"o{i}", "t", 1, guaranteed=False) for i in range(8 * len(nodes))))
     actions = decided(scheduler, Job("gang", "t", [Role("w", 14, gpus=5)]), now=10.0)
-    victims = said(actions, Preempt)
+    victims = jobs_of(actions, Preempt)
     assert len(victims) == 14 * 5
-    assert said(actions, Start) == (["gang"] if immediate else [])
+    assert jobs_of(actions, Start) == (["gang"] if immediate else [])
     if not immediate:
         for name in victims:
             scheduler.stopped(name, 11.0)
-        assert said(scheduler.decide(11.0), Start) == ["gang"]
+        assert jobs_of(scheduler.decide(11.0), Start) == ["gang"]
 
 
 def test_jobs_that_lose_least_are_evicted():
@@ -49,18 +45,18 @@ def test_jobs_that_lose_least_are_evicted():
     for now, name in enumerate(["oldest", "old", "young", "youngest"]):
         decided(scheduler, Job(name, "t", 2, guaranteed=False), now=10.0 * now)
     scheduler.submit(Job("urgent", "t", 4), 100.0)
-    assert set(said(scheduler.decide(100.0), Preempt)) == {"young", "youngest"}
+    assert set(jobs_of(scheduler.decide(100.0), Preempt)) == {"young", "youngest"}
 
 
 def test_no_unnecessary_jobs_leave_if_quotas_name_pods():
-    tree = QuotaTree([Quota("q", max={"gpu": 8})], total={"gpu": 8})
+    tree = gpu_quotas(8, q=8)
     scheduler = Scheduler(quotas=tree)
     for name in ("low", "lower"):
         scheduler.submit(Job(name, "q", [Role("w", 4, gpus=1, min_pods=1)]), 0.0)
     scheduler.decide(0.0)
     scheduler.submit(Job("urgent", "q", 4, priority=5), 1.0)
     assert len({victim.partition("/")[0] for victim in tree.preempt_within("urgent").victims}) == 2
-    assert len(said(scheduler.decide(1.0), Preempt)) == 1
+    assert len(jobs_of(scheduler.decide(1.0), Preempt)) == 1
 
 
 def full_quota():
@@ -78,12 +74,11 @@ def test_a_limit_that_is_raised_lets_others_leave():
     full, scheduler = full_quota()
     scheduler.set_quota(full.replace(max={"gpu": 10}), 1.0)
     actions = scheduler.decide(1.0)
-    assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
+    assert (jobs_of(actions, Preempt), jobs_of(actions, Start)) == (["low"], ["urgent"])
 
 
 def test_others_leave_when_what_else_was_missing_is_there():
-    quotas = [Quota("q", max={"gpu": 8}), Quota("other", max={"gpu": 16})]
-    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    tree = gpu_quotas(24, limit="max", q=8, other=16)
     scheduler = Scheduler(topology=network(["n0", "n1"]), quotas=tree, immediate=True)
     for name, quota, gpus, node in (
         ("blocks", "other", 8, "n1"),
@@ -92,18 +87,17 @@ def test_others_leave_when_what_else_was_missing_is_there():
     ):
         scheduler.submit(Job(name, quota, gpus, where=Where(nodes=[node])), 0.0)
     scheduler.decide(0.0)
-    assert said(decided(scheduler, Job("urgent", "q", 8, priority=5), now=1.0), Preempt) == []
+    assert jobs_of(decided(scheduler, Job("urgent", "q", 8, priority=5), now=1.0), Preempt) == []
     for name in ("a", "b"):  # quotas change, which does not help
         scheduler.submit(Job(name, "other", [Role("w", 1, gpus=0)]), 1.0)
-        assert said(scheduler.decide(1.0), Preempt) == []
+        assert jobs_of(scheduler.decide(1.0), Preempt) == []
     scheduler.finish("blocks", 2.0)
     actions = scheduler.decide(2.0)
-    assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
+    assert (jobs_of(actions, Preempt), jobs_of(actions, Start)) == (["low"], ["urgent"])
 
 
 def test_joining_pods_do_not_take_what_no_tenant_is_guaranteed():
-    chain = Chain(["gpu", "node"], [4], 2)
-    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {}, "b": {"c": {"node": 2}}}))
+    cells = node_cells(2, a=0, b=2)
     scheduler = Scheduler(cells=cells)
     roles = [Role("l", 1, gpus=0), Role("w", 2, gpus=4, min_pods=0)]
     (rejected,) = decided(scheduler, Job("j", "a", roles, priority=-1))
@@ -125,11 +119,7 @@ def quiet(scheduler, now):
 
 @pytest.mark.parametrize("immediate", [False, True])
 def test_priority_does_not_take_what_another_quota_is_entitled_to(immediate):
-    tree = QuotaTree(
-        [Quota("a", max={"gpu": 3}, min={"gpu": 2}), Quota("b", max={"gpu": 2}, min={"gpu": 1})],
-        total={"gpu": 3},
-        limit="max",
-    )
+    tree = gpu_quotas(3, limit="max", a=(3, 2), b=(2, 1))
     scheduler = Scheduler(topology=flat_network("n0", gpu=2), quotas=tree, immediate=immediate)
     elastic = [Role("w", 2, gpus=1, min_pods=1)]
     scheduler.submit(Job("x", "a", elastic, quota="b", priority=1), 0.0)
@@ -156,8 +146,7 @@ def test_no_job_evicts_a_job_that_it_was_evicted_for():
 
 
 def test_a_quota_takes_nothing_back_from_one_that_took_from_it():
-    quotas = [Quota(name, min={"gpu": 8}, max={"gpu": 16}) for name in "ab"]
-    tree = QuotaTree(quotas, total={"gpu": 16}, limit="max")
+    tree = gpu_quotas(16, limit="max", a=(16, 8), b=(16, 8))
     scheduler = Scheduler(quotas=tree, devices=machines(["n0", "n1"]), immediate=True)
     decided(scheduler, *(Job(f"a{i}", "a", 8) for i in range(2)))
     assert Preempt("a1", "b0", "reclaim") in decided(scheduler, Job("b0", "b", 8), now=1.0)
@@ -183,16 +172,14 @@ def test_other_jobs_leave_where_cells_propose_a_protected_job(evictions, order):
     scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
     assert scheduler.decide(1.0)[0] == Preempt("soft", "high", "priority")
     scheduler.submit(Job("wide", "a", [Role("w", 2, gpus=4)], priority=2), 2.0)
-    victims = [action.job for action in scheduler.decide(2.0) if isinstance(action, Preempt)]
+    victims = jobs_of(scheduler.decide(2.0), Preempt)
     assert sorted(victims) == ["high", "other"]
     assert scheduler.state("wide") == scheduler.state("firm") == "running"
     scheduler.check()
 
 
 def test_a_job_that_waits_for_another_evicts_a_third_job():
-    chain = Chain(["gpu", "node"], [2], 2)
-    spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})
-    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    scheduler = Scheduler(cells=node_cells(2, 2, a=2), immediate=True)
     decided(scheduler, *(Job(name, "a", 2) for name in "xy"))
     first, other = (("x", "y"), ("y", "x"))[scheduler.status("x").pods[0].node > "c/0"]
     for needed, leaves in ((first, other), (other, first)):
@@ -226,9 +213,8 @@ def test_a_job_that_must_not_evict_is_tried_again_after_an_external_event():
 @pytest.mark.parametrize("immediate", [False, True])
 def test_lent_quota_is_reclaimed_when_others_request_it(part, immediate):
     parts = {"topology": lambda: flat_network("n0", gpu=4), "devices": lambda: one_machine(4)}
-    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 4}), Quota("b", max={"gpu": 8})]
     scheduler = Scheduler(
-        **{part: parts[part]()}, quotas=QuotaTree(quotas, total={"gpu": 8}), immediate=immediate
+        **{part: parts[part]()}, quotas=gpu_quotas(8, a=(8, 4), b=8), immediate=immediate
     )
     decided(scheduler, Job("lent", "b", 4))
     [wait] = decided(scheduler, Job("first", "a", 2), now=1.0)
