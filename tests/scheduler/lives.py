@@ -131,12 +131,16 @@ def node_cells(nodes, gpus=4, **owned):
     return CellCluster(ClusterSpec({"c": chain}, owners))
 
 
-def network(nodes=NODES):
-    labels = {node: {"rack": RACKS[node]} for node in nodes}
-    topology = NetworkTopology(["rack"], labels)
-    for node in nodes:
-        topology.set_free(node, {"gpu": GPUS})
+def rack_network(racks, **free):
+    """Nodes with their racks, by node, and these free resources of each."""
+    topology = NetworkTopology(["rack"], {node: {"rack": rack} for node, rack in racks.items()})
+    for node in racks:
+        topology.set_free(node, free)
     return topology
+
+
+def network(nodes=NODES):
+    return rack_network({node: RACKS[node] for node in nodes}, gpu=GPUS)
 
 
 MACHINE = NodeDevices.uniform(gpus=GPUS, nics=NICS, sockets=1, switches=2)

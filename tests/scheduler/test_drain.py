@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from scheduler.lives import decided, node_cells, said
+from scheduler.lives import decided, node_cells, rack_network, said
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.scheduler import (
@@ -18,15 +18,11 @@ from hivecore.scheduler import (
     event_of_plain,
     recover,
 )
-from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions
 
 
 def make_scheduler(nodes=3, gpus=2, racks=1, **more):
-    labels = {f"n{i}": {"rack": f"r{i % racks}"} for i in range(nodes)}
-    network = NetworkTopology(["rack"], labels)
-    for node in network.nodes:
-        network.set_free(node, {"gpu": gpus})
+    network = rack_network({f"n{i}": f"r{i % racks}" for i in range(nodes)}, gpu=gpus)
     return Scheduler(topology=network, **more)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 from scheduler.histories import FailingHistory
-from scheduler.lives import decided, flat_network, jobs_of, said
+from scheduler.lives import decided, flat_network, jobs_of, rack_network, said
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
@@ -48,11 +48,7 @@ class ElasticHistory(FailingHistory):
 
 
 def network(nodes=8, size=4):
-    racks = {f"n{i}": {"rack": f"r{i // size}"} for i in range(nodes)}
-    topology = NetworkTopology(["rack"], racks)
-    for node in racks:
-        topology.set_free(node, {"gpu": 8})
-    return topology
+    return rack_network({f"n{i}": f"r{i // size}" for i in range(nodes)}, gpu=8)
 
 
 def elastic(name="train", least=1, pods=2, most=8, gpus=8, where=None, **more):

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, decided, flat_network, machines, node_cells, said
+from scheduler.lives import (
+    COMPOSITIONS,
+    decided,
+    flat_network,
+    machines,
+    node_cells,
+    rack_network,
+    said,
+)
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -32,10 +40,7 @@ from hivecore.topology import NetworkTopology
 
 def two_racks(size=4, gpus=8, racks=2, **settings):
     """Racks of so many nodes: n0, n1, ... of r0, and so on."""
-    nodes = {f"n{i}": {"rack": f"r{i // size}"} for i in range(racks * size)}
-    network = NetworkTopology(["rack"], nodes)
-    for node in nodes:
-        network.set_free(node, {"gpu": gpus})
+    network = rack_network({f"n{i}": f"r{i // size}" for i in range(racks * size)}, gpu=gpus)
     return Scheduler(topology=network, immediate=True, **settings)
 
 

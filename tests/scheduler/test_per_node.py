@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples, seeds
 from scheduler.histories import FailingHistory
-from scheduler.lives import COMPOSITIONS, decided, machines, make_scheduler
+from scheduler.lives import COMPOSITIONS, decided, machines, make_scheduler, rack_network
 from scheduler.test_elastic import ElasticHistory
 
 from hivecore.devices import DeviceRequest
@@ -23,7 +23,6 @@ from hivecore.scheduler import (
     Where,
     plain_record,
 )
-from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_start
 
 PLACING = ["topology", "cells", "devices", "topology and devices", "cells and devices"]
@@ -118,9 +117,7 @@ def test_a_job_starts_exactly_if_its_pods_fit(free, requested, part):
     if part == "devices":
         requested = requested[:1]
     nodes = [f"n{i}" for i in range(len(free))]
-    network = NetworkTopology(["rack"], {node: {"rack": f"r{int(node[1]) // 2}"} for node in nodes})
-    for node in nodes:
-        network.set_free(node, {"gpu": 4})
+    network = rack_network({node: f"r{int(node[1]) // 2}" for node in nodes}, gpu=4)
     composition = {"topology": network} if part == "topology" else {"devices": machines(nodes)}
     scheduler = Scheduler(preemption=False, **composition)
     for node, idle in zip(nodes, free, strict=True):

@@ -6,17 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
+from scheduler.lives import rack_network
 
 from hivecore.scheduler import Data, Job, Scheduler, StoragePool
-from hivecore.topology import NetworkTopology
 
 SIZES = {"images": 1000.0, "text": 1000.0}
 
 
 def network(gpus=8):
-    topology = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
-    topology.set_free("n0", {"gpu": gpus})
-    return topology
+    return rack_network({"n0": "r0"}, gpu=gpus)
 
 
 def scheduler_of(*jobs, bandwidth_mbps=100.0, cache_gb=0.0, objective="sjf", gpus=8):

@@ -15,6 +15,7 @@ from scheduler.lives import (
     limited,
     make_job,
     make_scheduler,
+    rack_network,
     said,
 )
 
@@ -31,7 +32,6 @@ from hivecore.scheduler import (
     Wait,
     Where,
 )
-from hivecore.topology import NetworkTopology
 
 PLACING = ["quotas", "cells", "topology", "devices", "quotas, cells and devices"]
 
@@ -511,9 +511,7 @@ def test_pods_above_the_least_end_with_their_job():
 
 
 def test_a_pod_that_would_grow_where_another_job_is_promised_its_start_waits():
-    network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i > 0}"} for i in range(4)})
-    for node in network.nodes:
-        network.set_free(node, {"gpu": 4})
+    network = rack_network({f"n{i}": f"r{i > 0}" for i in range(4)}, gpu=4)
     scheduler = Scheduler(topology=network, backfill=1, preemption=False)
     grows = [Role("w", 1, gpus=4, max_pods=2)]
     near, pair = Where(must="rack"), [Role("w", 2, gpus=4)]

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 from profiles import seeds
-from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells
+from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells, rack_network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import Device, DeviceCluster, DeviceRequest, NodeDevices
@@ -327,14 +327,11 @@ def test_a_group_evicts_no_companion_of_its_members():
 # --- pods that join later
 
 
-RACKS = {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)}
+RACKS = {f"n{i}": f"r{i // 2}" for i in range(4)}
 
 
 def racks_of_network():
-    topology = NetworkTopology(["rack"], RACKS)
-    for node in RACKS:
-        topology.set_free(node, {"gpu": 8})
-    return {"topology": topology}
+    return {"topology": rack_network(RACKS, gpu=8)}
 
 
 def racks_of_cells():
@@ -343,7 +340,7 @@ def racks_of_cells():
 
 
 def racks_used(scheduler, job):
-    return {RACKS[pod.node]["rack"] for pod in scheduler.status(job).pods}
+    return {RACKS[pod.node] for pod in scheduler.status(job).pods}
 
 
 CONFINED = {
@@ -412,7 +409,7 @@ def test_a_job_is_moved_with_all_its_pods_into_one_domain(parts):
     started(scheduler, Job("train", "t", [Role("w", 2, gpus=8, min_pods=1)], where=where))
     scheduler.decide(0.0)
     [rack] = racks_used(scheduler, "train")
-    nodes = [node for node in RACKS if RACKS[node]["rack"] == rack]
+    nodes = [node for node in RACKS if RACKS[node] == rack]
     plan = scheduler.plan_moves(FreeNodes(nodes[:1]))
     for step in plan.steps:
         scheduler.move(step, 1.0)

@@ -24,6 +24,7 @@ from dra.worlds import (
     shared,
 )
 from profiles import seeds
+from scheduler.lives import rack_network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
@@ -46,7 +47,6 @@ from hivecore.scheduler import (
     record_of_plain,
     replay,
 )
-from hivecore.topology import NetworkTopology
 from hivecore.verify import verify_actions, verify_start
 
 NODES = ("n0", "n1", "n2")
@@ -320,10 +320,8 @@ def test_wrong_templates_are_refused(claims, says):
 
 
 def network(**free):
-    built = NetworkTopology(["rack"], {node: {"rack": f"r{int(node[1]) // 2}"} for node in NODES})
-    for node in NODES:
-        built.set_free(node, free or {"gpu": 8})
-    return built
+    racks = {node: f"r{int(node[1]) // 2}" for node in NODES}
+    return rack_network(racks, **(free or {"gpu": 8}))
 
 
 def tree(**most):

@@ -12,12 +12,11 @@ from functools import cache
 
 import pytest
 from profiles import SCALE
-from scheduler.lives import gpu_quotas, jobs_of
+from scheduler.lives import flat_network, gpu_quotas, jobs_of
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Sharing, Start
-from hivecore.topology import NetworkTopology
 
 #: a long run tries more jobs of more sizes
 JOBS = 3 if SCALE < 10 else 4
@@ -42,10 +41,7 @@ def quotas(limit):
 
 
 def network():
-    topology = NetworkTopology([], {node: {} for node in NODES})
-    for node in NODES:
-        topology.set_free(node, {"gpu": 2})
-    return topology
+    return flat_network(*NODES, gpu=2)
 
 
 def machines():

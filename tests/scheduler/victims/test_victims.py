@@ -1,7 +1,7 @@
 """Which jobs are evicted: as few as possible, those that lose least, whenever it helps."""
 
 import pytest
-from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells
+from scheduler.lives import decided, flat_network, gpu_quotas, jobs_of, node_cells, rack_network
 
 from hivecore._trial import UndoLog
 from hivecore.cells import CellCluster, Chain, ClusterSpec
@@ -9,7 +9,6 @@ from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
 from hivecore.scheduler.ledger.precedence import Precedence, of_quota
-from hivecore.topology import NetworkTopology
 
 
 def machines(nodes):
@@ -17,10 +16,7 @@ def machines(nodes):
 
 
 def network(nodes):
-    topology = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
-    for node in nodes:
-        topology.set_free(node, {"gpu": 8})
-    return topology
+    return rack_network(dict.fromkeys(nodes, "r"), gpu=8)
 
 
 @pytest.mark.parametrize("immediate", [False, True])
