@@ -33,10 +33,11 @@ class ClaimExplanation(Record, frozen=True):
     :param node: its name.
     :param outcome: as of `ClaimDecision`.
     :param reason: as of `ClaimDecision`, with what the texts below say; "" if it can.
-    :param deciding: what together stands in the way, one text for each: without all of it the node
-        would serve the claims, and with any of it it would not. Empty if nothing of the kind would
-        help, or the search for it reached its limit of work.
-    :param pools: the pools that the node cannot use yet, and why.
+    :param deciding: what together stands in the way if the outcome is "unsatisfiable", one text for
+        each: without all of it the node would serve the claims, and with any of it it would not.
+        Empty if nothing of the kind would help, or the search for it reached its limit of work;
+        where a part of that search did, a text that is not needed may stand among them.
+    :param pools: one text for each incomplete or invalid pool; empty if the node can serve.
     """
 
     node: str

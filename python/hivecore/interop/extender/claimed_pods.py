@@ -255,7 +255,7 @@ class ClaimedPods:
 
 
 def ended(events: Iterable[SchedulerEvent]) -> dict[str, None]:
-    """Return the jobs that have no places after these events, in their order."""
+    """Return the jobs that these events end or stop, in order, also if they are adopted later."""
     ends = (event for event in events if event.name in ("finish", "cancel", "stopped"))
     return {dict(event.arguments)["job"]: None for event in ends}
 

@@ -157,8 +157,11 @@ class Wants(Struct, frozen=True):
 
 
 def refs_of(pod: Field) -> tuple[ClaimRef, ...]:
-    """Return the claims of a pod without duplicates.
+    """Return the entries of a pod's ``spec.resourceClaims`` in order, each existing claim once.
 
+    Entries of templates that make no claim are left out.
+
+    :raises TypeError: an entry has a wrong type.
     :raises ValueError: an entry cannot be read.
     """
     claims = {

@@ -224,7 +224,13 @@ class PodExtender:
         return Reply(200, BindReply(binding=binding), "bound", pod, binding, claims=writes)
 
     def sent(self, reply: Reply, error: Exception) -> None:
-        """Note that a pod could not be bound; with a `LookupError`, it does not exist."""
+        """Note that a pod of an answered bind could not be bound.
+
+        If it does not exist, it is forgotten; otherwise its place stays, and it can be bound again.
+
+        :param reply: the answer, which becomes an error.
+        :param error: why; a `LookupError` if the pod does not exist.
+        """
         assert reply.pod is not None
         identity = reply.pod.identity
         claim = error.claim if isinstance(error, ClaimInDoubtError) else None

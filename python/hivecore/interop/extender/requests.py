@@ -193,7 +193,9 @@ def completed(pods: Sequence[Request], group: GangSpec | None) -> list[Request]:
 
 
 def wishes_of(pods: Sequence[Request], group: GangSpec | None) -> GangWishes:
-    """Return what the pods of a gang and its PodGroup ask for together.
+    """Return with which gangs a gang must start, and its rules for networks.
+
+    Pods and PodGroup are read; what only some of them say counts. Empty for pods of HiveD.
 
     :raises ValueError: they contradict each other.
     """

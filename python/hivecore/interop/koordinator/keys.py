@@ -44,7 +44,7 @@ _BY_NAME = {
 
 
 def meant_key(key: str) -> str:
-    """Return the known key that this one resembles, or "".
+    """Return the known key that an unknown one probably means; "" if it is known or like none.
 
     >>> meant_key("gang.scheduling.koordinator.sh/min-avaliable")
     'gang.scheduling.koordinator.sh/min-available'

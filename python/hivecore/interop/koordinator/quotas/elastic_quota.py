@@ -126,10 +126,12 @@ def tree_of(field: Field) -> str:
 
 
 def weight_of(annotation: Field, most: Mapping[str, Amount]) -> dict[str, int] | None:
-    """Return the weight in an annotation of a quota with these maximums.
+    """Return the weight by resource that an annotation gives a quota with these maximums.
 
-    As in Koordinator, there is no weight if the annotation is missing, unreadable or all zero; a
-    negative weight is an error, as in its webhook. Resources without a maximum have no weight.
+    As in Koordinator, it is ``None`` if the annotation is missing, unreadable or all zero; then the
+    maximums are the weights. Resources without a maximum are left out.
+
+    :raises ValueError: a weight is negative, as in Koordinator's webhook.
     """
     if annotation.absent:
         return None

@@ -41,7 +41,9 @@ class ApiError(Exception):
 
 
 class ApiServer:
-    """A connection to an API server.
+    """A connection to an API server; create it in a running event loop, and `close` it.
+
+    Requests raise `ApiError`, with status 0 if the server cannot be reached.
 
     :param configuration: of kubernetes_asyncio.
     """
