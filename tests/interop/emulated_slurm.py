@@ -45,7 +45,10 @@ PartitionName=spare Nodes={nodes} MaxTime=60 State=UP
 
 
 class EmulatedSlurm:
-    """All of it in a folder; ``models`` is the type of the GPUs by node."""
+    """Starts all of it in a folder; `close` ends the processes that it has started.
+
+    ``more`` are lines at the end of slurm.conf; ``models`` is the type of the GPUs by node.
+    """
 
     def __init__(
         self,

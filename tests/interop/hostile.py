@@ -18,12 +18,12 @@ HOSTILE = st.one_of(
 
 
 @contextmanager
-def refused_clearly(*kinds, most=2000):
+def refused_clearly(*more, of=(TypeError, ValueError), most=2000):
     """What is done works, or ends with an error of these kinds, which is one short line."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        assert type(error) in (TypeError, ValueError, *kinds)
+    except of as error:
+        assert type(error) in (*of, *more)
         assert 0 < len(str(error)) < most and "\n" not in str(error)
 
 

@@ -103,7 +103,6 @@ def test_an_exception_inside_a_trial_or_transaction_undoes_it_and_passes_on(part
         raise ZeroDivisionError
     assert part.state.to_bytes() == before
     part.state.check()
-    part.state.check()
 
 
 def test_trials_nest(part):

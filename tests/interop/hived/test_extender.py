@@ -236,6 +236,7 @@ def test_bodies_that_make_no_sense_are_refused_and_change_nothing(extender, path
     before = get(extender, STATUS)
     assert says in refused(extender, path, body)
     assert get(extender, STATUS) == before
+    assert get(extender, GROUPS) == {"items": []}
 
 
 def test_nodes_are_healthy_when_ready_and_schedulable(extender):

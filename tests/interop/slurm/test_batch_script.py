@@ -112,5 +112,5 @@ def test_a_name_and_an_account_are_needed():
 @given(st.text(alphabet="#SBATCH -=:N2ntgpu\n", max_size=60))
 @examples(200)
 def test_any_text_is_read_or_refused_clearly(text):
-    with refused_clearly():
+    with refused_clearly(of=(ValueError,)):
         job_of_batch_script(f"#SBATCH {text}", name="j", tenant="t")

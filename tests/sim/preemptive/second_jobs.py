@@ -4,7 +4,7 @@ from hivecore.sim.preemptive import Jobs
 from hivecore.sim.preemptive.interleaving import INTERFERENCE
 
 DATA, GPU, NET = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-PAIR, QUAD = INTERFERENCE[1], INTERFERENCE[3]
+PAIR = INTERFERENCE[1]
 
 
 def jobs_of(*rows, stages=GPU, restart=0.0):
@@ -12,4 +12,4 @@ def jobs_of(*rows, stages=GPU, restart=0.0):
     columns = [(*row, *(stages, restart)[len(row) - 3 :]) for row in rows]
     submit, gpus, iterations, stages, restart = map(list, zip(*columns, strict=True))
     counts = [float(count) for count in iterations]
-    return Jobs(submit, gpus, counts, [1.0] * len(rows), stages, counts, restart)
+    return Jobs([*map(float, submit)], gpus, counts, [1.0] * len(rows), stages, counts, restart)

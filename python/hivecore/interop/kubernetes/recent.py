@@ -1,5 +1,6 @@
 """What is remembered of very many things: the latest."""
 
+from math import inf
 from typing import TypeVar
 
 __all__ = ["Recent"]
@@ -10,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class Recent(dict[_Key, _Value]):
-    """Keeps the entries that were set last, the latest last.
+    """Keeps the entries that were set last, the latest last; only `[]=` drops the oldest.
 
     >>> from hivecore.interop.kubernetes.recent import Recent
     >>> recent = Recent[str, int](2)
@@ -20,7 +21,7 @@ class Recent(dict[_Key, _Value]):
     ['a', 'c']
     """
 
-    most = _MOST  # also while entries come back from a pickle
+    most: float = inf  # while entries come back from a pickle
 
     def __init__(self, most: int = _MOST) -> None:
         super().__init__()

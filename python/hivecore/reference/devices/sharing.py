@@ -5,8 +5,8 @@ A pod takes the same share of each of `cards` cards of a node, and something of 
 that many cards have the share free each; free parts of several cards are never added up. A pod that
 needs no card, or nothing of it, fits wherever the host has room, and holds no card.
 
-The free part of a card is its size minus its owners' shares, at least 0, as a shrunk card or an
-earlier owner may take more than there is. An unhealthy card keeps its owners and has nothing free.
+The free part of a card is its size minus its owners' shares, at least 0, as an earlier owner may
+take more than there is. An unhealthy card keeps its owners and has nothing free.
 """
 
 from collections.abc import Iterable, Sequence

@@ -260,7 +260,7 @@ def _lives(history: JobHistory) -> list[list[Run]]:
 
 
 def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
-    """When the last run ends, and its place among the events of that time; ``logged``: likewise."""
+    """When the last run ends, and its place in that time's events; ``logged``: the log's runs."""
     pairs = zip(runs, logged, strict=False)
     if len(runs) == len(logged) and all(
         run.start == other.start and run.end in (None, other.end) for run, other in pairs

@@ -53,7 +53,7 @@ def stop_on(state: State, node: str) -> None:
 def stop_job_on(
     state: State, live: Live, node: str, move: Callable[[State, Live, str], bool] | None = None
 ) -> None:
-    """Stop a job's pods on a node, or the whole job if ``move`` cannot move it off the node."""
+    """Stop a job's pods on a node; if it needs them, ``move`` it all, or else stop it all."""
     units = _on(live.placed, node)
     if not units:
         return  # it has stopped already, for a reserved job

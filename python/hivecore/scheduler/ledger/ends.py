@@ -270,7 +270,7 @@ def retry_lost(state: State, live: Live) -> None:
 
 
 def hold_no_more(state: State, live: Live) -> None:
-    """Release what is held for a job, or for its failed pods, until its victims have stopped."""
+    """Release what is held for a job or its failed pods, which wait for its victims to stop."""
     unit = live.reserved
     if unit is not None and unit.placed:
         units = leaving(state, live)

@@ -149,7 +149,7 @@ class OwnFile:
 
 
 class GivenFile:
-    """A binary file that the caller has opened; TypeError if it cannot be written."""
+    """A binary file that the caller has opened; TypeError for others, and read-only ones."""
 
     def __init__(self, file: IO[bytes]) -> None:
         given: object = file

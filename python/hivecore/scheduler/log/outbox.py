@@ -36,7 +36,7 @@ class Outbox:
         return actions
 
     def take_back(self, actions: list[Action]) -> None:
-        """Return actions that did not reach the caller again, unless later ones were returned."""
+        """Let the next call return what did not arrive, unless later actions were returned."""
         if actions and self._kept and self._kept[-1] is actions[-1]:
             for _ in actions:
                 self._kept.pop()

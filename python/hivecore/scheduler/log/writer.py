@@ -146,7 +146,7 @@ class LogWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Pass all lines to the operating system. After an OSError, or in a fork, they are kept."""
+        """Pass all lines to the system; OSError, and they are kept, if it fails or in a fork."""
         if not self._lines:
             return
         assert self._file is not None

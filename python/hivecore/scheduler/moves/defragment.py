@@ -52,7 +52,7 @@ class _Pass:
         self.nodes = [node for node in self.stages.common_nodes() if node not in bad]
 
     def _may_move(self, live: Live) -> bool:
-        """Whether neither a job nor a pod of it starts in this round, as moves come first."""
+        """Whether a job may move; not if it or a pod of it starts now: moves come first."""
         starts = live.job.name in self.state.begun or live.job.name in self.state.kept
         may = not starts and may_move(self.state.stages, live)
         return may and all(pod.node for pod in placed_pods(live))

@@ -105,7 +105,7 @@ def propose_in_place(stages: Stages, jobs: Mapping[str, Live], unit: Unit) -> Of
 def hold_in_place(
     stages: Stages, jobs: Mapping[str, Live], unit: Unit, leaving: Sequence[Unit]
 ) -> None:
-    """Hold what a job's first or failed pods need beside the victims' units, ``leaving``."""
+    """Hold what a job's first or failed pods need once the victims' units, ``leaving``, go."""
     if not unit.is_lost:
         stages.hold(unit, leaving)
         return

@@ -9,7 +9,7 @@ __all__ = ["has_moved", "leaves_instead", "stays_instead"]
 
 
 def has_moved(state: State, move: Move, node: str = "") -> None:
-    """The move of a job off the drained ``node`` ("": none); merged with one just before it."""
+    """Say that a job moves, off a drained ``node``; one move if none started since the last."""
     earlier, drained = state.moved.get(move.job, (None, ""))
     if earlier is not None and not _starts_since(state, earlier):
         move = move.replace(before=earlier.before)

@@ -254,7 +254,7 @@ def _with_dependents(state: State, name: str) -> dict[str, None]:
 def leaving_action(
     victim: Live, winner: str, why: str, pods: tuple[PlacedPod, ...] | None = None
 ) -> Preempt | Shrink:
-    """The action that evicts a job, or an extra pod that has left these places already."""
+    """The action that evicts a job, or an extra pod, which left ``pods`` if these are given."""
     if not victim.extra_of:
         return Preempt(victim.job.name, winner, why)
     placed = victim.units[0].placed if pods is None else pods

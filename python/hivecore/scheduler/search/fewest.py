@@ -32,7 +32,7 @@ class Fewest:
             return self._starts(stages)
 
     def first(self, stages: Stages, names: Iterable[str], guess: int = 1) -> list[str]:
-        """The shortest sufficient prefix, guessed to be so long; empty: there is none."""
+        """The shortest sufficient prefix, of about ``guess`` jobs; empty: there is none."""
         needed: list[str] = []
         rest = iter(names)
         batch = [*islice(rest, guess)]

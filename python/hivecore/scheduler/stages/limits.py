@@ -93,7 +93,7 @@ class Limits:
     def _capacity(
         self, needs: Any, pods: int, nodes: tuple[str, ...], after: Any = None
     ) -> npt.NDArray[np.int32]:
-        """How many such pods each node has room for, after those in ``after``, or -1."""
+        """How many such pods nodes have room for after those in ``after``; -1: not for these."""
         (request, claims), room = needs, np.full(len(nodes), pods, np.int32)
         if request is not None and self._devices is not None:
             first = after and (after[0][0], after[1])
