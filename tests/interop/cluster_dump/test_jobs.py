@@ -69,6 +69,14 @@ def test_a_workload_holds_what_was_admitted():
     assert dict(role.resources) == {"cpu": 9000, "credits": 2}
 
 
+def test_what_was_admitted_without_a_count_is_for_all_pods():
+    job = workload("j", "ns/main", 2, 4, "q")
+    (part,) = job["status"]["admission"]["podSetAssignments"]
+    part.pop("count")
+    part["resourceUsage"] = {GPU: "12"}
+    assert sets_of(read(*KUEUES, job).running[0]) == [("main", 4, 3)]
+
+
 def test_with_one_flavor_pod_sets_on_others_do_not_count():
     job = workload("j", "ns/main", 2, 2, "q")
     (part,), sets = job["status"]["admission"]["podSetAssignments"], job["spec"]["podSets"]

@@ -167,6 +167,33 @@ def test_fair_sharing_has_weights_if_the_configuration_says_so():
     assert numbers(read(*objects))["heavy"] == ("all", 8, 16, 0)
 
 
+@pytest.mark.parametrize(
+    ("version", "sharing", "fair"),
+    [
+        ("v1beta2", {}, True),
+        ("v1beta1", {}, False),
+        ("v1beta1", {"enable": False}, False),
+        ("v1beta1", {"enable": True}, True),
+    ],
+)
+def test_the_configuration_is_read_as_kueue_reads_its_file(version, sharing, fair):
+    # It is a file, not an object, so it has no metadata; v1beta1 shares fairly only if it says so.
+    config = {
+        "apiVersion": f"config.kueue.x-k8s.io/{version}",
+        "kind": "Configuration",
+        "fairSharing": {"preemptionStrategies": ["LessThanInitialShare"], **sharing},
+    }
+    dump = read(*NODES, flavor(), cluster_queue("q", 8), config)
+    assert (dump.sections["queues"] == {"order": "weighted"}) is fair
+
+
+def test_a_queue_that_admits_no_namespace_is_named():
+    closed = cluster_queue("closed", 8)
+    del closed["spec"]["namespaceSelector"]
+    (remark,) = read(*NODES, flavor(), cluster_queue("open", 8), closed).remarks
+    assert remark.startswith("ClusterQueue closed: has no namespaceSelector")
+
+
 def test_one_flavor_alone_has_its_nodes_and_its_quotas():
     both = groups(8) + groups("4", "a100")
     queue = cluster_queue("q", 0, spec={"resourceGroups": both})

@@ -314,11 +314,12 @@ def _of_pod_sets(
     """Return pod set -> pods on this flavor that have not ended, what each takes, their spread."""
     admission = status.admission or _Admission()
     assignments, elsewhere = admission.pod_set_assignments, admission.elsewhere(flavor)
-    counts = {each.name: each.count for each in assignments}
+    counts = {each.name: each.count for each in spec.pod_sets}
+    counts |= {each.name: each.count for each in assignments if each.count is not None}
     usage = {
-        each.name: {name: amount / each.count for name, amount in each.resource_usage.items()}
+        each.name: {name: amount / pods for name, amount in each.resource_usage.items()}
         for each in assignments
-        if each.count
+        if (pods := counts.get(each.name))
     }
     ended = {each.name: each.count for each in status.reclaimable_pods}
     return {
@@ -328,8 +329,7 @@ def _of_pod_sets(
             read_pod_spread(Field(each.template, "spec.podSets.template")),
         )
         for each in spec.pod_sets
-        if each.name not in elsewhere
-        and (count := (counts.get(each.name) or each.count) - ended.get(each.name, 0)) > 0
+        if each.name not in elsewhere and (count := counts[each.name] - ended.get(each.name, 0)) > 0
     }
 
 

@@ -106,6 +106,9 @@ def read_kueue(dump: Dump, flavor: str, fair_sharing: bool | None) -> Queues:
     members = _cohorts(dump, queues, flavor)
     for name, spec in queues.items():
         member = member_of(dump, items[name], spec.resource_groups, flavor)
+        if "namespaceSelector" not in items[name].value.get("spec", {}):
+            text = "has no namespaceSelector, so Kueue admits nothing to it; here jobs of it start"
+            dump.remark("ClusterQueue", name, text)
         if spec.stop_policy != "None":
             dump.remark("ClusterQueue", name, "is stopped; no job of it starts, it lends nothing")
             nothing = dict.fromkeys(member.nominal, 0)
@@ -166,7 +169,9 @@ def _is_fair(dump: Dump, members: Mapping[str, Member]) -> bool:
     """Whether Kueue's Configuration enables fair sharing; without one it is off."""
     for item in dump.kinds[_CONFIGURATION]:
         sharing = item.value.get("fairSharing")
-        return isinstance(sharing, Mapping) and sharing.get("enable", True) is not False
+        # v1beta1 has `enable`, false unless given; later versions are on if the section is there.
+        default_of_version = not item.value["apiVersion"].endswith("/v1beta1")
+        return isinstance(sharing, Mapping) and sharing.get("enable", default_of_version) is True
     if any(member.weight != 1 for member in members.values()):
         text = "fairSharing.weight counts with fair sharing alone, which is taken to be off, as the"
         dump.remark("Kueue", "", f"{text} objects have no Configuration of Kueue")

@@ -106,7 +106,9 @@ class Dump:
                     value = _present(document.value)
                 except RecursionError:
                     raise ValueError("is nested too deeply") from None
-            given = value.get("metadata", {})
+            # A component's configuration is a file, which has no metadata.
+            nameless = {"name": ""} if group.startswith("config.") else {}
+            given = value.get("metadata", nameless)
             name = given.get("name") if isinstance(given, Mapping) else None
             called = f" {show(name)}" if isinstance(name, str) and name else ""
             meta = _read(given, Meta, f"{kind or 'object'}{called}: metadata")
