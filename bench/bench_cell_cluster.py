@@ -34,7 +34,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, save_figure, show
+from harness import command_line, cpu_seconds, percentiles, save, save_figure, show
 from twin_clusters import on_the_twin
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
@@ -126,7 +126,7 @@ class Filled:
             live[picked] = group
             done += 1
         total = parts.sum(axis=1)
-        figures = {"p50": float(np.median(total)), "p99": float(np.percentile(total, 99))}
+        figures = percentiles(total)
         for name, column in zip(("release", "schedule", "commit"), parts.T, strict=True):
             figures[name] = float(np.median(column))
         return figures
@@ -139,7 +139,7 @@ def timed(task: Callable[[], Any], rounds: int) -> dict[str, float]:
         start = perf_counter_ns()
         task()
         times.append(perf_counter_ns() - start)
-    return {"p50": float(np.median(times)), "p99": float(np.percentile(times, 99))}
+    return percentiles(times)
 
 
 def node_events(filled: Filled, rounds: int) -> dict[str, float]:

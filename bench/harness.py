@@ -125,7 +125,7 @@ def show(figures: Any, name: str = "") -> None:
         print(f"{name}: " * bool(name) + ", ".join(plain), flush=True)
 
 
-def percentiles(taken: list[float]) -> dict[str, float]:
+def percentiles(taken: Any) -> dict[str, float]:
     return {"p50": float(np.percentile(taken, 50)), "p99": float(np.percentile(taken, 99))}
 
 

@@ -411,7 +411,7 @@ class _Search:
         return may_preempt(state, live, unit) and might_have_victims(state, unit, refused)
 
     def _only_tenant(self) -> str | None:
-        """The only tenant whose jobs may help if they end; ``None``: any tenant's may."""
+        """The only tenant with jobs that may help if they end; ``None``: those of any tenant."""
         if not (self.stages.places_by_cells and self.job.guaranteed):
             return None
         with self.stages.trial():

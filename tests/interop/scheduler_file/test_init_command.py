@@ -88,7 +88,7 @@ def test_validate_prints_every_mistake_of_a_cluster_with_its_line(tmp_path, caps
     ]
 
 
-def test_validate_knows_whose_file_it_is(tmp_path, capsys, output):
+def test_validate_knows_the_system_of_a_file(tmp_path, capsys, output):
     path = tmp_path / "hived.yaml"
     path.write_text(HIVED)
     assert output("validate", path).startswith("chain  cells  nodes  devices  levels\nNODE ")

@@ -604,7 +604,7 @@ def begin(path):
     return path.read_bytes()
 
 
-def test_a_log_whose_beginning_is_torn_begins_again(path):
+def test_a_log_with_a_torn_beginning_begins_again(path):
     line = begin(path)
     cuts = [0, 1, 5, 22, 23, 40, 100, len(line) // 2, len(line) - 2, len(line) - 1]
     torn = [line[:cut] for cut in cuts]

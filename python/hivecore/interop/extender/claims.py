@@ -307,7 +307,7 @@ class Claims:
         return self._pinned() if changed and kind == "Node" else []
 
     def _pinned(self) -> list[str]:
-        """Return the pods whose claims have devices: other nodes may be able to use them."""
+        """Return the pods with claims that have devices: other nodes may be able to use them."""
         return [pod for pod, refs in self._refs.items() if any(map(self._given, refs))]
 
     def _put(self, key: tuple[str, str], document: dict[str, Any] | None) -> bool:

@@ -131,7 +131,7 @@ def read_yaml(text: Field) -> list[Any]:
 
 
 def _mistake_of_aliases(plain: str) -> str:
-    """Return what is wrong with a text whose aliases stand for too much; "" for others."""
+    """Return what is wrong with a text if its aliases stand for too much, else ""."""
     import yaml
 
     sizes: dict[str, int] = {}  # by anchor

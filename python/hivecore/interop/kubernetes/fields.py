@@ -85,7 +85,7 @@ class Field:
         return [(as_text(key, "key"), self._under(key, mapping[key])) for key in mapping]
 
     def among(self, known: Collection[str]) -> None:
-        """Refuse the keys of a mapping that are none of these, which the message lists."""
+        """Refuse other keys of a mapping as `only` does, but without a value, too; list these."""
         for key, entry in self.items():
             if key not in known:
                 raise entry.error(f"is none of {', '.join(known)}")

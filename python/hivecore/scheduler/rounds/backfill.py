@@ -204,7 +204,7 @@ def retry_overdue(state: State) -> None:
 
 
 def renew_broken(state: State) -> None:
-    """Renew promises that new jobs may break, and retry the jobs that wait because of them."""
+    """If new jobs break promises that others wait for, renew these and retry the others."""
     is_waited_for = any(("started", name) in state.waiting.by_key for name in state.promised)
     if is_waited_for and not _are_kept(state, _in_time(state)):
         renew(state)

@@ -36,7 +36,7 @@ __all__ = ["not_yet", "offer_alone"]
 
 
 def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused | None:
-    """The refusal of a job whose `after` neither run nor are ``started``; None: it may start."""
+    """The refusal of a job if one of its `after` neither runs nor is ``started``, else None."""
     for other in state.missing(live):
         if other not in started:
             refusal = Refusal("scheduler", "after", f"waits for {other!r} to start", other)

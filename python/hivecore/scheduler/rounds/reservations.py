@@ -14,7 +14,7 @@ __all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
-    """Start reserved jobs and failed pods whose victims have stopped; refused ones wait again."""
+    """Start reserved jobs and failed pods once their victims stopped; if refused, they wait."""
     ready = [live for live in state.all_reserved() if state.is_ready(live)]
     for live in sorted(ready, key=_arrival):
         if live.reserved is None:

@@ -131,7 +131,7 @@ def start_without(state: State, victims: list[str], live: Live, unit: Unit) -> S
 
 
 def preempt_victims(state: State, victims: Victims, live: Live) -> list[str]:
-    """Preempt a job's victims; returns those whose start in this round is not undone."""
+    """Preempt a job's victims; returns those with no start in this round to undo."""
     stopping, undone = [], _undone(state, victims, live) | _drained(state, victims)
     if undo_joined(state, [name for name in victims if name not in undone]):
         victims = {name: why for name, why in victims.items() if name in state.jobs}

@@ -82,7 +82,7 @@ def refused_beside(state: State, refused: Refused, hindered_by: Iterable[Key]) -
 
 
 def may_preempt(state: State, live: Live, unit: Unit) -> bool:
-    """Whether a unit may evict jobs: first pods, unless others of them wait for victims."""
+    """Whether first pods may evict jobs, or failed ones unless others wait for victims."""
     is_first = unit is live.units[0] or (unit.is_lost and live.held is None)
     return state.preemption and live.job.guaranteed and is_first
 

@@ -545,7 +545,7 @@ class Proposals:
         return loads
 
     def _over_limit(self, names: Iterable[str], jobs: Iterable[tuple[str, int]]) -> str | None:
-        """The smallest job on a node whose quota would lose too many jobs; ``None``: none does."""
+        """The smallest job on a node that its quota cannot lose as well; ``None``: none."""
         if not self._allowed:
             return None
         count = Counter[str]()

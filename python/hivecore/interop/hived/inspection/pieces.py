@@ -68,7 +68,7 @@ def _leaves(forest: Forest, row: int) -> int:
 
 
 def _ends(forest: Forest, row: int) -> Indices:
-    """By cell of a level 0 if children follow, else how many cells end; + `DEEPEST` at the end."""
+    """By cell of a level: 0 if children follow, else how many end; last of all `DEEPEST` more."""
     cells = np.arange(1, forest.cells[row] + 1)
     if row > 0:
         return np.zeros_like(cells)
