@@ -21,6 +21,7 @@ from scheduler.lives import machines as devices
 
 from hivecore.cells import Chain, ClusterSpec
 from hivecore.devices import (
+    DeviceCluster,
     Device,
     NodeDevices,
     Partition,
@@ -586,6 +587,16 @@ def test_all_changes_are_logged_and_replayed(tmp_path):
     recovered = recover(tmp_path / "log")
     assert recovered.to_bytes() == scheduler.to_bytes()
     recovered.close()
+
+
+def test_a_node_of_all_parts_exists_already():
+    scheduler = Scheduler(topology=network(), devices=DeviceCluster({"n0": FULL}))
+    before = scheduler.to_bytes()
+    with pytest.raises(ValueError, match="'n0': exists already"):
+        scheduler.add_node("n0", 1.0)
+    with pytest.raises(ValueError, match="inventory: missing"):
+        scheduler.add_node("n1", 1.0)
+    assert scheduler.to_bytes() == before
 
 
 def test_a_log_shows_that_jobs_stopped_with_their_node(path):

@@ -433,6 +433,19 @@ def test_pods_that_have_failed_evict_jobs_as_their_job_does(parts):
     assert bool(scheduler.status("train").lost) == (parts != "cells")
 
 
+def test_a_victim_stops_once():
+    scheduler = Scheduler(topology=flat_network("n0", gpu=8))
+    decided(
+        scheduler, Job("low", "t", 4, guaranteed=False), Job("second", "t", 4, guaranteed=False)
+    )
+    decided(scheduler, Job("high", "t", 8), now=1.0)
+    scheduler.stopped("low", 2.0)
+    with pytest.raises(ValueError, match="'low': it has stopped already"):
+        scheduler.stopped("low", 3.0)
+    with pytest.raises(ValueError, match="'high': it does not have to stop"):
+        scheduler.stopped("high", 3.0)
+
+
 @pytest.mark.parametrize("on_failure", ["job", "pod"])
 def test_a_victim_has_stopped_when_a_pod_fails_and_the_others_do_not_run_on(on_failure):
     scheduler = Scheduler(topology=flat_network("n0", "n1", gpu=1))

@@ -18,7 +18,12 @@ from hivecore.scheduler.ledger.lost import take_over_on
 from hivecore.scheduler.plain import plain_record
 from hivecore.scheduler.scheduler_ledger import SchedulerLedger
 from hivecore.scheduler.stages.cells import check_chains
-from hivecore.scheduler.stages.constraints import check_counted, check_names, offered_by
+from hivecore.scheduler.stages.constraints import (
+    check_counted,
+    check_limits,
+    check_names,
+    offered_by,
+)
 
 __all__ = ["ClusterEvents"]
 
@@ -196,9 +201,8 @@ class ClusterEvents(SchedulerLedger):
         with self._lock:
             moment = self._state.moment(now)
             tree = self._tree("quota")
-            if not self._is_rerun and isinstance(quota, Quota):
-                offered = offered_by(self.devices, self.topology, self.cells)
-                check_names(dict(quota.max), f"quota={quota.name!r}", offered)
+            if isinstance(quota, Quota):
+                self._check_names(dict(quota.max), f"quota={quota.name!r}")
             with self._changing(moment):
                 tree.set_quota(quota)
                 hold_nothing(self._state)
@@ -213,8 +217,8 @@ class ClusterEvents(SchedulerLedger):
         :param total: by dimension; others are 0.
         :param tree: its name; a new tree is added.
         :param carved: subtract the total from that of the default tree.
-        :raises ValueError: the total is invalid, see `QuotaTree.set_total`; there are no quotas; or
-            the time goes back.
+        :raises ValueError: the total is invalid, see `QuotaTree.set_total`; no job can request one
+            of its resources, such as "gpus"; there are no quotas; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         Running jobs stay, as in `set_quota`.
@@ -223,6 +227,7 @@ class ClusterEvents(SchedulerLedger):
             moment = self._state.moment(now)
             given = dict(as_fractions(total, "total", 0, 2**62))
             quotas = self._tree("total")
+            self._check_names(given, "total")
             with self._changing(moment):
                 quotas.set_total(given, tree=tree, carved=carved)
                 hold_nothing(self._state)
@@ -235,7 +240,7 @@ class ClusterEvents(SchedulerLedger):
     def set_eviction_limits(self, limits: Iterable[EvictionLimit], now: float) -> None:
         """Replace all limits on evictions, see `EvictionLimit`. They hold for later decisions.
 
-        :raises ValueError: a quota has two limits, or the time goes back.
+        :raises ValueError: a quota is unknown or has two limits, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         The evictions of the last hour count for quotas that have had a limit ``per_hour`` since.
@@ -249,10 +254,17 @@ class ClusterEvents(SchedulerLedger):
         given = by_quota(limits)
         with self._lock:
             moment = self._state.moment(now)
+            if not self._is_rerun:
+                check_limits(given, self.quotas, "limits")
             with self._changing(moment):
                 self._state.budgets.change(given)
                 self._state.waiting.touch_all()
             self._note("set_eviction_limits", limits=[*map(plain_record, given.values())])
+
+    def _check_names(self, names: Iterable[str], argument: str) -> None:
+        """Refuse resources that no job can request."""
+        if not self._is_rerun:
+            check_names(names, argument, offered_by(self.devices, self.topology, self.cells))
 
     def _tree(self, argument: str) -> QuotaTree:
         tree = self._state.stages.find(QuotaTree)

@@ -278,7 +278,9 @@ class JobEvents(ClusterEvents):
                     raise KeyError(f"pod={name!r}: job {job!r} has no such pod above min_pods")
                 live = live.extras[f"{job}/{name}"]
             moment = self._state.moment(now)
-            if not live.for_job or live.has_stopped:
+            if live.has_stopped:
+                raise ValueError(f"job={live.job.name!r}: it has stopped already")
+            if not live.for_job:
                 raise ValueError(f"job={live.job.name!r}: it does not have to stop")
             with self._state.transaction():
                 self._state.now = moment

@@ -18,6 +18,7 @@ from hivecore.scheduler.eviction_limit import EvictionLimit
 from hivecore.scheduler.explanation import JobExplanation, explain, first_start
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.job_orders import JobOrders
+from hivecore.scheduler.ledger.budgets import by_quota
 from hivecore.scheduler.ledger.state import State
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves.fragments import Fragments
@@ -27,7 +28,12 @@ from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.cells import check_chains
 from hivecore.scheduler.stages.claims import as_mode
-from hivecore.scheduler.stages.constraints import check_counted, check_quotas, offered_by
+from hivecore.scheduler.stages.constraints import (
+    check_counted,
+    check_limits,
+    check_quotas,
+    offered_by,
+)
 from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.storage import StoragePool
 from hivecore.scheduler.stages.transaction import Stages
@@ -76,7 +82,8 @@ class Scheduler(JobOrders):
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
         two chains of ``cells`` have the same GPU of a node; ``queues`` contain jobs or backfill; a
         network counts nothing, or quotas limit a resource that no job can request, such as "gpus";
-        ``claims_mode`` is unknown, or given without ``claims``; or a number is out of range.
+        an eviction limit is for an unknown quota; ``claims_mode`` is unknown, or given without
+        ``claims``; or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: the log exists already.
     :raises OSError: the log cannot be written.
@@ -152,6 +159,8 @@ class Scheduler(JobOrders):
             _check_queues(queues)
         if quotas is not None:
             check_quotas(quotas, offered_by(devices, topology, cells))
+        limits = by_quota(eviction_limits)
+        check_limits(limits, quotas, "eviction_limits")
         if topology is not None and topology.nodes:
             check_counted(topology.resources, "topology")
         hosts: frozenset[str] = frozenset()
@@ -178,7 +187,7 @@ class Scheduler(JobOrders):
                 preemption=as_bool(preemption, "preemption"),
                 patience=patience,
                 backfill=as_int(backfill, "backfill", 0, 1000),
-                limits=eviction_limits,
+                limits=limits.values(),
                 fragments=fragments,
             )
         )

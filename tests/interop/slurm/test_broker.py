@@ -1,5 +1,6 @@
 """A broker in front of a Slurm in memory: the books of the scheduler equal what Slurm runs."""
 
+import math
 import re
 
 import pytest
@@ -1014,3 +1015,10 @@ def test_a_job_of_the_shadow_that_is_left_to_slurm_later_runs_on_in_it():
     slurm.end(job)
     shadow.step(9.0)
     assert [row.shadow for row in shadow.rows] == [1.0, 9.0]
+
+
+@pytest.mark.parametrize("name", ["patience", "node_interval", "switch_wait"])
+@pytest.mark.parametrize("seconds", [math.nan, -1.0, 1e300])
+def test_seconds_that_are_no_duration_are_refused(name, seconds):
+    with pytest.raises(ValueError, match=name):
+        Broker(Scheduler(), **{name: seconds})

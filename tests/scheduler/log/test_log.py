@@ -1,6 +1,7 @@
 """The decision log: replayed to the byte, also after a crash."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -48,6 +49,8 @@ def test_a_log_is_read_up_to_a_time(path):
         decided(scheduler, Job(f"j{i}", "a", 4), now=float(i))
     assert list(replay(path, until=1.0)) == ["j0", "j1"]
     assert list(replay(path, until=0.5)) == ["j0"]
+    with pytest.raises(ValueError, match="until=nan"):
+        replay(path, until=math.nan)
     assert list(replay(path)) == ["j0", "j1", "j2"]
 
 

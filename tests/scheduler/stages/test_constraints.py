@@ -11,6 +11,7 @@ from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Data,
+    EvictionLimit,
     Job,
     Reject,
     Role,
@@ -177,6 +178,14 @@ def misspelt_network():
         ({"topology": misspelt_network()}, "topology: .*'gpus'"),
         ({"quotas": tree(gpus=8)}, r"quotas\['t'\]: .*'gpus'"),
         ({"quotas": tree(GPU=8, gpu=8)}, r"quotas\['t'\]: .*'GPU'"),
+        (
+            {"quotas": QuotaTree([Quota("t", max={"gpu": 8})], total={"gpus": 8})},
+            "quotas: total: .*'gpus'",
+        ),
+        (
+            {"quotas": tree(), "eviction_limits": [EvictionLimit("team", per_hour=1)]},
+            "eviction_limits: .*'team'",
+        ),
         ({"queues": TenantQueues(blocking="backfill")}, "blocking='fifo' or 'best-effort'"),
     ],
 )
@@ -209,10 +218,29 @@ def test_changes_that_limit_nothing_are_refused():
             lambda: scheduler.add_node("n0", 1.0, free={"gpus": 8}),
             "free: .*'gpus'",
         ),
+        (lambda: scheduler.set_total({"gpus": 8}, 1.0), "total: .*'gpus'"),
+        (
+            lambda: scheduler.set_eviction_limits([EvictionLimit("u"), EvictionLimit()], 1.0),
+            "limits: .*'u'",
+        ),
     ):
         with pytest.raises(ValueError, match=says):
             call()
         assert scheduler.to_bytes() == before
+
+
+def test_a_log_with_a_total_and_limits_that_are_refused_now_is_replayed(monkeypatch, tmp_path):
+    scheduler = Scheduler(quotas=tree(), log=tmp_path / "log")
+    with monkeypatch.context() as before:
+        for check in ("check_names", "check_limits"):
+            before.setattr(f"hivecore.scheduler.cluster_events.{check}", lambda *_: None)
+        scheduler.set_total({"gpus": 8, "gpu": 8}, 1.0)
+        scheduler.set_eviction_limits([EvictionLimit("u")], 1.0)
+    scheduler.close()
+    again = recover(tmp_path / "log")
+    assert again.quotas.declared_total() == ({"gpu": 8, "gpus": 8}, False)
+    assert again.eviction_limits == scheduler.eviction_limits
+    Scheduler.from_bytes(again.to_bytes()).check()
 
 
 def test_a_file_in_which_quotas_limit_what_no_job_can_ask_for_is_refused():

@@ -11,10 +11,12 @@ import re
 import warnings
 from base64 import b64decode
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from hivecore._arguments import as_float, as_int
+from hivecore._arguments import as_int
+from hivecore._record import between
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.events import event_of_plain
 from hivecore.scheduler.job import Job
@@ -61,7 +63,7 @@ def replayed(path: LogPath, *, until: float | None = None) -> Iterator[tuple[Sch
 
 
 def _steps(path: LogPath, until: float | None) -> Iterator[tuple[Scheduler, Line]]:
-    rerun, last = _Rerun(), None if until is None else as_float(until, "until")
+    rerun, last = _Rerun(), None if until is None else between(-inf, inf)(until, "until")
     for line in read_lines(path):
         if last is not None:
             record = line.record

@@ -16,7 +16,10 @@ from hivecore.scheduler.stages.devices import host_resources
 from hivecore.scheduler.stages.stage import Stage
 from hivecore.topology import NetworkTopology
 
-__all__ = ["check_counted", "check_names", "check_quotas", "offered_by", "spreads", "unenforced"]
+__all__ = [
+    *("check_counted", "check_limits", "check_names", "check_quotas"),
+    *("offered_by", "spreads", "unenforced"),
+]
 
 #: Constraints on nodes. The part that enforces them must choose the nodes of some pods.
 _PLACES = (
@@ -174,9 +177,18 @@ def offered_by(
 
 
 def check_quotas(tree: QuotaTree, offered: Collection[str] | None) -> None:
-    """Raise ValueError for a quota on what no job can request, see `offered_by`."""
+    """Raise ValueError for a quota or total of what no job can request, see `offered_by`."""
     for name in tree.quotas:
         check_names(dict(tree.quota(name).max), f"quotas[{name!r}]", offered)
+    for root in {tree.tree_of(name) for name in tree.quotas} | {""}:
+        check_names(tree.declared_total(root)[0], "quotas: total", offered)
+
+
+def check_limits(limits: Iterable[str], tree: QuotaTree | None, argument: str) -> None:
+    """Raise ValueError for limits on evictions of quotas that do not exist; "": of all others."""
+    for quota in limits:
+        if tree is not None and quota and quota not in tree.quotas:
+            raise ValueError(f"{argument}: there is no quota {quota!r}")
 
 
 def check_counted(names: Collection[str], argument: str) -> None:

@@ -37,7 +37,9 @@ def add_node(
         raise ValueError("inventory: there are no devices")
     joins_place = place is not None and not place.knows(node)
     joins_devices = devices is not None and not devices.knows(node)
-    if inventory is None and devices is not None and (joins_devices or not joins_place):
+    if inventory is None and devices is not None and not joins_place and not joins_devices:
+        raise ValueError(f"node={node!r}: exists already")
+    if inventory is None and joins_devices:
         raise ValueError(f"inventory: missing for {node!r}")
     more = {} if labels is None else labels, {} if free is None else free
     if isinstance(place, TopologyStage):

@@ -12,7 +12,8 @@ from math import inf
 from operator import attrgetter
 from typing import Any, Self
 
-from hivecore._arguments import as_choice, as_float
+from hivecore._arguments import LONGEST, as_choice
+from hivecore._record import between
 from hivecore._thousandths import Amount
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.slurm.live.commands import HOW, commands, run_command
@@ -47,6 +48,7 @@ __all__ = ["Broker"]
 
 _RUNS = ("running", "lent")
 _MOST_SWITCH_WAIT = 300.0  # seconds
+_seconds = between(0.0, LONGEST)
 _Gpus = Mapping[str, tuple[int, ...]]
 
 
@@ -92,9 +94,9 @@ class Broker:
         self._run, self._tenant, self._spare = run, tenant, tuple(spare)
         self._how, self._typed = as_choice(how, "how", HOW), typed
         self._places = Places(self._how, typed)
-        self._patience = as_float(patience, "patience")
-        self._node_interval = as_float(node_interval, "node_interval")
-        self._switch_wait = None if switch_wait is None else as_float(switch_wait, "switch_wait")
+        self._patience = _seconds(patience, "patience")
+        self._node_interval = _seconds(node_interval, "node_interval")
+        self._switch_wait = None if switch_wait is None else _seconds(switch_wait, "switch_wait")
         #: by job until when it waits for fewer switches; infinite: it waits for them no more
         self._close: dict[str, float] = {}
         self._next_nodes = -1e18  # when Slurm is asked for its nodes again
@@ -139,7 +141,7 @@ class Broker:
         :raises FileNotFoundError: Slurm's commands are not installed.
         :raises ValueError: what Slurm prints cannot be read.
         """
-        self._now = max(as_float(now, "now"), self.scheduler.now)
+        self._now = max(_seconds(now, "now"), self.scheduler.now)
         try:
             lines = self._catch_up()
         except FileNotFoundError:
