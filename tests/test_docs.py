@@ -1,11 +1,14 @@
 """What the documentation promises of itself: every public name has its place in the reference."""
 
 import importlib
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from hivecore._record import RecordType
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -29,6 +32,14 @@ def test_every_public_name_of_a_module_stands_in_the_reference_once():
     modules = {name.rpartition(".")[0] for name in names}
     public = {f"{m}.{name}" for m in modules for name in importlib.import_module(m).__all__}
     assert names == Counter(public - ELSEWHERE)
+
+
+def test_signatures_show_types_and_no_checks():
+    for name in listed():
+        module, _, public = name.rpartition(".")
+        named = getattr(importlib.import_module(module), public)
+        if isinstance(named, RecordType):
+            assert not re.search(r"Annotated| at 0x", str(inspect.signature(named))), name
 
 
 def test_every_subject_has_a_guide_a_reference_and_figures_in_the_menu():

@@ -8,8 +8,8 @@ and is checked where it is read from outside.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from inspect import signature
-from types import NoneType, UnionType
+from inspect import Signature, signature
+from types import GenericAlias, NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -23,7 +23,7 @@ from typing import (
     get_type_hints,
 )
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 from msgspec.structs import force_setattr, replace
 
 from hivecore._arguments import (
@@ -46,6 +46,7 @@ __all__ = [
     "Named",
     "Names",
     "Record",
+    "RecordType",
     "amounts",
     "any_value",
     "between",
@@ -59,6 +60,7 @@ __all__ = [
     "renamed",
     "sorted_names",
     "with_name",
+    "with_plain_types",
     "within",
 ]
 
@@ -210,7 +212,27 @@ def _checks_of(kind: "type[Record]") -> tuple[tuple[str, Any, Check], ...]:
 _AnyRecord = TypeVar("_AnyRecord", bound="Record")
 
 
-class Record(Struct, frozen=True, gc=False):
+class RecordType(StructMeta):
+    """The type of records: `help` and `inspect.signature` show types of fields without checks."""
+
+    @property
+    def __signature__(cls) -> Signature:
+        return with_plain_types(super().__signature__, cls)
+
+
+def with_plain_types(given: Signature, of: Any) -> Signature:
+    """A signature without the checks in its types; a default that follows shows as ``None``."""
+    hints = get_type_hints(of)
+    fields = []
+    for field in given.parameters.values():
+        hint = hints[field.name]
+        if field.default is FOLLOWS and isinstance(hint, type | GenericAlias):
+            hint |= None
+        fields.append(field.replace(annotation=hint))
+    return Signature(fields)
+
+
+class Record(Struct, frozen=True, gc=False, metaclass=RecordType):
     """A frozen value; two of one class with equal fields are equal."""
 
     #: Fields that are no part of the value: neither compared, nor shown, nor written.

@@ -3,7 +3,7 @@
 Sums of them are exact, as sums of floats are not. In JSON they are numbers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from math import ulp
@@ -30,7 +30,7 @@ Amount: TypeAlias = int | Decimal
 Amounts = tuple[tuple[str, Amount], ...]
 AmountsLike = (
     Mapping[str, int | float | str | Decimal | Fraction]
-    | Iterable[tuple[str, int | float | str | Decimal | Fraction]]
+    | tuple[tuple[str, int | float | str | Decimal | Fraction], ...]
 )
 
 THOUSAND = 1000

@@ -21,8 +21,8 @@ from scheduler.lives import machines as devices
 
 from hivecore.cells import Chain, ClusterSpec
 from hivecore.devices import (
-    DeviceCluster,
     Device,
+    DeviceCluster,
     NodeDevices,
     Partition,
     PartitionTable,

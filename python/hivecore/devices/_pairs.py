@@ -10,7 +10,7 @@ __all__ = ["MOST", "Amounts", "AmountsLike", "Labels", "LabelsLike", "as_amounts
 Labels = tuple[tuple[str, str], ...]
 Amounts = tuple[tuple[str, int], ...]
 LabelsLike = Mapping[str, str] | Iterable[tuple[str, str]]
-AmountsLike = Mapping[str, int | str] | Iterable[tuple[str, int | str]]
+AmountsLike = Mapping[str, int | str] | tuple[tuple[str, int | str], ...]
 
 #: The largest amount of one device: 256 of them, times 100, still are an int64.
 MOST = 2**48

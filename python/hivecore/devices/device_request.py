@@ -5,11 +5,19 @@ from functools import lru_cache
 from inspect import Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from msgspec import StructMeta
-
 from hivecore._arguments import as_choice, as_int, as_mapping, as_tuple, tuple_of
 from hivecore._quantities import as_units
-from hivecore._record import Name, Record, any_value, force_setattr, sorted_names, with_name, within
+from hivecore._record import (
+    Name,
+    Record,
+    RecordType,
+    any_value,
+    force_setattr,
+    sorted_names,
+    with_name,
+    with_plain_types,
+    within,
+)
 from hivecore.devices._pairs import (
     MOST,
     Amounts,
@@ -115,7 +123,7 @@ _WISHES = ("selector", "vf_selector", "exclusive", "scope", "preferred_scope", "
 _WISHED = frozenset(("gpu_wishes", "nic_wishes", "fpga_wishes"))
 
 
-class _Counting(StructMeta):
+class _Counting(RecordType):
     """Makes requests of numbers of devices, which become needs and are no fields themselves."""
 
     def __call__(cls, name: Any, gpus: Any = 0, *, needs: Any = (), **given: Any) -> Any:
@@ -131,9 +139,8 @@ class _Counting(StructMeta):
 
     @property
     def __signature__(cls) -> Signature:
-        fields: Signature = super().__signature__
-        name, *others = fields.parameters.values()
-        counts = signature(_needs_of).parameters.values()
+        name, *others = super().__signature__.parameters.values()
+        counts = with_plain_types(signature(_needs_of), _needs_of).parameters.values()
         return Signature([name.replace(kind=name.POSITIONAL_OR_KEYWORD), *counts, *others])
 
 

@@ -129,19 +129,19 @@ class ClusterEvents(SchedulerLedger):
         """
         node = as_name(node, "node")
         labels = None if labels is None else as_dict(labels, "labels")
-        free = None if free is None else dict(as_fractions(free, "free", 0, 2**62))
+        given = None if free is None else dict(as_fractions(free, "free", 0, 2**62))
         with self._lock:
             moment = self._state.moment(now)
             topology = self.topology
             if topology is not None and not self._is_rerun:
-                check_counted({*topology.resources, *(free or ())}, "free")
+                check_counted({*topology.resources, *(given or ())}, "free")
             with self._changing(moment):
-                self._state.stages.add_node(node, labels, free, inventory)
+                self._state.stages.add_node(node, labels, given, inventory)
                 self._state.drain(node, None)
                 renew(self._state)
             fields = {
                 "labels": labels and dict(labels),
-                "free": free,
+                "free": given,
                 "inventory": inventory and plain_record(inventory),
             }
             fields = {name: value for name, value in fields.items() if value is not None}

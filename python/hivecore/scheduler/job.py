@@ -49,6 +49,7 @@ def _named(value: Any, name: str) -> str:
 
 
 _Amounts = tuple[tuple[str, int], ...]
+_AmountsLike = Mapping[str, int | str] | tuple[tuple[str, int | str], ...]
 
 
 class _Pods(Record, frozen=True):
@@ -133,7 +134,7 @@ class Role(_Pods, frozen=True, kw_only=True, cache_hash=True):
             max_pods: int | None = None,
             spares: int = 0,
             devices: DeviceRequest | None = None,
-            resources: Any = (),
+            resources: _AmountsLike = (),
             claims: Iterable[ResourceClaim | Mapping[str, Any]] = (),
             per_node: int | None = None,
         ) -> None: ...
@@ -243,8 +244,8 @@ class Where(Record, frozen=True, kw_only=True, cache_hash=True):
             within: str = "",
             must: str = "",
             prefer: str = "",
-            multiple: Any = (),
-            per_domain: Any = (),
+            multiple: _AmountsLike = (),
+            per_domain: _AmountsLike = (),
             balance: str = "",
             nodes: Iterable[str] = (),
         ) -> None: ...

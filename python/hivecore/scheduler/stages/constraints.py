@@ -17,8 +17,13 @@ from hivecore.scheduler.stages.stage import Stage
 from hivecore.topology import NetworkTopology
 
 __all__ = [
-    *("check_counted", "check_limits", "check_names", "check_quotas"),
-    *("offered_by", "spreads", "unenforced"),
+    "check_counted",
+    "check_limits",
+    "check_names",
+    "check_quotas",
+    "offered_by",
+    "spreads",
+    "unenforced",
 ]
 
 #: Constraints on nodes. The part that enforces them must choose the nodes of some pods.

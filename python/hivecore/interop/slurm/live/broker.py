@@ -96,7 +96,9 @@ class Broker:
         self._places = Places(self._how, typed)
         self._patience = _seconds(patience, "patience")
         self._node_interval = _seconds(node_interval, "node_interval")
-        self._switch_wait = None if switch_wait is None else _seconds(switch_wait, "switch_wait")
+        self._switch_wait: float | None = None
+        if switch_wait is not None:
+            self._switch_wait = _seconds(switch_wait, "switch_wait")
         #: by job until when it waits for fewer switches; infinite: it waits for them no more
         self._close: dict[str, float] = {}
         self._next_nodes = -1e18  # when Slurm is asked for its nodes again
