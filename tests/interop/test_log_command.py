@@ -79,7 +79,7 @@ def test_all_segments_of_a_log_are_asked(log, tmp_path, output):
     for file in tmp_path.glob("cut.0*"):
         file.unlink()
     assert output("log", "replay", cut) == (
-        "2 events and 2 decisions with 1 actions until 100 s: the scheduler says the same again, "
+        "2 events and 2 decisions with 1 action until 100 s: the scheduler says the same again, "
         "to the byte.\nThe log is there from line 4 on: older segments are not.\n"
     )
     ended = "Jobs: 0 running or waiting, 2 ended, 0 rejected as they could never run"

@@ -42,6 +42,7 @@ class JobChange(Record, frozen=True):
         these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes become
         healthy. "relax": the job gives up these wishes. "evictions": these jobs may be evicted in
         spite of limits.
+    :param relaxed: for "relax": a field of `Job.where`, or "per_node".
     :param cost: for "release" the GPU-seconds that are lost; else 0.
     :param ahead: for "release", "limits" and "nodes", waiting or reserved jobs that could start
         first, one for each kind of request; a pod above `Role.min_pods` that ends waits to start

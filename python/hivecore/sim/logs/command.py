@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.scheduler import Scheduler, diff_log, explain_log, log_standing, read_log, replay
 from hivecore.sim.console import (
     add,
@@ -83,7 +84,8 @@ def _replay(arguments: argparse.Namespace) -> None:
             decisions += record.event == "decide"
             actions += len(record.fields.get("actions", ()))
     print_sentence(
-        f"{events} events and {decisions} decisions with {actions} actions until "
+        f"{counted(events, 'event')} and {counted(decisions, 'decision')} with "
+        f"{counted(actions, 'action')} until "
         f"{scheduler.now:g} s: the scheduler says the same again, to the byte."
     )
     if begin:
