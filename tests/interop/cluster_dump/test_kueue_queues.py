@@ -104,10 +104,20 @@ def test_quotas_that_stand_for_no_limit_add_up_to_the_largest_amount():
     assert {most for _, _, most, _ in numbers(dump, "memory").values()} == {2**62}
 
 
-def test_a_queue_that_is_stopped_borrows_nothing():
+def test_a_queue_that_is_stopped_uses_nothing_and_lends_what_it_has():
     stopped = cluster_queue("stopped", 4, "all", spec={"stopPolicy": "Hold"})
     dump = read(*NODES, flavor(), cluster_queue("q", 8, "all"), stopped)
-    assert numbers(dump)["stopped"] == ("all", 0, 0, 0)
+    assert numbers(dump) == {
+        "all": ("", 12, 12, 0),
+        "q": ("all", 8, 12, 0),
+        "stopped": ("all", 0, 0, 0),
+    }
+
+
+def test_jobs_get_no_gpus_where_no_queue_lists_any():
+    scheduler = spec_of(*NODES, flavor(), cluster_queue("q", 8, resource="cpu")).scheduler()
+    scheduler.submit(Job("j", "q", 1), 0.0)
+    assert "max of 'q' is 0" in scheduler.decide(0.0)[0].reason
 
 
 def test_strict_queues_block_and_the_others_do_not():

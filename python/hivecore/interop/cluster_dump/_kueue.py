@@ -110,15 +110,14 @@ def read_kueue(dump: Dump, flavor: str, fair_sharing: bool | None) -> Queues:
             text = "has no namespaceSelector, so Kueue admits nothing to it; here jobs of it start"
             dump.remark("ClusterQueue", name, text)
         if spec.stop_policy != "None":
-            dump.remark("ClusterQueue", name, "is stopped; no job of it starts, it lends nothing")
-            nothing = dict.fromkeys(member.nominal, 0)
-            member = Member(nominal=nothing, borrowing=nothing)
+            dump.remark("ClusterQueue", name, "is stopped; no job of it starts, it only lends")
+            member.is_stopped = True
         member.is_queue = True
         member.parent = _called(spec.parent, queues)
         member.weight = spec.fair_sharing.weight
         members[name] = member
     fair = _is_fair(dump, members) if fair_sharing is None else fair_sharing
-    result = Queues("Kueue", quotas_of(dump, members, fair))
+    result = Queues("Kueue", quotas_of(dump, members, fair) if queues else [])
     result.total = _total(result)
     result.strict = {n for n, spec in queues.items() if spec.queueing_strategy == "StrictFIFO"}
     if fair:

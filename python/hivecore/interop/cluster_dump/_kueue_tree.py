@@ -49,6 +49,7 @@ class Member:
     :param parts: (resource, flavor) -> nominal quota.
     :param is_queue: a ClusterQueue uses only resources and flavors that it lists, if only with a
         nominal quota of 0; a cohort passes on all.
+    :param is_stopped: no job uses its quota, which its cohort can borrow.
     """
 
     parent: str = ""
@@ -58,6 +59,7 @@ class Member:
     kept: dict[str, int] = field(default_factory=dict)
     parts: dict[tuple[str, str], int] = field(default_factory=dict)
     is_queue: bool = False
+    is_stopped: bool = False
 
     @property
     def lends(self) -> bool:
@@ -109,9 +111,10 @@ def _add(dump: Dump, member: Member, parts: list[tuple[str, Resource]]) -> None:
 def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quota]:
     """Return a quota for each member.
 
-    Each covers all resources; a ClusterQueue has nothing of those that it does not list.
+    Each covers GPUs and all resources; a ClusterQueue has nothing of those that it does not list.
     """
-    names = list(dict.fromkeys(name for member in members.values() for name in member.nominal))
+    listed = (name for member in members.values() for name in member.nominal)
+    names = list(dict.fromkeys((*listed, "gpu")))
     parents = {name: member.parent for name, member in members.items()}
     paths = {name: path_of(name, parents, "Cohort") for name in members}
     sums = {name: filled({}, names) for name in members}
@@ -127,12 +130,13 @@ def quotas_of(dump: Dump, members: Mapping[str, Member], fair: bool) -> list[Quo
     for name, member in members.items():
         top = paths[name][-1]
         usable = _usable(dump, name, member, trees[top]) if member.is_queue else sums[top]
+        nominal = filled({}, names) if member.is_stopped else sums[name]
         quotas.append(
             Quota(
                 name,
                 parent=member.parent,
-                max=_most(member, sums[name], usable),
-                min=sums[name],
+                max=nominal if member.is_stopped else _most(member, nominal, usable),
+                min=nominal,
                 weight=dict.fromkeys(names, weight_of(member) if fair else 0),
                 lends=member.lends,
             )
