@@ -196,6 +196,18 @@ def test_a_client_that_waits_for_actions_gets_them_at_once(caller):
     assert caller.actions(1, wait="0.01") == []
 
 
+def test_the_status_is_no_older_than_the_events_that_were_answered(caller):
+    async def both():
+        ask = caller.service.answer
+        await ask("/v1/events", json.dumps(submit("a1")).encode(), {})
+        async with caller.service._turn:  # the next events are in progress
+            status = asyncio.ensure_future(ask("/v1/status", b"", {}))
+            await asyncio.sleep(0)
+        return await status
+
+    assert json.loads(caller.run(both())[1])["jobs"]["running"] == 1
+
+
 def test_the_end_answers_all_waiting_clients(caller):
     async def both():
         reply = caller.service.answer("/v1/actions", b"", {"wait": "60"})

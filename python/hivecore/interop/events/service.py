@@ -96,7 +96,7 @@ class SchedulerService(Service):
         if fsync == "always":
             scheduler.sync()
         self._note([], Round(decided, []))
-        self._known, self._is_known = scheduler.summary(), True
+        self._look()
 
     def end(self) -> None:
         """Answer the clients that wait for actions."""
@@ -171,7 +171,6 @@ class SchedulerService(Service):
         now = self._clock.now()
         limits = self.metrics.round_took, self._latest, self._check, self._applied
         arguments = self._scheduler, events, now, *limits
-        self._is_known = False
         try:
             if sum(map(_size, events)) <= _FEW:
                 round = take(*arguments)
@@ -180,6 +179,8 @@ class SchedulerService(Service):
         except Exception as error:
             self._fail(error)
             raise
+        finally:
+            self._is_known = False
         await self._sync()
         self._note(events, round)
         return round
@@ -257,17 +258,24 @@ class SchedulerService(Service):
     # --- questions
 
     def _summary(self) -> SchedulerSummary:
-        """Return the state; during a change, the state before it."""
+        """Return the state; during a change, the last one that was asked for."""
         if not self._is_known and not self._turn.locked():
-            self._known, self._is_known = self._scheduler.summary(), True
+            self._look()
         return self._known
+
+    def _look(self) -> None:
+        self._known, self._is_known = self._scheduler.summary(), True
 
     async def _branch(self) -> tuple[Scheduler, float]:
         async with self._turn:
             return await asyncio.to_thread(self._scheduler.copy), self._clock.now()
 
     async def _status(self, call: Call) -> dict[str, Any]:
-        return {**plain_status(self._summary()), "last": self._recent.last}
+        """Return the state, no older than the last answered event."""
+        if not self._is_known:
+            async with self._turn:
+                self._look()
+        return {**plain_status(self._known), "last": self._recent.last}
 
     async def _overview_now(self, call: Call) -> bytes:
         """Return status and overview, at most 20 times as old as computing them takes."""

@@ -121,7 +121,6 @@ class PodService(ExtenderService, SchedulerService):
         async with self._turn:
             if self.failure is not None:
                 raise BadCall(503, f"not ready: {self.not_ready}")
-            self._is_known = False
             try:
                 return work() if is_small else await asyncio.to_thread(work)
             except BadCall:
@@ -130,6 +129,7 @@ class PodService(ExtenderService, SchedulerService):
                 self._fail(error)
                 raise
             finally:
+                self._is_known = False
                 await self._note_rounds()
 
     async def look(self, work: Callable[[], _Result]) -> _Result:
