@@ -2,7 +2,8 @@
 
 throughput  jobs of `true` on one GPU each, as many per second as are submitted and run: plain
             sbatch; held and then released by one scontrol, which is what holding costs; held, with
-            a broker beside the submissions. Contenders take turns; a ratio is of two runs of the
+            a broker beside the submissions. All with Slurm's settings, and with the one that
+            `hivecore slurm check` recommends. Contenders take turns; a ratio is of two runs of the
             same turn, the median of all. What a job costs of the CPU, in slurmctld, in the broker
             and in the commands that it runs, depends less on what else the machine does
 placement   jobs of whole nodes on a tree of switches (leaves of four nodes): leaf switches beyond
@@ -18,7 +19,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from itertools import product, repeat
 from multiprocessing import Barrier, Lock
 from pathlib import Path
 from random import Random
@@ -42,6 +43,7 @@ from interop.emulated_slurm import MISSING, EmulatedSlurm  # noqa: E402
 
 LEAF = 4  # nodes of a leaf switch
 INTERVAL = 0.2  # seconds between two looks of the broker
+SETTINGS = {"Slurm's": "", "recommended": "SchedulerParameters=batch_sched_delay=1\n"}
 
 # What decides -> options of the broker; Slurm has sched/backfill.
 DECIDES: dict[str, dict[str, Any] | None] = {
@@ -174,8 +176,6 @@ def throughput(jobs: int, rounds: int, slurmctld: int) -> dict[str, Any]:
         print({name: round(of[-1], 1) for name, of in rates.items()}, flush=True)
         print({name: round(of[-1], 2) for name, of in cpu.items()}, flush=True)
     return {
-        "jobs": jobs,
-        "rounds": rounds,
         "jobs_per_second": {name: median(of) for name, of in rates.items()},
         "ratios": {
             name: median(a / b for a, b in zip(of, rates["plain sbatch"], strict=True))
@@ -270,15 +270,19 @@ def main() -> int:
     save(
         arguments, "slurm_placement", placement(*((8, [0], 0.1) if small else (60, range(4), 1.0)))
     )
-    with TemporaryDirectory() as folder:
-        slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill")
-        os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
-        try:
-            controller = slurm.processes["slurmctld"].pid
-            figures = throughput(*((20, 1) if small else (300, 8)), controller)
-            save(arguments, "slurm_throughput", figures)
-        finally:
-            slurm.close()
+    rows = []
+    for (name, more), (jobs, rounds) in product(
+        SETTINGS.items(), [(20, 1)] if small else [(300, 8), (1500, 2)]
+    ):
+        with TemporaryDirectory() as folder:
+            slurm = EmulatedSlurm(Path(folder), typed=False, scheduling="backfill", more=more)
+            os.environ["SLURM_CONF"] = slurm.environment["SLURM_CONF"]
+            try:
+                figures = throughput(jobs, rounds, slurm.processes["slurmctld"].pid)
+            finally:
+                slurm.close()
+        rows.append({"settings": name, "jobs": jobs, "rounds": rounds, **figures})
+    save(arguments, "slurm_throughput", rows)
     return 0
 
 

@@ -283,18 +283,16 @@ def _slurm_placement(results: Results) -> str:
 
 
 def _slurm_throughput(results: Results) -> str:
-    figures = results["slurm_throughput"]
-    used = figures["cpu_ms_of_a_job"]
-    rows = [
-        (
-            name,
-            f"{rate:.0f} a second",
-            f"{figures['ratios'][name]:.2f}",
-            f"{used[f'slurmctld, {name}']:.1f} ms",
-        )
-        for name, rate in figures["jobs_per_second"].items()
-    ]
-    head = ("300 jobs of one GPU", "submitted and run", "of plain sbatch", "slurmctld for a job")
+    rows = []
+    for run in results["slurm_throughput"]:
+        rates, ratios = run["jobs_per_second"], run["ratios"]
+        parts = [
+            f"{rates[name]:.0f} a second, {ratios[name]:.2f}"
+            for name in ("held, one scontrol", "broker")
+        ]
+        jobs = f"{run['jobs']:,} jobs, {run['settings']} settings"
+        rows.append((jobs, f"{rates['plain sbatch']:.0f} a second", *parts))
+    head = ("jobs of one GPU", "plain sbatch", "held, one scontrol, of plain", "broker, of plain")
     return _table(head, rows)
 
 

@@ -324,7 +324,8 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     :param gpus: in place of ``roles``: the GPUs of a single pod. As a field: the GPUs of all pods,
         with spares; it is no part of the plain data of a job.
     :param priority: -1000 to 1000, higher is more important; cells know 0 to 1000.
-    :param preemptible: whether it may be evicted.
+    :param preemptible: whether it may be evicted. If not, its quota admits it only within the
+        ``min``, which is reserved for it as long as it runs. Opportunistic jobs must be.
     :param guaranteed: it uses what its tenant is guaranteed. Otherwise it is opportunistic: it uses
         idle resources, and is evicted for guaranteed jobs.
     :param quota: the quota that it is charged to; "": the quota named like the tenant.
@@ -344,9 +345,11 @@ class Job(_OfTenant, frozen=True, kw_only=True):
     :param after: jobs that must have started before. Unknown jobs do not count: those that have
         ended, were canceled or rejected, or are submitted after the decision; nor do pods of
         elastic jobs.
-    :param together: jobs that must start in the same round of decisions, or run already, with those
-        that they name themselves: all or none. Unknown jobs do not count, so submit all before
-        deciding. Such jobs do not run on idle cells, and evict jobs only if victims stop at once.
+    :param together: jobs without which it does not start: each must start in the same round of
+        decisions, or run already, as must those that they name themselves. It is not mutual: a job
+        that does not name this one may start alone. Unknown jobs do not count, so submit all before
+        deciding. Such jobs do not run on idle cells, and evict jobs only if victims stop at once;
+        a later start of the same round may then evict one of them.
     :raises ValueError: an argument is out of range, or contradicts another.
     :raises TypeError: an argument is of a wrong type.
 

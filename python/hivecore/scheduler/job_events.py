@@ -189,7 +189,8 @@ class JobEvents(ClusterEvents):
             self._note("amend", job=job, changes=plain_fields(changed, changes))
 
     def finish(self, job: str, now: float) -> None:
-        """Report that a running job has ended.
+        """Report that a running job, or one that had to stop, has ended. The scheduler forgets it;
+        all of its resources are free, so no pod of it may run any more.
 
         :raises KeyError: there is no such job.
         :raises ValueError: the job does not run, or the time goes back.
@@ -214,7 +215,8 @@ class JobEvents(ClusterEvents):
         return live
 
     def cancel(self, job: str, now: float) -> None:
-        """Remove a running or waiting job; a victim goes once its resources are freed.
+        """Remove a job in any state. The scheduler forgets it; all of its resources are free, so
+        stop its pods before. For a victim this counts as `stopped`.
 
         :raises KeyError: there is no such job.
         :raises ValueError: the time goes back.
@@ -228,11 +230,13 @@ class JobEvents(ClusterEvents):
             self._note("cancel", job=job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
-        """Report that a running job has failed: it returns to its place in the queue.
+        """Report that a running job or a pod of it has failed. What failed returns to its place in
+        the queue, and its resources are free.
 
         :param pod: "role/index" of a failed pod. If it joined the job later, or `Job.on_failure`
-            allows it, the other pods run on. If these have to stop, nothing changes until
-            `stopped`. A spare that takes over in the next `decide` still has its old number.
+            allows it, the other pods run on; otherwise the whole job fails, and its other pods have
+            to be stopped before this call. For a job that has to stop for another, nothing changes
+            until `stopped`. A spare that takes over in the next `decide` still has its old number.
             ``None``: the whole job.
         :raises KeyError: there is no such job, or it has no such pod.
         :raises ValueError: the job does not run, or the time goes back.
