@@ -63,6 +63,11 @@ def test_a_job_of_more_gpus_than_a_node_has_is_whole_nodes_and_a_rest():
         assert [job.run_time for job in jobs_] == [60, 60, 60]
 
 
+def test_a_job_of_more_gpus_than_a_job_can_have_is_named():
+    with pytest.raises(ValueError, match="job 1 of 'x' requests 1,000,000,000,000,000 GPUs: pods"):
+        scheduler_jobs(jobs(("x", 0, 60, 8), ("x", 1, 60, 10**15)), spec(2).scheduler())
+
+
 def test_a_tenant_without_cells_asks_for_idle_ones():
     each = spec(2, "tenants: {x: {cells: {M: {node: 1}}}, y: {cells: {M: {node: 0}}}, z: {}}",
                placing=CELLS % 1)  # fmt: skip

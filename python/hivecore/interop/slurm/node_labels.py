@@ -173,7 +173,7 @@ def write_node_labels(
     :param block: of blocks.
     :raises ValueError: a tree has more levels than there are labels; a name can be no label's
         value.
-    :raises TypeError: ``topology`` is none.
+    :raises TypeError: ``topology`` is not a `SlurmTopology`.
 
     Names that several domains have are written with those of the domains around them. A flat
     topology has no labels; larger blocks are in none.

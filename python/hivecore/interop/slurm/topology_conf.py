@@ -219,7 +219,7 @@ def write_topology_conf(topology: SlurmTopology) -> str:
 
     :raises ValueError: it is flat, a name cannot be written, its block sizes do not fit, or two
         domains have all names in common, one of them for a missing label.
-    :raises TypeError: ``topology`` is none.
+    :raises TypeError: ``topology`` is not a `SlurmTopology`.
 
     In a tree each domain is a switch; a job of Slurm spans nodes below one switch only, so a
     network whose widest layer has several domains is several of them to Slurm. Of blocks, which are

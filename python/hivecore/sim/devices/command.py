@@ -1,9 +1,11 @@
 """`hivecore replay pods`: pods that share the GPUs of a cluster."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hivecore._stateful import counted
 from hivecore.sim.console import (
     Stopwatch,
     add,
@@ -16,7 +18,7 @@ from hivecore.sim.console import (
 )
 from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
 from hivecore.sim.devices.report import devices_report
-from hivecore.traces import load_openb_nodes, load_openb_pods
+from hivecore.traces import GpuNodes, GpuPods, load_openb_nodes, load_openb_pods
 
 __all__ = ["add_pods"]
 
@@ -59,4 +61,15 @@ def _run(arguments: argparse.Namespace) -> None:
         "seeds": arguments.seeds,
     }
     report = devices_report(replays, loads=loads)
+    report = replace(report, findings=[*report.findings, *_without_nodes(nodes, pods)])
     publish(report, watch, configuration, arguments.json, arguments.plots)
+
+
+def _without_nodes(nodes: GpuNodes, pods: GpuPods) -> list[str]:
+    """Return a sentence on pods that need models of GPUs that no node has."""
+    there = set(nodes.model[nodes.gpus > 0].tolist())
+    lacking = [models for models in pods.models if models and not models & there]
+    if not lacking:
+        return []
+    names = ", ".join(sorted(frozenset[str]().union(*lacking)))
+    return [f"{counted(len(lacking), 'pod')} can start on no node, as none has {names}."]

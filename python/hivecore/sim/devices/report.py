@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hivecore._stateful import counted
 from hivecore.sim import columns
 from hivecore.sim import pictures as draw
 from hivecore.sim.devices.replay import DeviceReplay
@@ -88,12 +89,12 @@ def devices_report(
             allocated, fragmented = run.allocation[samples], run.fragmentation[samples]
             figures = {"allocated": allocated.tolist(), "fragmented": fragmented.tolist()}
             policies[policy].append({"seed": run.seed, **figures})
-    seeds = max(map(len, groups.values()))
+    orders = counted(max(map(len, groups.values())), "order")
     return Report(
         "GPUs allocated, in % of all",
         [columns.label("policy"), *(columns.Column(f"{load} %", "{:.1f}") for load in shown)],
         rows,
-        [f"columns: what arrived pods asked for, in % of all GPUs; median of {seeds} orders"],
+        [f"columns: what arrived pods asked for, in % of all GPUs; median of {orders}"],
         schema="hivecore.devices/1",
         data={"loads": shown, "policies": policies},
         pictures={

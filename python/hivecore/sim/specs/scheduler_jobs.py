@@ -24,8 +24,8 @@ def scheduler_jobs(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -
     :param trace: any jobs.
     :param scheduler: to submit them to, with or without jobs.
     :param resources: the number of an iteration's stages if jobs share GPUs, otherwise 0.
-    :raises ValueError: jobs have more stages than there are resources, or share GPUs although the
-        scheduler has no devices.
+    :raises ValueError: jobs have more stages than there are resources, share GPUs although the
+        scheduler has no devices, or request more GPUs than a `Job` can.
 
     Cost: O(jobs).
 
@@ -82,11 +82,16 @@ def _roles(trace: TraceJobs, scheduler: Scheduler) -> list[tuple[Role, ...]]:
     most = _gpus_per_node(scheduler)
     known: dict[int, tuple[Role, ...]] = {}
     roles = []
-    for gpus in trace.gpus.astype(int).tolist():
+    for row, gpus in enumerate(trace.gpus.astype(int).tolist()):
         if gpus not in known:
             whole, rest = divmod(gpus, most) if most else (0, gpus)
-            wholes = (Role("whole", whole, gpus=most),) if whole else ()
-            known[gpus] = (*wholes, Role("rest", 1, gpus=rest)) if rest else wholes
+            try:
+                wholes = (Role("whole", whole, gpus=most),) if whole else ()
+                known[gpus] = (*wholes, Role("rest", 1, gpus=rest)) if rest else wholes
+            except ValueError as error:
+                raise ValueError(
+                    f"job {row} of {trace.tenant[row]!r} requests {gpus:,} GPUs: {error}"
+                ) from None
         roles.append(known[gpus])
     return roles
 

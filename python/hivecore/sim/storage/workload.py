@@ -28,7 +28,8 @@ class StorageCluster:
     :param gpus: at least 1.
     :param cache_gb: GB of cache on all nodes together, not negative.
     :param bandwidth_mbps: MB/s from remote storage for all jobs together, positive.
-    :raises ValueError: a value is out of range. :raises TypeError: it has a wrong type.
+    :raises ValueError: a value is out of range.
+    :raises TypeError: a value has a wrong type.
     """
 
     gpus: int
