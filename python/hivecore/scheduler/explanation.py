@@ -1,7 +1,7 @@
 """Explains why a job waits and which change would let it start, and forecasts its start."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 
@@ -332,7 +332,7 @@ class _Search:
                 change()
             names |= dict.fromkeys(self._begin_round(ended))
             self.state.relief = None  # counts of before
-            takes_back, behind = self._takes_back(), self._behind()
+            takes_back, behind = cache(self._takes_back), self._behind()
             for live, unit in self._waiting():
                 if unit.name in behind and not self._may_pass(live):
                     continue
@@ -340,7 +340,8 @@ class _Search:
                 if live.job.name in gone or number in kinds or self.state.missing(live):
                     continue
                 may_be_undone = self.state.immediate or not live.runs
-                if takes_back and may_be_undone and (unit.kind.is_lent or not live.job.guaranteed):
+                is_weak = unit.kind.is_lent or not live.job.guaranteed
+                if may_be_undone and is_weak and takes_back():
                     continue  # a round takes back what such a unit starts on
                 if len(kinds) == _MOST_KINDS:
                     break

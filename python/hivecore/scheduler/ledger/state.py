@@ -1,5 +1,6 @@
 """All that a scheduler knows of jobs. The other files of this folder change it."""
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from math import inf
@@ -38,6 +39,7 @@ from hivecore.scheduler.stages.units import Key, Unit, has_unit, owners_of
 __all__ = ["MICRO", "State"]
 
 _Result = TypeVar("_Result")
+_number = attrgetter("number")
 #: Queues count microseconds.
 MICRO = 1_000_000
 #: The list of jobs for each state that has one.
@@ -100,7 +102,8 @@ class State(Trials):
         stages.listener = self.waiting
         #: by name, in the order of submission
         self.jobs: dict[str, Live] = {}
-        self._is_sorted = True
+        #: how many of the last are not in this order, within `_rewind`
+        self._put_back = 0
         #: jobs whose names look like those of a job's units, by that job
         self.like_units: dict[str, set[str]] = {}
         #: number of jobs submitted so far
@@ -260,11 +263,11 @@ class State(Trials):
     def _bring_back(self, live: Live) -> None:
         """Undo the end of a job; its position is restored at the end of `_rewind`."""
         self._put(live)
-        self._is_sorted = False
+        self._put_back += 1
         if live.extra_of in self.jobs:
             extras = self.jobs[live.extra_of].extras
             extras[live.job.name] = live
-            _sort(extras)
+            _sort(extras, 1)
 
     def add(self, live: Live) -> None:
         """Add a job."""
@@ -374,9 +377,9 @@ class State(Trials):
             queue._rewind(its)
             queue._lock.__exit__(None, None, None)
         self.stages.rewind(parts)
-        if not self._is_sorted:
-            _sort(self.jobs)
-            self._is_sorted = True
+        if self._put_back:
+            _sort(self.jobs, self._put_back)
+            self._put_back = 0
         del self.outbox[length:]
         self.now, self.regroup_for, self.order, self.wake_at, self.defragmentation = fields
         self.begun, self.joined, self.kept, self.moved, self.unsaid, self.rejected = in_round
@@ -538,8 +541,12 @@ class State(Trials):
         return branch
 
 
-def _sort(jobs: dict[str, Live]) -> None:
-    """Sort jobs in the order of submission."""
-    ordered = sorted(jobs.values(), key=attrgetter("number"))
-    jobs.clear()
-    jobs.update({live.job.name: live for live in ordered})
+def _sort(jobs: dict[str, Live], last: int) -> None:
+    """Sort jobs in the order of submission, in which all but the last ones are."""
+    lives = list(jobs.values())
+    back = min(map(_number, lives[-last:]), default=0)
+    first = bisect(lives, back, 0, max(0, len(lives) - last), key=_number)
+    for live in sorted(lives[first:], key=_number):
+        name = live.job.name
+        del jobs[name]
+        jobs[name] = live
