@@ -326,16 +326,30 @@ def test_a_gang_is_served_exactly_if_an_assignment_exists(
             assert sum(of.get(key, 0) for of in taken) <= most
 
 
+def test_other_pods_do_not_join_a_pod_on_its_node_outside_of_the_nodes():
+    nodes = [f"n{i}" for i in range(3)]
+    slices = [
+        published_slice(f"s{node}", [device(f"d{i}") for i in range(2)], pool=node, nodeName=node)
+        for node in nodes
+    ]
+    pods = [[claim(request("r"), name=name)] for name in "abc"]
+    gang = cluster_of(*slices).schedule_gang(pods, nodes=["n1"], where={0: "n2"})
+    assert gang.nodes == ("n2", "n1", "n1")
+    more = [*pods, [claim(request("r"), name="d")]]
+    assert cluster_of(*slices).schedule_gang(more, nodes=["n1"], where={0: "n2"}) is None
+
+
 @pytest.mark.parametrize(
     "given",
     [{"within": {key: 1}} for key in ("memory", ("any", "memory"), ("any", "size", "memory"))]
     + [{"within": {MEMORY: of}} for of in ("1Gi", -1, 0.5)]
-    + [{"within": 3}, {"where": {1: "n1"}}, {"where": {0: "n9"}}, {"where": ["n1"]}],
+    + [{"within": 3}, {"where": {1: "n1"}}, {"where": {0: "n9"}}, {"where": ["n1"]}]
+    + [{"prefer": "near"}],
 )
 def test_limits_and_nodes_that_mean_nothing_are_refused(given):
     cluster = cluster_of(*two_nodes())
     before = cluster.to_bytes()
-    with pytest.raises((KeyError, TypeError, ValueError), match=r"within|where|n9"):
+    with pytest.raises((KeyError, TypeError, ValueError), match=r"within|where|n9|prefer"):
         cluster.schedule_gang([[claim(request("r"))]], **given)
     assert cluster.to_bytes() == before
 

@@ -90,6 +90,15 @@ def test_a_plugin_that_fails_leaves_all_as_it_was(method, order):
     assert queues.to_bytes() == before
 
 
+@pytest.mark.parametrize("score", ["7", None, float("nan"), 1j])
+def test_scores_that_are_no_numbers_are_refused(score):
+    queues = filled(["a1", "a2", "b1"])
+    before = queues.to_bytes()
+    with pytest.raises((TypeError, ValueError), match="score of job 'a1'"):
+        queues.next(5, plugins=[Plugin(score=lambda job: score)])
+    assert queues.to_bytes() == before
+
+
 @pytest.mark.parametrize("blocking", ["best-effort", "backfill"])
 def test_by_arrival_the_next_job_of_all_tenants_passes_one_that_cannot_leave(blocking):
     queues = TenantQueues(order="arrival", blocking=blocking)

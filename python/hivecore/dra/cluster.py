@@ -200,7 +200,8 @@ class DraCluster(DraLedger):
         :param within: the most that all devices may take together, as in `allocate`. If they would
             take more, other devices are chosen, such that none could take less unless another took
             more.
-        :param where: pod number -> its node, for pods that have one.
+        :param where: pod number -> its node, for pods that have one. If that is none of ``nodes``,
+            no other pod goes there.
         :raises KeyError: there is no such node.
         :raises ValueError: a claim is in two pods.
 
@@ -211,6 +212,7 @@ class DraCluster(DraLedger):
         ``within``, for each limit that is tried.
         """
         with self._lock:
+            as_choice(prefer, "prefer", _PREFERENCES)
             self._look_at(mode, within)
             given = [[self._claim(claim) for claim in claims] for claims in pods]
             owners = [owner_of(claim) for claims in given for claim in claims]
@@ -218,12 +220,13 @@ class DraCluster(DraLedger):
                 raise ValueError("pods: a claim is in two pods")
             self._refresh(*[self._known(claims).kind for claims in given])
             chosen = set(self._views) if nodes is None else set(nodes)
-            for pod, node in as_dict(where or {}, "where").items():
+            fixed = as_dict(where or {}, "where")
+            for pod in fixed:
                 as_int(pod, "where", 0, len(given) - 1)
-                chosen.add(node)
-            for node in chosen - self._views.keys():
+            others = frozenset(fixed.values()) - chosen
+            for node in (chosen | others) - self._views.keys():
                 raise KeyError(f"no node {show(node)}")
-            question = _Gang(chosen, mode, prefer, where or {}, {})
+            question = _Gang(chosen | others, mode, prefer, fixed, {}, others)
             placed = self._placed(given, question)
             if within and min(_left(within, [of for _, of in placed]).values()) < 0:
                 placed = self._placed(given, question._replace(within=within))
@@ -280,8 +283,9 @@ class DraCluster(DraLedger):
 
         def holds(at: int, vector: Vector) -> bool:
             group, members = groups[at]
+            first = next(iter(members), "")
             is_here = all(
-                not count or node in ("", *members[:1])
+                not count or (node == first if node else first not in of.others)
                 for (_, node), count in zip(kinds, vector, strict=True)
             )
             return is_here and self._answer(joint(vector), group, of.mode).outcome == "allocated"
@@ -497,6 +501,8 @@ class _Gang(NamedTuple):
     prefer: str
     where: Mapping[int, str]
     within: Within
+    #: nodes for the pods of ``where`` alone
+    others: frozenset[str]
 
     def after(self, kept: Sequence[ClaimDecision]) -> "_Gang":
         """Return the question for the remaining pods."""

@@ -1,8 +1,10 @@
 """What may leave the queues: plug-ins, places, capacity and what is reserved of it."""
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from heapq import heappop, heappush, heapreplace
 from itertools import chain
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +189,7 @@ class Question:
         best: Entry | None = None
         most: Any = None
         for entry in candidates:
-            score = sum([rate(entry.job) for rate in self.scores])
+            score = sum([_score(rate, entry.job) for rate in self.scores])
             if best is None or score > most:
                 best, most = entry, score
         return best
@@ -196,6 +198,15 @@ class Question:
 def _walk(tenant: Tenant, lives: Callable[[Any], bool], refused: set[Lane]) -> Iterator[Entry]:
     """What a tenant offers, in order."""
     return filter(lives, tenant.line.offered(tenant.mode == "fifo", refused))
+
+
+def _score(rate: Callable[[QueuedJob], Any], job: QueuedJob) -> Any:
+    score = rate(job)
+    if not isinstance(score, Real | Decimal | np.bool_):
+        raise TypeError(f"score of job {job.name!r} must be a number, not {type(score).__name__}")
+    if score != score:
+        raise ValueError(f"score of job {job.name!r}: must be a number, not NaN")
+    return score
 
 
 def _reason(answer: Any, default: str) -> str:
