@@ -408,6 +408,17 @@ def test_a_node_gets_no_more_pods_than_most_says():
     assert network.slots() == {"a": 6, "b": 3, "c": 8}
 
 
+def test_a_refusal_names_what_the_network_does_not_count():
+    network = NetworkTopology([], {"a": {}})
+    network.set_free("a", {"gpu": 8})
+    for amounts in ({"gpu": 1, "cpu": 4}, {"cpu": 4}):
+        refused = network.schedule(TopologyRequest("h", 1, amounts=amounts))
+        assert refused.reason == "the network counts no 'cpu'; see set_free"
+    role = TopologyRole("leader", 1, {"cpu": 1})
+    refused = network.schedule(TopologyRequest("h", 1, amounts={"gpu": 1}, role=role))
+    assert "no 'cpu'" in refused.reason
+
+
 def test_most_is_a_number_for_each_node():
     network = NetworkTopology([], {"a": {}, "b": {}})
     with pytest.raises(ValueError, match=r"most must have shape \(2,\), not \(1,\)"):

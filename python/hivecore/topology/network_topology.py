@@ -126,7 +126,7 @@ class NetworkTopology(NetworkLedger):
                 names = self._domains.names[widest]
                 kernels = self._kernels_for(request, None) if kernels is None else kernels
                 slots = [list(zip(names, of.slots(widest).tolist(), strict=True)) for of in kernels]
-                refusal = refused(request, slots, optimal)
+                refusal = refused(request, slots, optimal, self.resources)
                 return TopologyDecision(
                     request, "wait", refusal=refusal, optimal=optimal, nodes=named
                 )

@@ -1,5 +1,7 @@
 """The reasons why a gang cannot be placed."""
 
+from collections.abc import Collection
+
 from hivecore._stateful import counted
 from hivecore.decisions import Refusal
 from hivecore.topology.topology_request import TopologyRequest
@@ -12,17 +14,24 @@ _NAMED = 3  # domains that a reason names
 _Slots = list[tuple[str, int]]
 
 
-def refused(request: TopologyRequest, slots: list[_Slots], searched: bool) -> Refusal:
+def refused(
+    request: TopologyRequest, slots: list[_Slots], searched: bool, counts: Collection[str]
+) -> Refusal:
     """The refusal of a gang that was not placed.
 
     :param slots: of the domains of which one must hold all pods: for its pods, and for its role's;
         empty if there are no nodes.
     :param searched: whether the search was complete.
+    :param counts: the resources that were ever set on a node.
     """
     layer, role = request.must, request.role
-    wanted = [(request.pods, "")]
+    wanted, amounts = [(request.pods, "")], request.amounts
     if role:
         wanted.append((role.pods, f" of role {role.name!r}"))
+        amounts += role.amounts
+    for resource, amount in amounts:
+        if amount and resource not in counts:
+            return _refusal("slots", layer, f"the network counts no {resource!r}; see set_free")
     for (count, of_role), of in zip(wanted, slots or [[], []], strict=False):
         if lacks := _lacks(layer, count, of_role, of):
             return lacks
