@@ -120,11 +120,21 @@ def tree_of(file: Path) -> ast.Module:
     return _tree(file.read_text("utf-8"))
 
 
+@cache
+def _nodes(text: str) -> list[ast.AST]:
+    return list(ast.walk(_tree(text)))
+
+
+def nodes_of(file: Path) -> list[ast.AST]:
+    """All parts of the syntax of a Python file."""
+    return _nodes(file.read_text("utf-8"))
+
+
 def imports(module: str, file: Path) -> set[str]:
     """The absolute names that a Python file imports; `from a import b` counts as a and a.b."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names: set[str] = set()
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -276,7 +286,7 @@ def names_of_single_stages(root: Path) -> list[str]:
         f"{module}:{node.lineno} names a single stage"
         for module, file in python_sources(root)
         if module.startswith(f"{room}.") and not module.startswith(f"{room}.stages.")
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if (isinstance(node, ast.Attribute) and ONE_STAGE.search(ast.unparse(node)))
         or (isinstance(node, ast.Call) and "Stage)" in ast.unparse(node).replace(",", ")"))
     ]
@@ -431,7 +441,7 @@ def private_reaches(root: Path) -> dict[str, list[str]]:
     """By room, each read of a private name that its module neither defines nor has of ``self``."""
     violations: dict[str, list[str]] = {}
     for module, file in python_sources(root):
-        nodes = list(ast.walk(tree_of(file)))
+        nodes = nodes_of(file)
         attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
         own = {node.attr for node in attributes if getattr(node.value, "id", "") in ("self", "cls")}
         own |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -483,7 +493,7 @@ def changed_classes(root: Path) -> list[str]:
     return [
         f"{module}:{node.lineno} changes a class"
         for module, file in python_sources(root)
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if isinstance(node, ast.Attribute)
         and node.attr == "__class__"
         and not isinstance(node.ctx, ast.Load)

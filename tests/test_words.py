@@ -52,16 +52,15 @@ def count(text: str, suffix: str, words: list[str], names: list[str]) -> int:
 
 def bound(text: str) -> list[str]:
     """Names that a Python source binds: variables, parameters, functions and classes."""
-    nodes = list(ast.walk(ast.parse(text)))
-    return [
-        *(
-            node.id
-            for node in nodes
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        ),
-        *(node.arg for node in nodes if isinstance(node, ast.arg)),
-        *(node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))),
-    ]
+    names = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
+        elif isinstance(node, ast.arg):
+            names.append(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.append(node.name)
+    return names
 
 
 def folder(file: Path, root: Path) -> str:
