@@ -116,6 +116,17 @@ def test_reads_of_a_trial_are_undone_where_they_change_what_the_next_read_return
     assert tree.to_bytes() == before
 
 
+def test_a_decision_with_a_fraction_is_stale_where_it_can_no_longer_be_counted():
+    decided = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    decision = decided.schedule(QuotaRequest("half", "a", {"gpu": 0.5}))
+    tree = QuotaTree([Quota("a", max={"gpu": 2**62})], total={"gpu": 2**62})
+    before = tree.to_bytes()
+    for commit in (tree.commit, lambda each: tree.commit_many([each])):
+        with pytest.raises(StaleDecisionError, match="half"):
+            commit(decision)
+        assert tree.to_bytes() == before
+
+
 def test_a_decision_of_a_trial_is_stale_where_only_the_trial_had_room():
     tree = tree_with_owners()
     with tree.trial():

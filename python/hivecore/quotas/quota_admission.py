@@ -1,7 +1,7 @@
 """Which owners are admitted, and which owners are evicted for them."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hivecore._arguments import as_instance, as_int, as_text, as_tuple
@@ -226,7 +226,10 @@ class QuotaAdmission(QuotaLedger):
             except (KeyError, ValueError, StaleDecisionError) as error:
                 self._withdraw(new)
                 if isinstance(error, FirstFraction):
-                    with self._refined([request for request, _, _ in decision._asks]):
+                    with (
+                        suppress(ValueError),  # the tree can no longer count fractions
+                        self._refined([request for request, _, _ in decision._asks]),
+                    ):
                         return self.commit(decision)
                 if isinstance(error, StaleDecisionError):
                     raise
