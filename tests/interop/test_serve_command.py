@@ -19,6 +19,7 @@ from scheduler.lives import COMPOSITIONS, make_scheduler
 
 from hivecore import cli
 from hivecore.interop.extender.process import read_scheduler
+from hivecore.interop.kubernetes.serving.server import tls_context
 
 CONFIG = """
 physicalCluster:
@@ -131,6 +132,20 @@ def test_https_for_clients_that_the_authority_knows(config_file, tmp_path):
             issuer.issue_cert("kube-scheduler.local").configure_cert(known)
             with nullcontext() if knows else pytest.raises(httpx.HTTPError):
                 assert httpx.get(f"{server.url}/readyz", verify=known).status_code == 200
+
+
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path):
+    trustme = pytest.importorskip("trustme")
+    from cryptography.hazmat.primitives import serialization as forms
+
+    own = trustme.CA().issue_cert("127.0.0.1")
+    own.cert_chain_pems[0].write_to_path(str(tmp_path / "cert"))
+    key = forms.load_pem_private_key(own.private_key_pem.bytes(), None).private_bytes(
+        forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.BestAvailableEncryption(b"secret")
+    )
+    (tmp_path / "key").write_bytes(key)
+    with pytest.raises(OSError, match="the key has a passphrase"):
+        tls_context(tmp_path / "cert", tmp_path / "key", None)
 
 
 def test_bindings_are_posted_to_a_binder(config_file):

@@ -288,12 +288,13 @@ def is_held_back(pod: Mapping[str, Any]) -> bool:
 
 
 def version_of(version: Any) -> int:
-    """A resource version, of which later ones are larger; 0: there is none.
+    """A resource version, of which later ones are larger; 0: there is none. It has 64 bits.
 
-    >>> version_of("17"), version_of(None)
-    (17, 0)
+    >>> version_of("17"), version_of(None), version_of("9" * 5000)
+    (17, 0, 0)
     """
-    return int(version) if isinstance(version, str) and version.isdecimal() else 0
+    is_number = isinstance(version, str) and version.isdecimal() and len(version) <= 20
+    return int(version) if is_number else 0
 
 
 def mapping_in(value: Any, key: str) -> Mapping[str, Any]:

@@ -344,10 +344,15 @@ def run(service: Coroutine[Any, Any, None]) -> None:
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
     """TLS for a server; with `client_ca` only clients with a certificate of it may ask.
 
-    :raises OSError: a file cannot be read, or holds no certificate or key.
+    :raises OSError: a file cannot be read, or holds no certificate or key; or the key has a
+        passphrase.
     """
+
+    def passphrase() -> str:
+        raise OSError("the key has a passphrase")
+
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate, key, passphrase)
     if client_ca is not None:
         context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
