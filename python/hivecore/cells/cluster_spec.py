@@ -108,7 +108,7 @@ class Chain(Record, frozen=True):
 
     @property
     def leaves(self) -> int:
-        """The number of leaves of the chain."""
+        """The number of leaves of all roots of the chain."""
         return self.leaves_per_cell()[-1] * self.roots
 
 

@@ -92,7 +92,7 @@ class DeviceDecision(Record, frozen=True, eq=False, gc=True):
 
     @property
     def reason(self) -> str:
-        """Why it waits, in one line; empty when it does not."""
+        """Why the request waits: for victims, or what the nodes lack; "" if it is bound."""
         if self.outcome == "bind":
             return ""
         if self.victims:

@@ -35,9 +35,10 @@ class NodeSelectorRequirement(KubernetesRecord, frozen=True):
     """A rule for a label or a field of a node.
 
     :param key: the label, or ``metadata.name``.
-    :param operator: "Gt" and "Lt" compare integers; a missing label satisfies only "NotIn" and
-        "DoesNotExist".
-    :param values: at least one for "In" and "NotIn", a single integer for "Gt" and "Lt".
+    :param operator: "Gt": the label is an integer above the value, "Lt": below it. A missing label
+        satisfies only "NotIn" and "DoesNotExist".
+    :param values: at least one for "In" and "NotIn", a single integer for "Gt" and "Lt", none for
+        "Exists" and "DoesNotExist".
     :raises ValueError: the values do not suit the operator.
     """
 

@@ -297,10 +297,9 @@ class Coscheduler(GangLedger):
     def report_pod(
         self, pod: str, state: Literal["running", "succeeded", "failed"], now: int
     ) -> tuple[Action, ...]:
-        """Report that a bound pod runs, or that a pod has ended, after which only the phase counts
-        it.
+        """Report that a bound pod runs, or that a pod has ended; then only the phase counts it.
 
-        :raises GangError: it has ended, or is reported as running without a node.
+        :raises GangError: the pod has ended before, or "running" is reported of an unbound pod.
         """
         word = as_choice(state, "state", ("running", "succeeded", "failed"))
         allowed = BOUND if word == "running" else _LIVE

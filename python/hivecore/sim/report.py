@@ -67,7 +67,10 @@ class Report:
     sections: bool = False
 
     def cells(self, repeat: bool = False) -> list[list[str]]:
-        """Return the rows as text, optionally with repeated names."""
+        """Return the rows as text; a value of a ``once`` column that only repeats is "".
+
+        :param repeat: whether to write such values of ``is_name`` columns nevertheless.
+        """
         shown = []
         before: Sequence[Any] = ()
         for row in self.rows:

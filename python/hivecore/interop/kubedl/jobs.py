@@ -68,15 +68,15 @@ class KubedlJob:
 
     @property
     def resources(self) -> tuple[tuple[str, int], ...]:
-        """The request of all pods except spot pods, in thousandths of a core or whole units.
+        """What all pods except spot pods request together: (resource, amount), sorted by name.
 
-        The exact sum is rounded up once.
+        Amounts are thousandths of a core for ``cpu``, whole units otherwise; sums are rounded up.
         """
         return _total((role.replicas - role.spot_replicas, role) for role in self.roles)
 
     @property
     def spot_resources(self) -> tuple[tuple[str, int], ...]:
-        """The request of the spot pods, as `resources`."""
+        """What the spot pods request together, in the form of `resources`; 0 each without any."""
         return _total((role.spot_replicas, role) for role in self.roles)
 
     def queued(self, size_of: str = "nvidia.com/gpu", *, run_time: int | None = None) -> QueuedJob:

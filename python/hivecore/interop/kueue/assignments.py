@@ -62,7 +62,8 @@ class TopologyAssignment(Record, frozen=True):
     def selectors(self, extra: Mapping[str, str] | None = None) -> tuple[dict[str, str], ...]:
         """Return the node selector of each pod, by rank.
 
-        :param extra: labels for all pods, such as ``flavor_labels`` of the topology.
+        :param extra: labels for all pods, such as ``flavor_labels`` of the topology; those of the
+            assignment take precedence.
         :raises TypeError: ``extra`` is not a mapping.
         """
         more = {} if extra is None else dict(as_mapping(extra, "extra"))

@@ -106,13 +106,17 @@ class LogDifference(Record, frozen=True):
 
     @property
     def sooner(self) -> tuple[JobDifference, ...]:
-        """Jobs that start sooner and that none rejects, the largest gain first."""
+        """Jobs that start sooner, or only, under the other configuration; the largest gain first,
+        then by name. Without `rejected` jobs.
+        """
         jobs = (job for job in self.jobs if job.sooner > 0 and not _is_rejected(job))
         return tuple(sorted(jobs, key=lambda job: (-job.sooner, job.job)))
 
     @property
     def later(self) -> tuple[JobDifference, ...]:
-        """Jobs that start later and that none rejects, the largest loss first."""
+        """Jobs that start later under the other configuration, or only in the log; the largest
+        loss first, then by name. Without `rejected` jobs.
+        """
         jobs = (job for job in self.jobs if job.sooner < 0 and not _is_rejected(job))
         return tuple(sorted(jobs, key=lambda job: (job.sooner, job.job)))
 

@@ -41,7 +41,7 @@ def demo_figures(demo: Demo, name: str, tenant: str | None = None) -> DemoFigure
 
     :param demo: outcome of `run_demo`.
     :param name: of the configuration.
-    :param tenant: whose jobs and nodes count; ``None`` for all.
+    :param tenant: only its jobs and nodes count; ``None``: those of all tenants.
     :raises KeyError: there is no such configuration or tenant.
 
     Cost: O(jobs).
