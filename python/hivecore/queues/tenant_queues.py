@@ -141,7 +141,7 @@ class TenantQueues(QueueLedger):
     ) -> Departure | None:
         """Take the job that starts now from its queue; ``None``: no job can start.
 
-        :param now: the time, no earlier than in the last call.
+        :param now: the time, no earlier than that of any call before.
         :param plugins: called in this order.
         :param fits: whether a job can be placed; returns what a filter returns.
         :param capacity: what is free; without it all sizes fit.

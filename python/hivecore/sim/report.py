@@ -67,7 +67,7 @@ class Report:
     sections: bool = False
 
     def cells(self, repeat: bool = False) -> list[list[str]]:
-        """Return the rows as text; a value of a ``once`` column that only repeats is "".
+        """Return the rows as text; in ``once`` columns, what repeats the row above is "".
 
         :param repeat: whether to write such values of ``is_name`` columns nevertheless.
         """

@@ -304,7 +304,7 @@ class HivedScheduler(HivedLedger):
         return recovery
 
     def set_node(self, node: str, healthy: bool) -> None:
-        """Say whether a node is ready and schedulable; if not, new pods avoid it and bound pods stay.
+        """Say whether a node is ready and schedulable; if not, new pods avoid it, bound pods stay.
 
         Nodes that are not in the configuration are remembered for a later ``reconfigure``.
 
