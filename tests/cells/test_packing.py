@@ -5,10 +5,20 @@ of a few pods is tried, against two rules in a few lines each: the one of HiveD,
 the most used node and takes idle nodes before smaller cells, and that of the most used cell.
 """
 
+import random
 from itertools import product
 
 import pytest
-from cells.groups.group_schedulers import BIND, each_implementation, schedule
+from cells.groups.group_schedulers import (
+    BIND,
+    PACKING,
+    PREEMPT,
+    WAIT,
+    SideBySide,
+    each_implementation,
+    schedule,
+)
+from profiles import seeds
 
 from hivecore._cells import GroupScheduler
 
@@ -92,3 +102,47 @@ def test_hived_serves_no_more_pods_of_any_sequence_and_fewer_of_some():
         assert sum(ours) >= sum(theirs), pods
         fewer += sum(ours) > sum(theirs)
     assert fewer == 46
+
+
+RACKS = ([2, 2, 2, 4], 6, 3)  # 24 nodes
+MANY = [(0, 0, 2, 16), (0, 0, 3, 8), (1, 0, 4, 1)]  # 16 quads and 8 nodes; another tenant's rack
+
+
+@each_implementation
+def test_gaps_do_not_pile_up_in_small_cells_while_a_larger_share_of_nodes_is_idle(created):
+    scheduler = created([RACKS], 2, MANY, [])
+
+    def pools(*pods):
+        plans = []
+        for pod in pods:
+            plans.append(schedule(scheduler, [pod]))
+            scheduler.commit(plans[-1], False)
+        return [plan.virtual[0][0][0] for plan in plans]
+
+    assert pools(3, 3, 3, 3) == [0, 0, 0, 1]  # three quads have a gap of 1
+    assert pools(5, 3, 5, 3, 5, 3, 5) == [1] * 7  # the nodes have no gap
+    assert pools(3) == [0]  # half of the nodes are in use, and of the quads only 3, 4 less than 7
+    assert pools(1, 1, 3, 1) == [0, 0, 0, 0]  # two gaps are few
+    assert pools(8, 8, 8, 8, 3, 3) == [1, 1, 1, 1, 0, 0]  # no node is left
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_kernel_and_twin_agree_where_gaps_pile_up(seed):
+    both, rng = SideBySide([RACKS], 2, MANY, []), random.Random(seed)
+    passed_over = 0
+    for _ in range(100):
+        live = both.twin.handles()
+        if live and rng.random() < 0.3:
+            handle = rng.choice(live)
+            both.every(lambda scheduler, handle=handle: scheduler.release(handle))
+            continue
+        sizes = [rng.choice((1, 2, 3, 3, 3, 4, 5))] * rng.choice((1, 1, 1, 2))
+        suggested = rng.sample(range(24), 20) if rng.random() < 0.2 else None
+        shape = sizes, None, -1, False, False, suggested, None, PACKING, None
+        plan, _ = plans = both.schedule((0, 0, -1, rng.choice((-1, 0, 0, 1)), *shape))
+        if sizes == [3] and plan.virtual is not None and plan.virtual[0][0][0] == 1:
+            passed_over += both.twin.unbound_roots(0) > 0
+        if plan.outcome != WAIT:
+            both.carry_out(plans, plan.outcome == PREEMPT, False)
+        both.check()
+    assert passed_over > 0

@@ -47,8 +47,10 @@ class CellCluster(CellLedger):
 
     The order of choice is fixed. Chains are tried in the order of the specification. A pod gets the
     virtual node in use with the fewest leaves left, of these the largest; then an idle one, the
-    smallest first, in the most used cell; ties by level and index. A gang gets the lowest cell
-    above nodes that holds it, and there opens the fewest idle nodes.
+    smallest first, in the most used cell; ties by level and index. (A pod opens no small cell, one
+    of n >= 16, if three cells in use have the gap that it would leave there, unless larger cells
+    have been used up faster, by more than sqrt(n) small ones.) A gang gets the lowest cell above
+    nodes that holds it, and there opens the fewest idle nodes.
 
     A placement that evicts no group is preferred; among those that evict, those that open no more
     idle nodes, and of these the least harmful: the fewest guaranteed leaves evicted, then leaves of

@@ -207,6 +207,13 @@ class GroupsAudit {
         if (pool.available != total) {
             return "what is available is miscounted";
         }
+        std::vector<CellIndex> units_with(pool.units_with.size(), 0);
+        for (const VirtualCells::Cell& unit : cells[static_cast<std::size_t>(pool.unit_level)]) {
+            ++units_with[unit.used];
+        }
+        if (pool.units_with != units_with) {
+            return "units are not counted by the leaves in use";
+        }
         std::int64_t unbound = 0;
         for (CellIndex root = 0; root < static_cast<CellIndex>(pool.count); ++root) {
             const bool is_free = cells.back()[root].partner == kNoCell;

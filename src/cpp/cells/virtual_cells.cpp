@@ -39,6 +39,8 @@ VirtualCells::VirtualCells(std::span<const ChainSpec> chains, std::int32_t tenan
                 ranked.file(index, s.leaves[level], s.leaves[level], s.leaves[level]);
             }
         }
+        pool.units_with.assign(std::size_t{s.leaves[pool.unit_level]} + 1, 0);
+        pool.units_with[0] = this->cells(id, pool.unit_level);
         pool.available = std::uint64_t{roots} * s.leaves[pool.level];
         Instance& instance = instances_[static_cast<std::size_t>(pool.instance)];
         instance.pools.push_back(id);
@@ -159,7 +161,7 @@ bool VirtualCells::book(VirtualLeaf booked, CellIndex leaf) {
     }
     journal_.push_back({pool.chain, leaf, home.holding(leaf), {}});
     home.set_holding(leaf, Holding::virtually);
-    touch(booked.pool, s.ancestor(0, booked.leaf, pool.unit_level));
+    count_unit(booked, true);
     return true;
 }
 
@@ -185,7 +187,16 @@ void VirtualCells::unbook(VirtualLeaf booked) {
         }
         index /= home.shape().fanout[level];
     }
-    touch(booked.pool, home.shape().ancestor(0, booked.leaf, pool.unit_level));
+    count_unit(booked, false);
+}
+
+void VirtualCells::count_unit(VirtualLeaf booked, bool more) {
+    Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
+    const CellIndex unit = shape(booked.pool).ancestor(0, booked.leaf, pool.unit_level);
+    const CellIndex used = at(pool, pool.unit_level, unit).used;
+    --pool.units_with[more ? used - 1 : used + 1];
+    ++pool.units_with[used];
+    touch(booked.pool, unit);
 }
 
 void VirtualCells::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell, int from) {
@@ -330,6 +341,7 @@ std::uint64_t VirtualCells::bytes() const {
     }
     for (const Pool& pool : pools_) {
         total += sizeof(Pool) + pool.free_roots.bytes();
+        total += pool.units_with.size() * sizeof(CellIndex);
         for (const RankedCells& ranked : pool.ranked) {
             total += ranked.bytes();
         }

@@ -61,7 +61,8 @@ class VirtualCells {
         std::array<std::uint64_t, kMaxLevels> base{};  // of its levels' cells
         std::uint64_t available = 0;                   // sum over the units, as ranked
         IndexSet free_roots;
-        std::vector<RankedCells> ranked;  // by level - unit_level
+        std::vector<CellIndex> units_with;  // by leaves in use: units
+        std::vector<RankedCells> ranked;    // by level - unit_level
         bool pinned() const { return pinned_cell >= 0; }
     };
 
@@ -165,6 +166,8 @@ class VirtualCells {
     void add_pool(const PoolSpec& spec, std::uint64_t& cells);
     void check_room();
     void unbook(VirtualLeaf booked);
+    // After a change of what is in use: files the unit around the leaf elsewhere.
+    void count_unit(VirtualLeaf booked, bool more);
     void take_back(std::size_t end);
     void touch(std::int32_t pool, CellIndex unit);
 

@@ -8,8 +8,11 @@ its units are the physical nodes.
 **The order of units.** Units in use come first, the one with the fewest remaining leaves first, so
 that few units are opened and small gaps are filled; ties: the largest. (HiveD takes the most used
 one, which is the same if all units are nodes.) Of idle units, the smallest come first, then those
-in the most used cell of the next level, so that whole racks stay idle. Leaves that the group may
-preempt count as idle, but among equally used units those without such leaves come first.
+in the most used cell of the next level, so that whole racks stay idle. But a single pod
+does not open one of 16 or more small units if three units have the gap that it would leave there,
+unless the larger units have been used up faster than these n, by more than chance explains: sqrt(n)
+of them. So gaps do not pile up, and no size runs out long before the others. Leaves that the group
+may preempt count as idle, but among equally used units those without such leaves come first.
 
 **The order of domains.** A gang is fastest in one rack. A *domain* is the set of units in a virtual
 cell above node level, lower levels first, and finally all units. In a domain, pods are placed by
@@ -23,6 +26,7 @@ guaranteed work is bound from the near end.
 """
 
 from collections.abc import Iterator
+from math import isqrt
 
 from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
 from hivecore.reference.cells.leaf_choice import GUARANTEED, IDLE, Demand, choose_leaves
@@ -32,6 +36,9 @@ from hivecore.reference.cells.state import State
 
 __all__ = ["Chooser"]
 
+_MANY_UNITS = 16
+_MANY_GAPS = 3
+
 
 class Chooser:
     """The units, domains and choices of a request in a state, for a given reach."""
@@ -40,6 +47,8 @@ class Chooser:
         self.state, self.request, self.reach = state, request, reach
         self.forest = state.forests[request.chain]
         self.leaf_class = class_of_leaves(state, request, reach)
+        single = request.priority >= 0 and len(request.demands) == 1 and not request.spread
+        self.spared = set(filter(self._spares, request.pools)) if single else set()
         self.units = sorted(filter(self._is_suggested, self.all_units()), key=self._preference)
 
     # Units
@@ -112,8 +121,27 @@ class Chooser:
         if unit.pool < 0:
             return self.packing(unit.leaves, used), unit.held, -unit.number
         around = 0 if used or self.request.spread else -self._used_around(unit)
-        packing = self.packing(unit.leaves, used)
-        return packing, -used, unit.held, unit.pool, around, unit.number
+        packing, spared = self.packing(unit.leaves, used), not used and unit.pool in self.spared
+        return packing, -used, unit.held, spared, unit.pool, around, unit.number
+
+    def _spares(self, pool: int) -> bool:
+        """Whether a single pod avoids the idle units of a pool while there are larger ones."""
+        left: dict[int, list[int]] = {}  # pool -> per unit, the leaves that no group holds
+        for unit in self.all_units():
+            free = unit.leaves - len(self._held(unit.virtual))
+            left.setdefault(unit.pool, []).append(free)
+        many, width = len(left[pool]), self._width(pool)
+        gap = width - self.request.total
+        gaps = sum(free == gap < self._width(each) for each in left for free in left[each])
+        larger = [each for each in left if self._width(each) > width]
+        idle_larger = sum(left[each].count(self._width(each)) for each in larger)
+        many_larger, idle = sum(len(left[each]) for each in larger), left[pool].count(width)
+        are_left = idle_larger * many > (idle - isqrt(many)) * many_larger
+        return gap > 0 and many >= _MANY_UNITS and gaps >= _MANY_GAPS and are_left
+
+    def _width(self, pool: int) -> int:
+        """Count the leaves of a unit of a pool."""
+        return self.forest.widths[min(self.state.pools[pool].level, self.forest.node_level)]
 
     # Domains
 

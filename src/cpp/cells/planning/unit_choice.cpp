@@ -1,6 +1,8 @@
 #include "cells/planning/unit_choice.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -8,6 +10,13 @@
 #include "cells/planning/foresight.hpp"
 
 namespace hivecore::cells {
+
+namespace {
+
+constexpr std::uint64_t kManyUnits = 16;
+constexpr CellIndex kManyGaps = 3;
+
+}  // namespace
 
 void UnitChoice::start(const Task& task, Reach reach, bool may_rank,
                        const std::vector<Handle>* victims, const Foresight* foresight) {
@@ -22,6 +31,12 @@ void UnitChoice::start(const Task& task, Reach reach, bool may_rank,
         ranked_ && task.suggested.empty() && (task.instance < 0 || reach == Reach::opportunistic);
     if (reach == Reach::guaranteed) {
         count_lower();
+    }
+    spared_.clear();
+    if (task.instance >= 0 && task.pods.size() == 1 && !task.spread) {
+        const auto& pools = groups_.virtual_cells().instance(task.instance).pools;
+        std::copy_if(pools.begin(), pools.end(), std::back_inserter(spared_),
+                     [&](std::int32_t pool) { return spares(pool); });
     }
     if (!ranked_) {
         list_units();
@@ -183,6 +198,33 @@ CellIndex UnitChoice::packing(std::int32_t pool, CellIndex units, CellIndex used
     return task_.spread ? used : slack(units * width(pool), used);
 }
 
+// Whether a single pod goes into larger idle units rather than into idle ones of this pool: of
+// these there are many, three units in use have the gap that it would leave, and the larger units
+// have not been used up faster, by more than chance explains. So gaps do not pile up, and no size
+// runs out long before the others.
+bool UnitChoice::spares(std::int32_t pool) const {
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
+    const std::uint64_t all = virtual_cells.cells(pool, unit_level(pool));
+    if (all < kManyUnits || task_.total >= width(pool)) {
+        return false;
+    }
+    const auto gap = width(pool) - static_cast<CellIndex>(task_.total);
+    CellIndex gaps = 0;
+    std::uint64_t larger = 0;
+    std::uint64_t idle_larger = 0;
+    for (const std::int32_t other : virtual_cells.instance(task_.instance).pools) {
+        const std::vector<CellIndex>& units_with = virtual_cells.pool(other).units_with;
+        gaps += gap < width(other) ? units_with[width(other) - gap] : 0;
+        if (width(other) > width(pool)) {
+            larger += virtual_cells.cells(other, unit_level(other));
+            idle_larger += units_with[0];
+        }
+    }
+    const std::uint64_t idle = virtual_cells.pool(pool).units_with[0];
+    const auto chance = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(all)));
+    return gaps >= kManyGaps && idle_larger * all + chance * larger > idle * larger;
+}
+
 bool UnitChoice::prefers(const Unit& a, const Unit& b) const {
     const auto left = packing(a.pool, 1, a.used) <=> packing(b.pool, 1, b.used);
     if (left != 0) {
@@ -196,6 +238,9 @@ bool UnitChoice::prefers(const Unit& a, const Unit& b) const {
     }
     if (a.pool < 0) {
         return a.index > b.index;
+    }
+    if (a.used == 0 && is_spared(a.pool) != is_spared(b.pool)) {
+        return is_spared(b.pool);
     }
     if (a.pool == b.pool && a.around != b.around && !task_.spread) {
         return a.around > b.around;
@@ -436,7 +481,8 @@ void UnitChoice::enter(const Domain& domain) {
         const RankedCells* racks = has_racks ? &virtual_cells.ranked(pool, level + 1) : nullptr;
         const CellIndex fanout = has_racks ? physical_->shape().fanout[level] : 1;
         if (domain.whole) {
-            walk_.add_cells(units, pool, width(pool), 0, units.cells(), racks, fanout);
+            walk_.add_cells(units, pool, width(pool), 0, units.cells(), racks, fanout,
+                            is_spared(pool));
         } else if (domain.pool == pool) {
             walk_.add_cells(units, pool, width(pool), domain.begin, domain.end,
                             domain.end - domain.begin > fanout ? racks : nullptr, fanout);

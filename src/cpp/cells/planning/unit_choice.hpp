@@ -154,6 +154,10 @@ class UnitChoice {
     friend class Search;
 
     void list_units();
+    bool spares(std::int32_t pool) const;
+    bool is_spared(std::int32_t pool) const {
+        return std::find(spared_.begin(), spared_.end(), pool) != spared_.end();
+    }
     bool prefers(const Unit& a, const Unit& b) const;
     bool unit_suggested(const Unit& unit) const;
 
@@ -187,8 +191,9 @@ class UnitChoice {
     const std::vector<Handle>* victims_ = nullptr;
     const Foresight* foresight_ = nullptr;
     bool ranked_ = false;
-    bool as_filed_ = false;    // what is available is what the rankings say
-    std::vector<Unit> units_;  // sorted, when not ranked
+    bool as_filed_ = false;             // what is available is what the rankings say
+    std::vector<std::int32_t> spared_;  // pools with idle units that come last
+    std::vector<Unit> units_;           // sorted, when not ranked
     // By pool, level from that of units, and cell: leaves that may be preempted, if any may.
     std::vector<std::vector<std::vector<CellIndex>>> lower_;
     std::size_t position_ = 0;

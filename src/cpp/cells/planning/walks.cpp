@@ -147,7 +147,11 @@ bool RankedWalk::comes_before(const Source& a, const Source& b) const {
     }
     const CellIndex left = slack(a.width, a.visit.used);
     const CellIndex others = slack(b.width, b.visit.used);
-    return left != others ? left < others : a.visit.used > b.visit.used;
+    if (left != others) {
+        return left < others;
+    }
+    return a.visit.used != b.visit.used ? a.visit.used > b.visit.used
+                                        : a.visit.used == 0 && a.spared < b.spared;
 }
 
 bool RankedWalk::next(CellIndex least, Visit& visit) {

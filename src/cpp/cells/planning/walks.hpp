@@ -3,9 +3,9 @@
 // `RankedWalk` visits units of one or several pools, or physical nodes. Packing: those in use with
 // the fewest leaves left first, of these the largest, then the idle ones; spreading: least used
 // first; then less held (nodes), the lower pool, the lower index (of nodes the higher). When
-// packing, a pool's idle units come by the most used cell around them. Only cells
-// with at least as many available leaves as asked are visited; whole rows without them are passed
-// over, so a step costs O(pools * levels of the bitmap).
+// packing, a pool's idle units come by the most used cell around them, those of spared pools last.
+// Only cells with at least as many available leaves as asked are visited; whole rows without them
+// are passed over, so a step costs O(pools * levels of the bitmap).
 //
 // `PhysicalWalk` visits physical cells above node level: those farthest from guaranteed work, of
 // them packing or spreading by load, then from the high end.
@@ -47,13 +47,16 @@ class RankedWalk {
              .end = nodes.cells() - begin});
     }
     // Cells [begin, end) of a pool; pools ascend. `around`: the cells of the next level, of
-    // `fanout` cells each; null: the order of idle cells is that of the others.
+    // `fanout` cells each; null: the order of idle cells is that of the others. `spared`: its idle
+    // cells come after those of other pools.
     void add_cells(const RankedCells& cells, std::int32_t pool, CellIndex width, CellIndex begin,
-                   CellIndex end, const RankedCells* around, CellIndex fanout) {
+                   CellIndex end, const RankedCells* around, CellIndex fanout,
+                   bool spared = false) {
         add({.cells = &cells,
              .around = around,
              .width = width,
              .fanout = fanout,
+             .spared = spared,
              .begin = begin,
              .end = end,
              .visit = {.pool = pool}});
@@ -69,6 +72,7 @@ class RankedWalk {
         const RankedCells* around = nullptr;
         CellIndex width = 0;
         CellIndex fanout = 1;
+        bool spared = false;  // its idle cells come last
         CellIndex begin = 0;
         CellIndex end = 0;
         std::uint64_t position = 0;     // the key from which to go on
