@@ -294,7 +294,7 @@ def test_a_gang_that_could_never_start_is_refused():
 
 
 def test_an_ai_master_alone_is_no_gang():
-    record = read_job(job({"AIMaster": role(1)}))
+    record = read_job(job({"AIMaster": role(1)}, policy={"minAvailable": 1}))
     assert gangs_of(record, per_role=True) == gangs_of(record, per_role=False) == ()
     assert gang_labels(record, "AIMaster", per_role=False) == {}
 

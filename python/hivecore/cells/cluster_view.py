@@ -61,7 +61,7 @@ class ClusterView(NamedTuple):
 
     @classmethod
     def of(cls, names: ClusterNames, units: Iterable[Sequence[int]], chain: int) -> "ClusterView":
-        """The view of the units of the kernel."""
+        """Internal: the view of the kernel's rows (pool, cell, leaves, free, used, node)."""
         levels, nodes = names.levels[chain], names.node_names[chain]
         return cls(
             names.chains[chain],

@@ -62,9 +62,11 @@ class NodeSet:
 
     @classmethod
     def of_json(cls, text: bytes) -> "NodeSet":
-        """The set of the names in a JSON list; a plain list is made strings only when needed.
+        """The set of the names in a JSON list of strings, which is decoded only when needed.
 
+        :param text: UTF-8.
         :raises ValueError: the text is no list of strings.
+        :raises TypeError: the text is not ``bytes``.
         """
         new = object.__new__(cls)
         new._take(text if is_list_of_names(text) else _read(text))

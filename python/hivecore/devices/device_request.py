@@ -44,21 +44,24 @@ class DeviceNeed(_Counted, frozen=True, kw_only=True):
 
     :param type: "gpu", "nic" (read as "rdma"), "fpga" or "host".
     :param count: how many; each gives the same.
-    :param amounts: what each of them gives, by name, see `Device`; some of it at least. Of a GPU
+    :param amounts: what each of them gives, by name, see `Device`; at least one amount. Of a GPU
         either "memory" or "memory_ratio", 100 at most, not both.
     :param every: instead of ``count``: all that the selectors let through, at least one.
     :param selector: what labels the devices must have: a mapping, or (key, value) pairs and
         `LabelExpression`; all must hold, and none matches every device.
-    :param vf_selector: each gives a virtual function, of a group with such labels, said alike;
-        ``None``: none.
-    :param exclusive: "device": of no device that is used in part; "pcie": and none where another
-        device of the type on the same PCIe switch is used. Later owners have to keep off, too.
+    :param vf_selector: each device also gives a virtual function, of a group with these labels,
+        written as in ``selector``; ``None``: no virtual function.
+    :param exclusive: "device": only devices that are not in use; "pcie": and no other device of
+        this type on their PCIe switches is in use. Later owners are kept away in the same way.
     :param repeat: a GPU may give several of them, which take bytes of its memory: as
         open-gpu-share has it, GPUs are taken in the order of their minors, each as often as it can,
-        whatever the policy; not with ``every``, ``exclusive``, ``scope``, ``preferred_scope`` or
-        ``joint``.
+        whatever the policy; not with ``every``, ``vf_selector``, ``exclusive``, ``scope``,
+        ``preferred_scope`` or ``joint``.
     :param scope: the tightest scope around all of them must be this, or tighter.
     :param preferred_scope: nodes where it can be this, or tighter, come first.
+    :raises ValueError: there are no amounts, a value is out of range, or arguments do not go
+        together.
+    :raises TypeError: an argument is of a wrong type.
     """
 
     every: bool = False

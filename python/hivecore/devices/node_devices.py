@@ -150,7 +150,11 @@ class NodeDevices(Record, frozen=True):
         return cls(tuple(devices), model=model)
 
     def with_health(self, meant: Iterable[Device], healthy: bool) -> "NodeDevices":
-        """The same inventory with some of its devices healthy, or unhealthy."""
+        """The same inventory with some of its devices healthy, or unhealthy.
+
+        :param meant: the devices, found by type and minor; others than those here are ignored.
+        :param healthy: their new state.
+        """
         changed = {(device.type, device.minor) for device in meant}
         devices = tuple(
             device.replace(healthy=healthy) if (device.type, device.minor) in changed else device

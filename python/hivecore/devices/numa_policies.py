@@ -59,8 +59,9 @@ def merge_numa_hints(
     :param policy: "best-effort": every pod is admitted; it gets the best NUMA nodes if each
         resource has a hint for just these, else any. "restricted": only if all resources prefer
         the same NUMA nodes. "single-numa-node": only if that is one NUMA node.
-    :param kinds: for a pod that must not share NUMA nodes with pods of the other kind: which have
+    :param kinds: for a pod that is not to share NUMA nodes with pods of the other kind: which have
         pods of one NUMA node ("single"), which have pods of several ("shared"); others are idle.
+        Sets that it would share are not preferred; "best-effort" admits it to them all the same.
         ``None``: it may share them.
     :raises ValueError: there is no such policy or kind, there are no NUMA nodes or more than 12, or
         a hint or a kind is of one that the machine does not have.
@@ -75,8 +76,8 @@ def merge_numa_hints(
     score *or* of lower NUMA nodes, so the order of the hints counts, and that of the resources,
     which it walks through at random. It admits the same pods; it gives them the same NUMA nodes if
     each resource lists small sets first and no hint has a score, or each lists small sets and among
-    them low ones first and there are some that all prefer. All NUMA nodes are ``None`` here, there
-    only for "single-numa-node".
+    them low ones first and there are some that all prefer. Where the result is all NUMA nodes,
+    ``nodes`` is ``None`` here; in Koordinator only for "single-numa-node".
 
     Cost: O(hints); if none are preferred by all, O(resources * nodes * 2**nodes). Source:
     Koordinator, pkg/scheduler/frameworkext/topologymanager at commit a7a1b76b; kubelet's topology

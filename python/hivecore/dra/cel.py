@@ -112,8 +112,9 @@ def compile_selector(text: str) -> Selector:
     """Compile an expression; recent results are cached.
 
     :param text: CEL, at most 10 KiB and 64 levels deep.
-    :raises CelSyntaxError: it is not CEL, its types do not match, or it uses what is missing here.
-    :raises TypeError: it is no text.
+    :raises CelSyntaxError: it is not CEL, its types do not match, or it uses a part of CEL that is
+        not supported: bytes, timestamps, durations, and what the page of device claims lists.
+    :raises TypeError: the text is not a string.
 
     Source: CEL's language definition; Kubernetes' ``CELDeviceSelector``.
 

@@ -266,8 +266,10 @@ class Coscheduler(GangLedger):
 
     @in_turn
     def fail_binding(self, pod: str, now: int, reason: str = "") -> tuple[Action, ...]:
-        """Report that a released pod could not be bound, and has lost its place.
+        """Report that a released pod could not be bound, and has lost its place: it is pending
+        again. A "strict" gang that lacks pods then gives back the places of those that wait.
 
+        :param reason: why, in one line.
         :raises GangError: it was not released.
         """
         book = self._in(pod, {"released"}, "cannot fail to be bound")

@@ -70,7 +70,8 @@ class JobPreemption(Record, frozen=True):
         have left. "wait": preemption does not help.
     :param placement: (pod, node) of pending pods, by gang, then in the order of creation.
     :param victims: the jobs to preempt, the least important first.
-    :param cost: the sum of their ranks.
+    :param cost: the sum of their ranks: 1 for the lowest priority among the jobs that could be
+        preempted, 2 for the next, and so on.
     :param exceeded: indices of the exceeded budgets.
     :param reason: in one line.
     """

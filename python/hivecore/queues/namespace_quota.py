@@ -22,11 +22,14 @@ class NamespaceQuota(PlainState):
 
     :param keep: how long a job that left its queue is assumed to use its resources, until they
         appear in what is used; in the caller's unit of time, 1 to 2**60.
+    :raises ValueError: ``keep`` is out of range.
+    :raises TypeError: ``keep`` is not an integer.
 
     A job passes if it requests no more than hard - used - assumed of each limited resource, without
-    what is assumed of the job itself. It also waits while a resource is used above its limit.
-    Resources and namespaces without a limit are free. Amounts are integers: 500m is 500, in
-    thousandths.
+    what is assumed of the job itself; hard and used are those of ``set_quota``. It also waits while
+    a resource is used above its limit. Resources and namespaces without a limit are not restricted.
+    Amounts are integers, in a unit that the caller chooses for each resource: 500m of a CPU is 500
+    where CPUs are counted in thousandths.
 
     Cost: O(resources) per call. Calls of several threads take turns.
 

@@ -141,7 +141,8 @@ class SchedulerEvent(Record, frozen=True):
         """Pass the event to a scheduler.
 
         :param now: the time, if the event has none.
-        :raises KeyError: the method raises it, or ValueError, TypeError or StaleDecisionError.
+        :raises KeyError, ValueError, TypeError, StaleDecisionError: as the method of `Scheduler`
+            that takes the event.
 
         >>> from hivecore.scheduler import Scheduler, event_of_plain
         >>> scheduler = Scheduler()

@@ -328,8 +328,8 @@ class Scheduler(JobOrders):
         """Forecast when a job starts if no other job arrives, running jobs end by their estimates,
         and victims stop at once.
 
-        :returns: the time in seconds; ``None``: never, or only after a job without an estimate
-            ends.
+        :returns: the time in seconds, of a running job that at which it started; ``None``: never,
+            or only after a job without an estimate ends.
         :raises KeyError: there is no such job.
 
         Runs on the scheduler itself, and is undone. Cost: one decision for each end of a job.

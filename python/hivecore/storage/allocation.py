@@ -96,13 +96,14 @@ class StorageAllocation(Shares):
         return dict(zip(keys, shares, strict=True))
 
     def verify(self) -> Literal[True]:
-        """Prove independently of kernel and twin that the allocation is feasible and optimal.
+        """Check from the certificate, without the code that computed it, that the allocation is
+        feasible and as good as its objective promises.
 
         Feasible: within capacity and bandwidth, with rates that follow from the performance model.
         Cache: complementary slackness with ``cache_multiplier``. Remote IO: duality, or the level
         to which jobs were filled. Max-min: the binding of every stage. "sjf": at no step another
-        job would have ended sooner. "throughput": ``bound`` follows from the multiplier; with
-        ``exact`` the search is repeated.
+        job would have ended sooner. "throughput": the total rate is at most
+        ``bound_mbps``, which follows from the multiplier; with ``exact`` the search is repeated.
 
         :raises CertificateError: a check fails; the message says which.
 
@@ -139,24 +140,26 @@ def allocate_storage(
         to each job's demand (default of "fifo" and "sjf"). "throughput": cheapest rates first, for
         the greatest total (default of "greedy", the only mode of "throughput"). "maxmin_io": equal
         shares up to the demand, as in an unmanaged network. "maxmin_rate": equal rates relative to
-        ``weight * reference`` (the only mode of "max_min" and "finish_time", for what
-        ``effective_gb`` leaves). "proportional": by demand.
+        ``weight * reference`` (the only mode of "max_min" and "finish_time"). "proportional": by
+        demand.
     :param current_gb: what is cached of each dataset now, an array or a mapping from names.
         "greedy" and "fifo" then move bytes only if that saves more than ``1 + eps`` times as much.
         All objectives keep unused contents while there is room, see `reclaim_order`.
     :param eps: how much more efficient a dataset must be to replace bytes of another.
-    :param last_use: float64[m], time of each dataset's last use; orders unused contents.
+    :param last_use: float64[m], or a mapping from names: the time of each dataset's last use;
+        orders unused contents.
     :param gpu_capacity: GPUs of the cluster. "fifo" runs jobs up to the first that lacks GPUs;
-        "sjf" skips such jobs. "max_min": the sum of GPUs times the fraction of a job's full rate is
-        at most the capacity (time-sliced GPUs of one type), and the reference has an equal share of
-        GPU time.
+        "sjf" skips such jobs. "max_min" and "finish_time": the sum of GPUs times the fraction of a
+        job's full rate is at most the capacity (time-sliced GPUs of one type), and the reference
+        has an equal share of GPU time.
     :param exact: for "throughput": search for the optimum, to 1e-12 of it. About 20 ms for hundreds
         of datasets, but hard cases exist.
     :returns: the shares, with a certificate that `StorageAllocation.verify` checks.
-    :raises ValueError: a number is out of range, an array has a wrong shape, a name is unknown, the
-        objective lacks an option, or with ``exact`` more than a million sets compete.
+    :raises ValueError: a number is out of range, an array has a wrong shape, there is no such
+        objective or ``io_mode``, the objective does not have the mode or option, or with ``exact``
+        more than a million sets compete.
     :raises TypeError: an argument has a wrong type, or a column of ``jobs`` is missing.
-    :raises KeyError: ``datasets_gb`` does not have a dataset.
+    :raises KeyError: ``datasets_gb`` does not have a dataset that another argument names.
 
     - "greedy": the least demand for remote IO. Datasets are cached by descending
       `cache_efficiency`, the last one in part. If the bandwidth covers the demand, every job runs

@@ -391,9 +391,10 @@ class NetworkTopology(NetworkLedger):
         """Why a gang cannot be placed, and what would admit it; nothing changes.
 
         Changes are tried on copies: owners whose end is enough ("release", cost: their pods), and
-        demands to give up ("relax"). The owners are the cheapest if a pod takes one unit of a
-        single resource, or if each domain of ``must`` has few owners; else cheaper ones may exist.
-        Errors are those of ``schedule``.
+        demands to give up ("relax"). The owners are the cheapest if each domain of ``must`` has few
+        owners, or if each pod takes one unit of a single resource and the gang has no ``role``,
+        ``multiple`` or ``per_domain``; else cheaper ones may exist. Errors are those of
+        ``schedule``.
         """
         with self._lock:
             decision = self.schedule(request)

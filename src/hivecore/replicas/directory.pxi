@@ -200,14 +200,14 @@ cdef class ReplicaDirectory(KernelObject):
     def report(self, worker, added=(), removed=(), released=(), sequence=None):
         """Take over a worker's heartbeat; returns the deltas.
 
-        Deltas are handed out once: a worker that missed some counts wrongly until it joins again,
-        which makes its evictions worse, not unsafe.
+        Deltas are returned only once. A worker that does not receive them has wrong counts until
+        it joins again; its evictions are then worse, but still safe.
 
         :param added: one-dimensional array of the blocks that it holds now and did not before.
         :param removed: those that it does not hold any more; they count before ``added``.
-        :param released: those that it holds but has no lease to evict any more.
-        :param sequence: number of the report, one more than that of the one before; a number that
-            was seen is ignored, with no deltas. ``None``: not checked.
+        :param released: blocks that it keeps, and for which it gives its lease to evict back.
+        :param sequence: number of the report, one more than that of the one before; a report with
+            a number that is not above the last is ignored, without deltas. ``None``: not checked.
         :raises FullReportNeededError: the worker is not known, or reports before this one are
             missing; nothing has changed, and it has to ``join``.
         :raises ValueError: a worker, block or sequence number is out of range; nothing has changed.

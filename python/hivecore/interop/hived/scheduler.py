@@ -78,8 +78,9 @@ class HivedScheduler(HivedLedger):
     ``leafCellType``, ``pinnedCellId``, ``lazyPreemptionEnable`` (default false),
     ``ignoreK8sSuggestedNodes`` (default true) and ``affinityGroup`` with ``name`` and ``members``
     (``podNumber``, ``leafCellNumber``); ``gpuNumber`` and ``gpuType`` are old names. Without
-    ``affinityGroup`` the pod is a group of its own, named ``"namespace/name"``. Other names are
-    ignored. Members of equal size are merged. What the first pod of a group declares holds.
+    ``affinityGroup`` the pod is a group of its own, named ``"namespace/name"``. ``version`` and
+    ``gangReleaseEnable`` are ignored, other names are refused. Members of equal size are merged.
+    What the first pod of a group declares holds.
 
     Deterministic: the same calls give the same answers. Beyond the decision of `CellCluster`, a
     call costs O(pods of the group). One object may be used by several threads: calls take turns.
@@ -321,8 +322,8 @@ class HivedScheduler(HivedLedger):
 
         :param config: as for the scheduler.
         :param chain_order: as for the scheduler.
-        :returns: the groups that lost their guarantee, the leaf cells that no longer exist, and
-            the groups whose preemption was cancelled.
+        :returns: the groups that lost their guarantee, the leaf cells that no longer exist, the
+            groups whose preemption was cancelled, and the groups that have a guarantee again.
         :raises ConfigError: the configuration is wrong; nothing has changed.
         :raises ValueError: ``chain_order`` has not exactly the names of the chains.
 

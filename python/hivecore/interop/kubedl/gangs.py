@@ -16,9 +16,10 @@ def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
     """Return the gangs of a job, for `hivecore.gangs.Coscheduler`, without AIMaster.
 
     :param per_role: the feature DAGScheduling. If true, each role is a gang that needs all of its
-        pods. If false, the job is one gang that needs ``minAvailable`` pods, by default all.
-    :raises ValueError: ``minAvailable`` exceeds the number of pods, so that the job could never
-        start.
+        pods, and ``minAvailable`` is ignored. If false, the job is one gang that needs
+        ``minAvailable`` pods, by default all.
+    :raises ValueError: ``minAvailable`` exceeds the number of pods without AIMaster, so that the
+        job could never start; not with ``per_role``.
     :raises TypeError: an argument has a wrong type.
 
     Gangs of roles start independently, as KubeDL creates a role's pods only once those it depends
@@ -36,7 +37,7 @@ def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
     if as_bool(per_role, "per_role"):
         return tuple(GangSpec(f"{job.name}-{role.name.lower()}", role.replicas) for role in roles)
     total = sum(role.replicas for role in roles)
-    if job.min_available > total:
+    if roles and job.min_available > total:
         raise ValueError(
             f"job={job.key!r}: minAvailable is {job.min_available}, and there are {total} pods"
         )

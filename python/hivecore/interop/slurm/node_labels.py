@@ -52,7 +52,8 @@ def read_node_labels(
     block_sizes: Iterable[int] = (),
     warn: Callable[[str], None] | None = None,
 ) -> tuple[SlurmTopology, ...]:
-    """A topology for each partition; the first one is that of the cluster.
+    """A topology for each partition; the first one is that of the cluster. It is a "block" topology
+    if each node has a label of a block, else a "tree" if any has one of a switch, else "flat".
 
     :param nodes: objects of kind Node: one, several, a List, or YAML text.
     :param partitions: by partition, which gives the topology its name, the Slurm nodes in it;
@@ -60,12 +61,12 @@ def read_node_labels(
     :param hosts: by node of Kubernetes the name of the Slurm node on it; nodes that are not in it
         are left out. ``None``: both have one name.
     :param switches: labels of switches, from wide to narrow; those that no node has are no layer.
-    :param blocks: labels of which the first that a node has is its block.
+    :param blocks: labels of blocks; the first one that a node has counts.
     :param block_sizes: as of `SlurmTopology`.
     :param warn: receives which nodes of a tree have no label and are left out; ``None``: it becomes
         a `UserWarning`.
-    :raises ValueError: a partition has no nodes, or names one that is not there; a node has two
-        names; block sizes do not fit.
+    :raises ValueError: there are no nodes or partitions; a partition has no nodes, or it or
+        ``hosts`` names one that is not there; a node has two names; block sizes do not fit.
     :raises TypeError: something is of a wrong type.
 
     Blocks of the same switches stand side by side, so that larger blocks are made of near ones.

@@ -61,8 +61,9 @@ class LogFigures(Record, frozen=True):
     :param started: number of jobs that started.
     :param rejected: number of jobs that could never run.
     :param preemptions: how often a job was stopped for another one.
-    :param mean_wait: mean time in seconds from submission to the first start, or to the end of the
-        log; without jobs that either configuration rejects, NaN if no others are left.
+    :param mean_wait: mean time in seconds from submission to the first start, to the cancellation
+        or to the end of the log, whichever comes first; without jobs that either configuration
+        rejects, NaN if no others are left.
     :param gpus: GPUs of the cluster at the beginning; 0 if unknown.
     :param gpu_seconds: GPU-seconds in use.
     :param utilisation: these as a fraction of the capacity; above 1 if GPUs were added, 0.0 if the

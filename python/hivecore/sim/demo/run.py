@@ -31,7 +31,7 @@ from hivecore.traces import TenantsTrace
 
 __all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "run_demo"]
 
-#: The reference configuration.
+#: The reference: each tenant has its own nodes, and a part of cache and remote IO by their number.
 ALONE = "alone"
 #: Each adds to the one before it; cells replace quotas.
 CONFIGURATIONS = ("quotas", "cells", "+ lending", "+ sharing", "+ data")

@@ -17,12 +17,13 @@ _MOST_LOAD = 1000
 
 
 def arrivals(pods: GpuPods, capacity_milli: int, load: float, seed: int) -> npt.NDArray[np.int64]:
-    """Return the arriving pods, as rows of the list.
+    """Return the arriving pods, as rows of the list: first all pods in random order, then pods that
+    are drawn at random with repetition.
 
     :param pods: the list.
     :param capacity_milli: thousandths of a GPU in the cluster, at least 1.
     :param load: positive, at most 1000; the most that pods may ask for, divided by the capacity.
-        The first drawn pod that would exceed it ends the list.
+        The first pod that would exceed it ends the list, which may be empty.
     :param seed: equal seeds give equal arrivals.
     :raises ValueError: an argument is out of range, or no pod needs a GPU.
 

@@ -18,7 +18,8 @@ _CACHES: dict[str, type[CachePolicy]] = {
     "coordl": PerGpu,
     "alluxio": SharedLru,
 }
-#: SiloD, which the GPU policy knows, and three independent systems.
+#: "silod", which shares the knowledge of the GPU policy, and the independent systems "quiver"
+#: (whole datasets), "coordl" (a cache for each GPU) and "alluxio" (one LRU cache).
 STORAGE_SYSTEMS = tuple(_CACHES)
 
 
