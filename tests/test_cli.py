@@ -207,7 +207,8 @@ def test_options_with_several_values_leave_the_files_to_the_arguments(
 def test_pods_for_gpus_that_no_node_has_are_named(shared, tmp_path, capsys):
     pods = tmp_path / "pods.csv"
     columns = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec"
-    pods.write_text(f"{columns}\na,100,100,1,1000,Z9|Y8\nb,100,100,1,1000,\n")
+    lines = "a,100,100,1,1000,Z9|Y8", "b,100,100,1,1000,", "c,100,100,0,0,X7"  # c needs no GPU
+    pods.write_text("\n".join((columns, *lines)))
     assert cli.main(["replay", "pods", str(shared[0]), str(pods), "--policy", "fgd"]) == 0
     assert "1 pod can start on no node, as none has Y8, Z9." in capsys.readouterr().out
 

@@ -1,7 +1,9 @@
 """Which job is next: each rule by a small case, and what bad input leaves as it was."""
 
 import json
+from decimal import Decimal
 from fractions import Fraction
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -57,6 +59,13 @@ def test_the_highest_sum_of_scores_leaves():
     assert drained(queues, plugins=[first, second]) == ["a2", "a3", "a1"]
 
 
+@pytest.mark.parametrize("scores", [(np.uint8(200), np.uint8(100)), (Decimal("99.5"), 0.75)])
+def test_scores_of_all_kinds_add_up(scores):
+    queues = filled(["a1", "a2"])
+    plugins = [Plugin(score=lambda job, s=s: s if job.name == "a2" else 50) for s in scores]
+    assert drained(queues, plugins=plugins) == ["a2", "a1"]
+
+
 @pytest.mark.parametrize("answer", [True, None, "", "Skip", np.True_])
 def test_a_filter_passes(answer):
     assert filled(["a1"]).next(0, plugins=[Plugin(filter=lambda job: answer)]).job.name == "a1"
@@ -90,12 +99,14 @@ def test_a_plugin_that_fails_leaves_all_as_it_was(method, order):
     assert queues.to_bytes() == before
 
 
-@pytest.mark.parametrize("score", ["7", None, float("nan"), 1j])
-def test_scores_that_are_no_numbers_are_refused(score):
+@pytest.mark.parametrize(
+    "scores", [["7"], [None], [nan], [1j], [Decimal("sNaN")], [inf, -inf], [Decimal("inf"), -inf]]
+)
+def test_scores_that_are_no_numbers_are_refused(scores):
     queues = filled(["a1", "a2", "b1"])
     before = queues.to_bytes()
-    with pytest.raises((TypeError, ValueError), match="score of job 'a1'"):
-        queues.next(5, plugins=[Plugin(score=lambda job: score)])
+    with pytest.raises((TypeError, ValueError), match="of job 'a1'"):
+        queues.next(5, plugins=[Plugin(score=lambda job, s=s: s) for s in scores])
     assert queues.to_bytes() == before
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from fractions import Fraction
 from heapq import heappop, heappush, heapreplace
 from itertools import chain
 from numbers import Real
@@ -190,6 +191,8 @@ class Question:
         most: Any = None
         for entry in candidates:
             score = sum([_score(rate, entry.job) for rate in self.scores])
+            if score != score:
+                raise ValueError(f"scores of job {entry.job.name!r}: their sum is not a number")
             if best is None or score > most:
                 best, most = entry, score
         return best
@@ -204,6 +207,10 @@ def _score(rate: Callable[[QueuedJob], Any], job: QueuedJob) -> Any:
     score = rate(job)
     if not isinstance(score, Real | Decimal | np.bool_):
         raise TypeError(f"score of job {job.name!r} must be a number, not {type(score).__name__}")
+    if isinstance(score, np.generic):
+        score = score.item()  # a sum has no bounds
+    elif isinstance(score, Decimal):
+        score = Fraction(score) if score.is_finite() else float("nan" if score.is_nan() else score)
     if score != score:
         raise ValueError(f"score of job {job.name!r}: must be a number, not NaN")
     return score

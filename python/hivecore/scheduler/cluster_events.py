@@ -251,7 +251,7 @@ class ClusterEvents(SchedulerLedger):
         >>> scheduler.eviction_limits[0].per_hour
         4
         """
-        given = by_quota(limits)
+        given = by_quota(limits, "limits")
         with self._lock:
             moment = self._state.moment(now)
             if not self._is_rerun:

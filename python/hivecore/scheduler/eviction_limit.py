@@ -11,8 +11,8 @@ __all__ = ["EvictionLimit"]
 class EvictionLimit(Record, frozen=True):
     """Limits how soon and how often jobs of a quota may be evicted for other jobs.
 
-    :param quota: the quota that it protects, see `Job.quota`; "": each quota without a limit of its
-        own.
+    :param quota: the quota with the jobs that it protects, see `Job.quota`, not those of quotas
+        below; "": each quota without a limit of its own.
     :param min_run_time: a job must have run for so many seconds before it may be evicted, up to
         2**40. Pods above `Role.min_pods` of an elastic role are not protected.
     :param per_hour: the most evictions in any 3,600 seconds, 0 to 2**20. Each `Preempt` and each

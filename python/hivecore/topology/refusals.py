@@ -30,8 +30,8 @@ def refused(
         wanted.append((role.pods, f" of role {role.name!r}"))
         amounts += role.amounts
     for resource, amount in amounts:
-        if amount and resource not in counts:
-            return _refusal("slots", layer, f"the network counts no {resource!r}; see set_free")
+        if slots and amount and resource not in counts:
+            return _refusal("slots", layer, f"no node of the network counts {resource!r}")
     for (count, of_role), of in zip(wanted, slots or [[], []], strict=False):
         if lacks := _lacks(layer, count, of_role, of):
             return lacks

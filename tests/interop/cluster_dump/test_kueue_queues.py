@@ -104,12 +104,14 @@ def test_quotas_that_stand_for_no_limit_add_up_to_the_largest_amount():
     assert {most for _, _, most, _ in numbers(dump, "memory").values()} == {2**62}
 
 
-def test_a_queue_that_is_stopped_uses_nothing_and_lends_what_it_has():
-    stopped = cluster_queue("stopped", 4, "all", spec={"stopPolicy": "Hold"})
+@pytest.mark.parametrize(("limit", "lent"), [({}, 4), ({"lendingLimit": 1}, 1)])
+def test_a_queue_that_is_stopped_uses_nothing_and_lends_what_it_may(limit, lent):
+    stopped = cluster_queue("stopped", 4, "all", spec={"stopPolicy": "Hold"}, **limit)
     dump = read(*NODES, flavor(), cluster_queue("q", 8, "all"), stopped)
+    assert not any("lendingLimit" in remark for remark in dump.remarks)
     assert numbers(dump) == {
-        "all": ("", 12, 12, 0),
-        "q": ("all", 8, 12, 0),
+        "all": ("", 8 + lent, 8 + lent, 0),
+        "q": ("all", 8, 8 + lent, 0),
         "stopped": ("all", 0, 0, 0),
     }
 

@@ -105,13 +105,13 @@ def read_kueue(dump: Dump, flavor: str, fair_sharing: bool | None) -> Queues:
     queues = {name: dump.read(item, _ClusterQueue) for name, item in items.items()}
     members = _cohorts(dump, queues, flavor)
     for name, spec in queues.items():
-        member = member_of(dump, items[name], spec.resource_groups, flavor)
+        is_stopped = spec.stop_policy != "None"
+        member = member_of(dump, items[name], spec.resource_groups, flavor, is_stopped)
         if "namespaceSelector" not in items[name].value.get("spec", {}):
             text = "has no namespaceSelector, so Kueue admits nothing to it; here jobs of it start"
             dump.remark("ClusterQueue", name, text)
-        if spec.stop_policy != "None":
+        if is_stopped:
             dump.remark("ClusterQueue", name, "is stopped; no job of it starts, it only lends")
-            member.is_stopped = True
         member.is_queue = True
         member.parent = _called(spec.parent, queues)
         member.weight = spec.fair_sharing.weight

@@ -43,13 +43,13 @@ class Group(Schema, frozen=True):
 class Member:
     """A ClusterQueue or a cohort.
 
-    :param nominal: resource -> nominal quota, over all flavors.
+    :param nominal: resource -> nominal quota, over all flavors; if it is stopped, what it lends.
     :param borrowing: resource -> borrowing limit, if it has one.
     :param kept: resource -> how much it does not lend.
     :param parts: (resource, flavor) -> nominal quota.
     :param is_queue: a ClusterQueue uses only resources and flavors that it lists, if only with a
         nominal quota of 0; a cohort passes on all.
-    :param is_stopped: no job uses its quota, which its cohort can borrow.
+    :param is_stopped: no job uses its quota, which its cohort has up to the lending limit.
     """
 
     parent: str = ""
@@ -67,13 +67,15 @@ class Member:
         return not self.kept or self.kept != self.nominal
 
 
-def member_of(dump: Dump, item: Object, groups: Iterable[Group], flavor: str) -> Member:
+def member_of(
+    dump: Dump, item: Object, groups: Iterable[Group], flavor: str, is_stopped: bool = False
+) -> Member:
     """Read the amounts of an object, in one flavor or in all."""
     by_name: dict[str, list[tuple[str, Resource]]] = defaultdict(list)
     for part in [part for group in groups for part in group.flavors]:
         for resource in part.resources if part.name == flavor or not flavor else ():
             by_name[resource.name].append((part.name, resource))
-    member = Member()
+    member = Member(is_stopped=is_stopped)
     for name, entries in by_name.items():
         if len(entries) > 1:
             flavors = ", ".join(part for part, _ in entries)
@@ -94,15 +96,19 @@ def _add(dump: Dump, member: Member, parts: list[tuple[str, Resource]]) -> None:
     def units(amount: Fraction) -> int:
         return dump.units({entries[0].name: amount})[name]
 
+    def given(entry: Resource) -> int:
+        amount, limit = entry.nominal_quota, entry.lending_limit
+        return units(min(amount, limit) if member.is_stopped and limit is not None else amount)
+
     for flavor, entry in parts:
         key = name, flavor
-        member.parts[key] = member.parts.get(key, 0) + units(entry.nominal_quota)
-    member.nominal[name] = sum(units(entry.nominal_quota) for entry in entries)
+        member.parts[key] = member.parts.get(key, 0) + given(entry)
+    member.nominal[name] = sum(map(given, entries))
     limits = [entry.borrowing_limit for entry in entries]
     if None not in limits:
         member.borrowing[name] = sum(units(limit) for limit in limits if limit is not None)
     member.kept[name] = sum(
-        max(0, units(entry.nominal_quota) - units(entry.lending_limit))
+        max(0, given(entry) - units(entry.lending_limit))
         for entry in entries
         if entry.lending_limit is not None
     )

@@ -135,12 +135,14 @@ class Budgets:
         return budgets
 
 
-def by_quota(limits: Iterable[EvictionLimit]) -> dict[str, EvictionLimit]:
+def by_quota(
+    limits: Iterable[EvictionLimit], argument: str = "eviction_limits"
+) -> dict[str, EvictionLimit]:
     """The limits by quota; ValueError if a quota has two."""
-    given = as_tuple(limits, "eviction_limits")
+    given = as_tuple(limits, argument)
     for i, limit in enumerate(given):
-        as_instance(limit, f"eviction_limits[{i}]", EvictionLimit)
+        as_instance(limit, f"{argument}[{i}]", EvictionLimit)
     of = {limit.quota: limit for limit in given}
     if len(of) < len(given):
-        raise ValueError("eviction_limits: a quota has two limits")
+        raise ValueError(f"{argument}: a quota has two limits")
     return of

@@ -60,7 +60,7 @@ class Precedence:
 
     def plain(self) -> dict[str, list[str]]:
         """The order as plain data."""
-        return {name: sorted(above) for name, above in self.order.items()}
+        return {name: sorted(self.order[name]) for name in sorted(self.order)}
 
     @classmethod
     def of_plain(cls, log: UndoLog, data: Mapping[str, Iterable[str]]) -> Self:

@@ -68,7 +68,8 @@ def _run(arguments: argparse.Namespace) -> None:
 def _without_nodes(nodes: GpuNodes, pods: GpuPods) -> list[str]:
     """Return a sentence on pods that need models of GPUs that no node has."""
     existing = set(nodes.model[nodes.gpus > 0].tolist())
-    lacking = [models for models in pods.models if models and not models & existing]
+    wanted = (models for models, gpus in zip(pods.models, pods.gpus, strict=True) if gpus)
+    lacking = [models for models in wanted if models and not models & existing]
     if not lacking:
         return []
     names = ", ".join(sorted(frozenset[str]().union(*lacking)))
