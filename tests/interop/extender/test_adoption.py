@@ -189,6 +189,17 @@ def test_a_pod_that_runs_counts_though_its_annotations_cannot_be_read(worlds, ke
     assert places(world) == {f"pods:x/{gang or 'p'}": {("pod", 0): ("n0", (0, 1, 2, 3))}}
 
 
+@pytest.mark.parametrize("held", [(1, 2, 3), (1, 9), "{"])
+def test_gpus_that_a_pod_cannot_have_are_named_in_the_log(worlds, held, caplog):
+    world = worlds("devices")
+    pod = running(koordinator_pod("p", "a", 2), "n0", () if held == "{" else held)
+    if held == "{":
+        pod["metadata"]["annotations"][ALLOCATED] = held
+    world.cluster.appear(pod)
+    assert places(world) == {"pods:x/p": {("pod", 0): ("n0", (0, 1))}}
+    assert "p may use other GPUs than are counted" in caplog.text
+
+
 def tell(world, event, **fields):
     status, answer = world.ask("/v1/events", {"event": event, **fields})
     assert (status, answer["errors"]) == (200, [])

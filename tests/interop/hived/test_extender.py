@@ -307,6 +307,16 @@ def test_a_node_is_avoided_while_a_pod_runs_there_whose_cells_cannot_be_read(key
     assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n1"]
 
 
+def test_a_bind_info_of_another_node_than_the_pod_is_on_is_not_taken():
+    before, extender = started(), started()
+    get(before, FILTER, ask("p"))
+    notes = get(before, BIND, binding("p", "n1"))["Binding"]["metadata"]["annotations"]
+    running = at(pod("p"), "n2", **notes)
+    said = refused(extender, "/v1/watch", event("ADDED", "Pod", running))
+    assert "pod 'p': " in said and "the pod is bound to 'n2'" in said
+    assert get(extender, FILTER, ask("q"))["NodeNames"] == ["n1"]
+
+
 @pytest.mark.parametrize("healthy", [True, False])
 def test_a_node_that_was_never_reported_is_after_a_stranger_as_it_was_before(healthy):
     scheduler = HivedScheduler(CONFIG, initially_healthy=healthy)

@@ -79,6 +79,22 @@ def test_explain_and_a_dry_run_change_nothing(slurm, capsys, output):
     assert not slurm.obeyed
 
 
+@pytest.mark.parametrize("arguments", [["explain", "1"], ["run", "--dry-run"]])
+def test_a_slurm_that_does_not_answer_is_an_error(slurm, tmp_path, arguments, refused, output):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(output("slurm", "spec"))
+    slurm.answers = False
+    assert "Unable to contact" in refused("slurm", *arguments, "--scheduler", file)
+
+
+def test_nodes_at_no_switch_are_not_near_each_other(slurm, output):
+    slurm.free |= {f"n{i}": set(range(8)) for i in (3, 4)}
+    slurm.tree = "SwitchName=none Level=0 LinkSpeed=1 Nodes=n[1-2]\n"
+    said = output("slurm", "spec")
+    assert 'none: "n[1-2]"' in said
+    assert said.count('"n3"') == said.count('"n4"') == 1
+
+
 def test_explain_says_what_else_a_job_waits_for(slurm, capsys):
     slurm.free |= {f"n{i}": set(range(8)) for i in (3, 4)}
     slurm.tree = TREE

@@ -16,6 +16,7 @@ from hivecore.interop.extender.requests import PREFIX, shape_of
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.quotas import Quota
 from hivecore.scheduler import Job, JobStatus, PlacedPod, Role, Scheduler, SchedulerEvent, Where
 
@@ -142,6 +143,9 @@ class Adopter:
                     reason = reason or error
                     continue
                 self._use(pods)
+                if not has_names and (named := [member.name for member, _ in own if member.held]):
+                    text = "%s may use other GPUs than are counted: those that it names do not do"
+                    LOG.warning(f"pod {text}: %s", ", ".join(named), reason)
                 return {member.identity: slot for member, slot in own}
         raise ValueError(str(reason.args[0] if reason is not None else "it has no pods"))
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from hivecore.devices import DeviceAllocation
@@ -11,6 +10,8 @@ from hivecore.interop.hived.serving.annotations import ISOLATION
 from hivecore.interop.koordinator import read_designated, write_allocation
 from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.pods import owner_name
+from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.scheduler import PlacedPod, Scheduler
 
 __all__ = ["JOB", "PLACE", "annotations_of", "read_devices", "read_place", "without_place"]
@@ -57,10 +58,13 @@ def read_devices(pod: Mapping[str, Any], is_of_hived: bool = True) -> tuple[Devi
     [0, 2]
     """
     readers = (_isolated, read_designated) if is_of_hived else (read_designated, _isolated)
-    with suppress(TypeError, ValueError):  # a bound pod must not be lost
+    try:
         for read in readers:
             if (devices := read(pod)) is not None:
                 return devices
+    except (TypeError, ValueError) as error:  # a bound pod must not be lost
+        text = "pod %s may use other GPUs than are counted: its annotation cannot be read: %s"
+        LOG.warning(text, owner_name(Field(pod)), error)
     return ()
 
 

@@ -17,6 +17,7 @@ from hivecore.interop.kubernetes.informer import (
     mapping_in,
     version_of,
 )
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import PodId, RequestError, requested
 
 __all__ = ["Informer"]
@@ -70,7 +71,7 @@ class Informer(ClusterInformer):
             self._visit(identity, node, pod, is_ours=known is not None)
         elif known.recovered != hash(info):
             try:
-                self._recover(pod, known, spec, info)
+                self._recover(pod, node, known, spec, info)
             except (TypeError, ValueError):
                 if known.recovered is None:
                     self._visit(identity, node, pod, is_ours=True)
@@ -78,9 +79,15 @@ class Informer(ClusterInformer):
             known.recovered = hash(info)
             self._leave(identity)
 
-    def _recover(self, pod: Mapping[str, Any], known: KnownPod, spec: str, info: str) -> None:
+    def _recover(
+        self, pod: Mapping[str, Any], node: str, known: KnownPod, spec: str, info: str
+    ) -> None:
         """Take up a bound pod. Where it is bound counts, not where it was to be bound."""
         request, record = read_spec(spec), read_bind_info(info)
+        if record.get("node", node) != node:
+            raise RequestError(
+                f"bind_info: node={show(record.get('node'))}, but the pod is bound to {show(node)}"
+            )
         try:
             self._scheduler.recover(pod, request, record)
         except RequestError:

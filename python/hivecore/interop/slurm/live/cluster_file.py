@@ -47,7 +47,8 @@ def _layers(run: Callable[..., str], nodes: Collection[SlurmNode]) -> Iterable[s
         domains: dict[str, list[str]] = {}
         for name in names:
             path = network.domain(name) if name in network.nodes else ()
-            domains.setdefault(path[at] if at < len(path) else "none", []).append(name)
+            own = path[at] if at < len(path) else f"no-switch-{name}"
+            domains.setdefault(own, []).append(name)
         lines.append(f"      {layer}:")
         lines += [f'        {name}: "{compress_hostlist(its)}"' for name, its in domains.items()]
     return lines

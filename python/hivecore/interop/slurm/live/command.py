@@ -172,19 +172,28 @@ def _problems(nodes: Sequence[SlurmNode], typed: bool) -> Mapping[str, int]:
     return Counter(job.problem for job in placed if job.problem)
 
 
-def _read_only(written: list[str]) -> Callable[..., str]:
+def _read_only(written: list[str], failures: list[OSError]) -> Callable[..., str]:
+    """Runs commands that read, and keeps what others would be told and why commands failed."""
+
     def run(command: tuple[str, ...], text: str = "") -> str:
         if command == ("scontrol",):
             written.append(text)
             return ""
-        return run_command(command, text)
+        try:
+            return run_command(command, text)
+        except OSError as error:
+            failures.append(error)
+            raise
 
     return run
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    broker, now = _broker(arguments, _read_only([])), time.time()
+    failures: list[OSError] = []
+    broker, now = _broker(arguments, _read_only([], failures)), time.time()
     actions = broker.step(now)
+    if failures:
+        raise failures[0]
     name, scheduler, job = arguments.job, broker.scheduler, broker.jobs.get(arguments.job)
     if job is None:
         print(f"{name}: Slurm has no such job with GPUs now")
@@ -218,11 +227,14 @@ def _rounds(arguments: argparse.Namespace) -> Iterator[float]:
 
 def _run(arguments: argparse.Namespace) -> None:
     written: list[str] = []
-    run = _read_only(written) if arguments.dry_run else run_command
+    failures: list[OSError] = []
+    run = _read_only(written, failures) if arguments.dry_run else run_command
     more = {"how": arguments.how, "switch_wait": arguments.switch_wait}
     broker = _when_it_answers(lambda: _broker(arguments, run, **more), arguments)
     if arguments.dry_run:
         broker.step(time.time())
+        if failures:
+            raise failures[0]
         print("".join(written), end="")
     known: dict[str, str] = {}
     for now in () if arguments.dry_run else _rounds(arguments):
