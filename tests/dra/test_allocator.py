@@ -112,6 +112,14 @@ def test_lists_are_of_an_unknown_type_where_the_gate_is_off(version, answer):
     assert world.given(claim(request("r", where="model=a"), match=ROOT)) == answer
 
 
+@pytest.mark.parametrize("lists_first", [True, False])
+def test_a_list_counts_on_its_own_device_where_the_gate_is_off(lists_first):
+    devices = [device("d0", {"model": "a"}), device("d1", {"model": "a", "root": ["a"]})]
+    slices = published_slice("s", devices[::-1] if lists_first else devices)
+    world = World(slices, features=KubernetesFeatures.of("1.36"))
+    assert world.given(claim(request("r", 2, where="model=a"))) == "cel_runtime"
+
+
 # --- counters
 
 

@@ -177,3 +177,10 @@ def test_local_search_lies_between_muri_and_the_best(jobs):
     assert muri.bound == local.bound == inf
     if muri.gpus <= (capacity or 0):
         assert exact.value >= local.value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("method", ["muri", "local", "exact"])
+def test_a_limit_on_slowdown_is_kept_but_for_rounding(method):
+    rows = [[0.1, 0.6, 0.1], [0.1, 0, 0]]  # together they take 0.8, as the first one does alone
+    grouping = group_jobs(rows, [1, 1], 1, method=method, max_slowdown=1)
+    assert [sorted(group) for group in grouping.groups] == [[0, 1]]

@@ -345,6 +345,8 @@ def test_check_sees_which_tenants_offer_a_job():
 
 WRONG = [
     (TypeError, lambda it: it.push("a", 9)),
+    (TypeError, lambda it: NamespaceQuota().filter(None)),
+    (TypeError, lambda it: NamespaceQuota().pre_dequeue(None)),
     (ValueError, lambda it: it.push(QueuedJob("a1", "b", 1), 9)),
     (ValueError, lambda it: it.push(QueuedJob("x", "a", 1), 4)),
     (TypeError, lambda it: it.push(QueuedJob("x", "a", 1), 5.0)),

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore import _cells
-from hivecore._arguments import as_bool, as_int, as_name, as_text
+from hivecore._arguments import as_bool, as_instance, as_int, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful, counted, shown
 from hivecore._trial import Trials
@@ -240,6 +240,7 @@ class CellLedger(Trials, Stateful):
 
         :raises KeyError: the tenant or the pinned cell is unknown.
         """
+        as_instance(group, "group", AffinityGroup)
         with self._lock:
             names, core = self._books.names, self._books.core
             tenant = tenant_of(names, group)

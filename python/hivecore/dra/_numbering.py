@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor, lcm
 from typing import Any
 
-from hivecore.dra.device import Device
+from hivecore.dra.device import Attribute, Device
 from hivecore.dra.pools import PoolDevice
 
 __all__ = ["FinerUnitError", "Numbering", "UnitOverflowError"]
@@ -29,9 +29,13 @@ class Numbering:
     also those that have gone, until `recount`.
     Devices have the same profile if they are equal in all that claims have used; ``looked_at`` are
     the attributes that count, ``None`` for all.
+
+    :param reads_lists: whether selectors read devices with lists; if not, it counts that a device
+        has one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reads_lists: bool) -> None:
+        self._reads_lists = reads_lists
         self.looked_at: frozenset[str] | None = frozenset()
         self.profiles: list[PoolDevice] = []  # a device of each
         self._profile_of: dict[Hashable, int] = {}
@@ -83,7 +87,7 @@ class Numbering:
             [
                 (name, of.kind, of.value)
                 for name, of in own.attributes.items()
-                if every or name in names or (of.string is None and not of.kind)
+                if every or name in names or self._is_an_obstacle(of)
             ]
         )
         key = (
@@ -99,6 +103,10 @@ class Numbering:
         if number == len(self.profiles):
             self.profiles.append(device)
         return number
+
+    def _is_an_obstacle(self, attribute: Attribute) -> bool:
+        """Whether no selector can be evaluated on a device with this attribute."""
+        return not attribute.kind or (attribute.is_list and not self._reads_lists)
 
     def _counters(self, device: Device) -> Hashable:
         if not self._has_counters:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.json import encode
 
-from hivecore._arguments import as_choice, as_dict, as_int, as_name, show
+from hivecore._arguments import as_choice, as_dict, as_instance, as_int, as_name, as_text, show
 from hivecore.dra._claim_kind import FEWEST, LEAST_WASTE, MODES, ClaimKind, Ranking, Within
 from hivecore.dra._fewest import BLOCKS
 from hivecore.dra._node_class import (
@@ -320,7 +320,10 @@ class DraCluster(DraLedger):
         does not check that the devices are the first or best. Cost: O(size of the cluster).
         """
         facts = self.facts()
-        decisions = (decision,) if isinstance(decision, ClaimDecision) else decision.decisions
+        if isinstance(decision, DraGangDecision):
+            decisions = decision.decisions
+        else:
+            decisions = (as_instance(decision, "decision", ClaimDecision),)
         for each in decisions:
             if each.outcome != "allocated":
                 raise ValueError(f"decision: it is {each.outcome!r}, not 'allocated'")
@@ -449,9 +452,9 @@ class DraCluster(DraLedger):
             _check_limit(key, amount)
             if key[1] == "counters" and self._numbering.look_at_counters():
                 self._renumber()
-        if str(mode).startswith(LEAST_WASTE) and mode != LEAST_WASTE:
+        if as_text(mode, "mode").startswith(LEAST_WASTE) and mode != LEAST_WASTE:
             return
-        of = str(mode).removeprefix(FEWEST)
+        of = mode.removeprefix(FEWEST)
         if of == mode:
             as_choice(mode, "mode", MODES)
             return

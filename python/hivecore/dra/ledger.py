@@ -76,7 +76,7 @@ class DraLedger(LoggedTrials, PlainState):
         self._rules: dict[str, DeviceTaintRule] = {}
         self._pools: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
         self._book = Book()
-        self._numbering, self._classes = Numbering(), Classes()
+        self._numbering, self._classes = Numbering(self._features.reads_lists), Classes()
         self._views: dict[str, NodeView] = {}
         self._viewers: dict[tuple[str, str], set[str]] = {}  # nodes by pool
         self._local: dict[str, dict[tuple[str, str], int]] = {}  # node -> pools of its own slices

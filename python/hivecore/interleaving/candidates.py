@@ -31,6 +31,7 @@ _MAX_GPUS = 2**31
 # Eight of them add up to an int64, and the time of a round of the longest stages to a float.
 MAX_MEMORY = 2**59
 _MAX_FACTOR = 1e6
+_ROUNDED = 1 + 1e-12  # sums differ so much by the order of their terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,4 +209,4 @@ def _slowdown(factor: Any) -> float:
     number = as_float(factor, "max_slowdown")
     if not number >= 1:
         raise ValueError(f"max_slowdown={number}: must be at least 1")
-    return number
+    return number * _ROUNDED

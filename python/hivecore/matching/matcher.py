@@ -33,7 +33,8 @@ class Matcher(Branching):
     """A graph that can change, and its matching with the greatest weight after each change.
 
     :param graph: as in `max_weight_matching`, or a number of vertices without edges. Integer
-        weights stay integers; else weights are floats.
+        weights stay integers; else weights are floats, which are rounded where they differ by many
+        orders of magnitude: `Matching.exact` and ``gap_bound`` say whether that may matter.
     :raises TypeError, ValueError: as `max_weight_matching` does; a call that fails changes nothing.
 
     Vertices keep their numbers. A change costs O(n), and `solve` only what the change affects:

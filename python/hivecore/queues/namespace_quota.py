@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Self
 
-from hivecore._arguments import as_int, as_name, as_text
+from hivecore._arguments import as_instance, as_int, as_name, as_text
 from hivecore._quantities import as_amounts
 from hivecore._stateful import PlainState, counted, shown
 from hivecore._turns import in_turn
@@ -90,6 +90,7 @@ class NamespaceQuota(PlainState):
     @in_turn
     def filter(self, job: QueuedJob) -> str:
         """The reason why a job waits; "": it passes."""
+        as_instance(job, "job", QueuedJob)
         quota = self._quotas.get(job.namespace)
         if quota is None:
             return ""
@@ -113,6 +114,7 @@ class NamespaceQuota(PlainState):
     @in_turn
     def pre_dequeue(self, job: QueuedJob) -> None:
         """Assume that a job uses its request, until ``forget`` or the end of ``keep``."""
+        as_instance(job, "job", QueuedJob)
         self.forget(job.name)
         self._assume(job.name, self._now + self._keep, job.namespace, job.resources)
 

@@ -88,7 +88,8 @@ class QuotaAdmission(QuotaLedger):
             return decision
 
     def take_back(self, name: str) -> None:
-        """Undo the last `admit`, that of this owner: it waits as before.
+        """Undo the `admit` that started an owner, if nothing has happened since: all of its members
+        wait as before.
 
         :raises ValueError: it does not run.
         """
@@ -120,9 +121,14 @@ class QuotaAdmission(QuotaLedger):
         with self._lock:
             try:
                 return self._schedule_many(given)
-            except FirstFraction:
-                with self.trial(), self._refined(given):
-                    return self._schedule_many(given)
+            except FirstFraction:  # of these requests; those before it are decided without it
+                decisions: list[QuotaDecision] = []
+                with self.trial():
+                    for request in given:
+                        decisions.append(self.schedule(request))
+                        if decisions[-1].outcome == "bind":
+                            self.commit(decisions[-1])
+                return tuple(decisions)
 
     def _schedule_many(self, given: tuple[Any, ...]) -> tuple[QuotaDecision, ...]:
         decisions: list[QuotaDecision] = []

@@ -47,9 +47,9 @@ class NetworkTopology(NetworkLedger):
 
     Placements are optimal. They are compared in this order: one domain of the narrowest layer holds
     all pods; the fewest domains of each layer below it, from wide to narrow; the most existing pods
-    in these, then in the wider domains around; the least cost; the fewest free slots in these, then
-    in the domains around, from narrow to wide; the most pods on the first nodes, in the order of
-    ``nodes``. So among equal nodes the one in the fullest rack is used, and idle racks stay idle.
+    in it, then in these, then in the wider domains around; the least cost; the fewest free slots in
+    all of these, in the same order; the most pods on the first nodes, in the order of ``nodes``. So
+    among equal nodes the one in the fullest rack is used, and idle racks stay idle.
 
     ``set_slots`` or ``set_free`` set what is free on nodes, in multiples of 0.001, counted exactly;
     a resource with fractions has up to 2**62 thousandths. ``commit`` subtracts what a gang takes,

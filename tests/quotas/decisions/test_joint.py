@@ -1,5 +1,6 @@
 """Several owners that ask together, against a model in plain Python and one after another."""
 
+from decimal import Decimal
 from itertools import permutations
 from random import Random
 
@@ -158,3 +159,17 @@ def test_what_is_admitted_where_it_is_guaranteed_stays_within_every_maximum(sett
                 assert status.runtime[d] <= max(most[d], status.used[d])
                 assert status.used[d] <= most[d] or not tree.check_ancestors
     assert bound > 0
+
+
+def test_a_fraction_asked_for_later_does_not_change_earlier_decisions():
+    tree = QuotaTree([Quota(name, max={"gpu": 3}) for name in "ab"], total={"gpu": 3})
+    tree.submit(QuotaRequest("other", "b", {"gpu": 3}))
+    state = tree.to_bytes()
+    first, later = QuotaRequest("first", "a", {"gpu": 2}), QuotaRequest("later", "b", {"gpu": 0.5})
+    decisions = tree.schedule_many([first, later])
+    assert [decision.outcome for decision in decisions] == ["bind", "bind"]
+    assert decisions[0] == tree.schedule(first)
+    assert tree.to_bytes() == state
+    for decision in decisions:
+        tree.commit(decision)
+    assert tree.status("b").used == {"gpu": Decimal("0.5")}

@@ -32,7 +32,7 @@ class Candidates:
         self._model, self._order = model, order
         self._interference = interference
         self._solo = solo
-        self._priorities, self._max_slowdown = priorities, max_slowdown
+        self._priorities, self._max_slowdown = priorities, max_slowdown * (1 + 1e-12)  # rounding
         self._memory, self._gpu_memory = memory, gpu_memory
         self.has_slowdown_limit = max_slowdown < inf  # priorities matter only then
         self._limited = gpu_memory < inf or max_slowdown < inf
