@@ -6,7 +6,8 @@ from fractions import Fraction
 from math import floor, lcm
 from typing import Any
 
-from hivecore.dra.device import Attribute, Device
+from hivecore.dra.attribute import Attribute
+from hivecore.dra.device import Device
 from hivecore.dra.pools import PoolDevice
 
 __all__ = ["FinerUnitError", "Numbering", "UnitOverflowError"]

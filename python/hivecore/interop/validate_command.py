@@ -78,12 +78,16 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _validate_cluster(path: Path) -> int:
     try:
         spec = SchedulerSpec.read(path)
+        spec.scheduler()
     except ConfigError as error:
         # OpenPAI's services-configuration.yaml has a section cluster as well.
         where = configuration_in(read_yaml(path.read_text("utf-8", errors="replace"), Problems()))
         print(f"{path}: {where}" if where else error, file=sys.stderr)
         count = 1 if where else len(error.problems)
         print(f"{path}: {count} mistake{'s' if count > 1 else ''}", file=sys.stderr)
+        return 1
+    except ValueError as error:  # of parts that do not go together
+        print(f"{path}: {error}", file=sys.stderr)
         return 1
     for remark in spec.remarks:
         print(remark, file=sys.stderr)

@@ -190,6 +190,16 @@ def test_validate_says_that_quotas_promise_more_than_the_nodes_have(
     assert capsys.readouterr().err == f"{warning}{says}\n"
 
 
+def test_validate_refuses_parts_that_do_not_go_together(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "cluster: {models: {m: {gpus: 8, resources: {amd.com/gpu: 8}}}, nodes: {n: m}}\n"
+        "tenants: {a: {quota: {max: {amd.com/gpu: 8}}}}\ndevices:\n"
+    )
+    assert cli.main(["validate", str(path)]) == 1
+    assert f"{path}: quotas['a']" in capsys.readouterr().err
+
+
 def test_validate_prints_layers_cells_and_quotas(tmp_path, output):
     path = tmp_path / "cluster.yaml"
     path.write_text(shape_text("rack"))

@@ -173,7 +173,7 @@ def _problems(nodes: Sequence[SlurmNode], typed: bool) -> Mapping[str, int]:
 
 
 def _read_only(written: list[str], failures: list[OSError]) -> Callable[..., str]:
-    """Runs commands that read, and keeps what others would be told and why commands failed."""
+    """Runs commands that only read; keeps what the others would send, and why commands failed."""
 
     def run(command: tuple[str, ...], text: str = "") -> str:
         if command == ("scontrol",):
