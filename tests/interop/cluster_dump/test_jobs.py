@@ -486,6 +486,28 @@ def test_pods_of_koordinator_are_a_gang_by_their_annotations():
     assert [(job.name, role.pods, role.min_pods) for role in job.roles] == [("ns/train", 3, 2)]
 
 
+_LWS = "leaderworkerset.sigs.k8s.io"
+
+
+@pytest.mark.parametrize(("labels", "annotations", "spec", "job"), [
+    ({f"{_LWS}/name": "llm", f"{_LWS}/group-index": "0"}, {f"{_LWS}/size": "2"}, {},
+     "ns/leaderworkerset:llm-0"),
+    ({}, {}, {"schedulingGroup": {"podGroupName": "llm"}}, "ns/llm"),
+])  # fmt: skip
+def test_what_the_extender_reads_as_a_gang_is_one_job(labels, annotations, spec, job):
+    quota, rules = "quota.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/groups"
+    waiting = [pods(1, f"p{i}", (None,))[0] for i in range(2)]
+    for i, pod in enumerate(waiting):
+        pod["metadata"] = {"name": f"p{i}", "namespace": "ns", "labels": {quota: "lab", **labels}}
+        pod["metadata"]["annotations"] = {rules: '["ns/a"]', **annotations}
+        pod["spec"] |= spec
+    lab = thing("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", "lab", {"max": {GPU: 32}})
+    dump = read(*KAI_QUEUES[:4], lab, *waiting)
+    (only,) = dump.waiting
+    assert [(only.name, role.pods, role.min_pods) for role in only.roles] == [(job, 2, 2)]
+    assert f"Job {job}: its {rules} is not read" in dump.remarks
+
+
 @pytest.mark.parametrize("annotations", [
     {"gpu-memory": "4096"}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"},
 ])  # fmt: skip

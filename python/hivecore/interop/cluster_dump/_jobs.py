@@ -13,8 +13,10 @@ from msgspec import field as default
 from hivecore.interop.cluster_dump._kueue import CLUSTER_QUEUE
 from hivecore.interop.cluster_dump._objects import Condition, Dump, Meta, Object, Schema
 from hivecore.interop.cluster_dump._queues import Queues
+from hivecore.interop.koordinator import read_gang_pod
 from hivecore.interop.koordinator.gangs import names as gangs
 from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE
+from hivecore.interop.koordinator.topology.names import SPEC as NETWORK_WISH
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import is_held_back
@@ -44,6 +46,7 @@ _GROUP_KEYS = (
     gangs.GANG_NAME,
 )
 _LEAST_KEYS = (gangs.LIGHT_MINIMUM, gangs.MINIMUM)
+_UNREAD = (NETWORK_WISH, gangs.GROUPS, gangs.TOTAL)
 _QUEUE_KEYS = ("scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _FRACTIONS = ("gpu-fraction", "gpu-memory")  # of KAI-Scheduler
 _FRACTION_OF = "gpu-fraction-num-devices"
@@ -479,7 +482,7 @@ def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
     classes, empty = _classes(dump), dict(groups)
     members: dict[tuple[str, bool], list[Object]] = defaultdict(list)  # by name, whether a group's
     for item in dump.kinds["Pod"]:
-        name = _first(item.meta, _GROUP_KEYS)
+        name = _gang(item)
         empty.pop(f"{item.meta.namespace}/{name}", None)
         if not _has_ended(item) and not _is_held_back(dump, item):
             full = f"{item.meta.namespace}/{name}" if name else item.meta.full
@@ -497,6 +500,15 @@ def _pods(dump: Dump, queues: Queues) -> Iterator[Draft]:
     for name, item in empty.items():
         if dump.read(item, _GroupStatus, "status", whole=False).phase in _WAITS:
             dump.remark("PodGroup", name, "has no pods yet, and is left out")
+
+
+def _gang(item: Object) -> str:
+    """Return what a pod says of its gang, in its namespace; "": it is of none."""
+    if name := _first(item.meta, _GROUP_KEYS):
+        return name
+    with named_object(Field(item.value), "Pod"):
+        pod = read_gang_pod(item.value, strict=False)
+    return "" if pod is None else pod.gang.partition("/")[2]
 
 
 def _quota(dump: Dump, head: Object, pod: Object, queues: Queues) -> str:
@@ -592,6 +604,12 @@ def _least(
 ) -> dict[str, int]:
     """Return role -> number of pods with which a gang may start, if these are fewer."""
     said, least = _first(items[0].meta, _LEAST_KEYS), group.min_member
+    for key in _UNREAD:
+        if _first(items[0].meta, [key]):
+            dump.remark("Job", name, f"its {key} is not read")
+    if least is None and not said:
+        pod = read_gang_pod(items[0].value, strict=False)  # a LeaderWorkerSet's says its size
+        least = None if pod is None or pod.spec is None else pod.spec.min_members
     if least is None:
         least = int(said) if said.isdecimal() else len(items)
     if least > len(items):
