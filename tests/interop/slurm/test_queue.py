@@ -51,6 +51,11 @@ def test_jobs_are_read_from_json():
     first, second = read_queue(json.dumps({"jobs": [job, newer, ended]}))
     assert (first.id, first.held, first.each, first.job.run_time) == ("4", True, 2, 5400)
     assert (second.id, second.state, second.nodes, second.each) == ("3_0", "RUNNING", ("n1",), 1)
+    still = job | {"job_state": ["COMPLETED", "COMPLETING"], "nodes": "n1"}
+    part = job | {"het_job_id": {"set": True, "number": 5}, "het_job_offset": {"number": 1}}
+    still, part = read_queue(json.dumps({"jobs": [still, part]}))
+    assert (still.state, still.nodes) == ("COMPLETING", ("n1",))
+    assert part.id == "5+0" and "heterogeneous" in part.problem
 
 
 def test_what_only_slurm_can_keep_to_is_read_from_json():

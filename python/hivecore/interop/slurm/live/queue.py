@@ -245,6 +245,10 @@ def _json_rows(text: str) -> list[dict[str, str]]:
         array = _plain(data.get("array_job_id"))
         in_array = array not in ("", "0") and task
         row["JobArrayID"] = f"{array}_{task}" if in_array else _plain(data.get("job_id"))
+        if (whole := _plain(data.get("het_job_id"))) not in ("", "0"):
+            row["JobArrayID"] = f"{whole}+{_plain(data.get('het_job_offset')) or 0}"
+        if "COMPLETING" in (data.get("job_state") or ()):  # it has ended and still has its nodes
+            row["State"] = "COMPLETING"
         if row["TimeLimit"].isdecimal():
             row["TimeLimit"] += ":00"  # minutes
         rows.append(row)
