@@ -480,3 +480,29 @@ def test_a_pod_above_the_least_that_ends_is_in_front_of_the_job_for_which_it_wou
         scheduler.fail("grow", 2.0, pod=name.removeprefix("grow/"))
     scheduler.decide(2.0)
     assert scheduler.state("next") == "pending"
+
+
+def test_an_opportunistic_job_that_would_take_the_room_instead_is_ahead():
+    chain = Chain(["gpu", "pair", "node", "rack"], [2, 2, 2], 2, nodes=["n0", "n1", "n2", "n3"])
+
+    def owned(cells):
+        return ClusterSpec({"c": chain}, {"a": {"c": cells}, "b": {"c": {"pair": 1}}})
+
+    scheduler = Scheduler(cells=CellCluster(owned({"rack": 1})), immediate=True)
+    roles = [Role("leader", 1, gpus=1), Role("worker", 2, gpus=2)]
+    scheduler.submit(Job("old", "a", roles, preemptible=False), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("b", "b", 2), 1.0)
+    scheduler.decide(1.0)
+    scheduler.reconfigure(owned({"node": 1}), 2.0)
+    scheduler.decide(2.0)
+    scheduler.set_node("n3", False, 2.5)
+    scheduler.submit(Job("urgent", "a", 2, priority=2), 3.0)
+    scheduler.decide(3.0)
+    scheduler.submit(Job("spare", "a", roles, guaranteed=False), 5.0)
+    scheduler.submit(Job("small", "a", 2), 5.0)
+    scheduler.decide(5.0)
+    changes = [(change.jobs, change.ahead) for change in scheduler.explain("small").changes]
+    assert changes == [(("urgent",), ("spare",))]
+    scheduler.finish("urgent", 5.0)
+    assert [action.job for action in scheduler.decide(5.0)] == ["spare"]

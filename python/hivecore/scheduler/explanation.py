@@ -323,6 +323,7 @@ class _Search:
     ) -> tuple[str, ...]:
         """One waiting job of each kind that could start after a change, once reserved jobs have."""
         names: dict[str, None] = {}
+        weak: list[str] = []
         kinds: set[int] = set()
         # a pod above the least waits again, in its old place
         extras = {name for name in ended if self.jobs[name].extra_of}
@@ -342,7 +343,8 @@ class _Search:
                 may_be_undone = self.state.immediate or not live.runs
                 is_weak = unit.kind.is_lent or not live.job.guaranteed
                 if may_be_undone and is_weak and takes_back():
-                    continue  # a round takes back what such a unit starts on
+                    weak.append(live.job.name)
+                    continue  # a round takes back what such a unit starts on, if that is enough
                 if len(kinds) == _MOST_KINDS:
                     break
                 kinds.add(number)
@@ -358,7 +360,26 @@ class _Search:
                         names[live.job.name] = None
                 if lent is not None:
                     self.state.relief = relief
-        return tuple(names)
+        return tuple(names) or self._instead(weak, ended, change)
+
+    def _instead(
+        self, weak: Sequence[str], ended: Sequence[str], change: Callable[[], None] | None
+    ) -> tuple[str, ...]:
+        """Those of the opportunistic jobs that start in the round after a change, if the job that
+        could take back what they start on does not.
+        """
+        if not weak:
+            return ()
+        state = self.state
+        with state.trial():
+            if change is not None:
+                change()
+            self._begin_round(ended)
+            state.waiting.touch_all()
+            decide(state, state.now, -1)
+            if self.job.name not in self.jobs or self.jobs[self.job.name].runs:
+                return ()
+            return tuple(name for name in weak if name in self.jobs and self.jobs[name].runs)
 
     def _begin_round(self, ended: Sequence[str]) -> list[str]:
         """End jobs, and start those whose victims have stopped, as the next round does first.

@@ -129,7 +129,7 @@ def test_explanations_do_not_speak_of_limits_that_protect_no_victim():
         (lambda: EvictionLimit("b", min_run_time=-1), ValueError, "min_run_time"),
         (lambda: EvictionLimit("b", per_hour=-1), ValueError, "per_hour"),
         (lambda: EvictionLimit("b", per_hour=1.5), TypeError, "per_hour"),
-        (lambda: make_scheduler("b"), TypeError, r"limits\[0\]"),
+        (lambda: make_scheduler("b"), TypeError, r"eviction_limits\[0\]"),
         (lambda: make_scheduler(EvictionLimit("b"), EvictionLimit("b")), ValueError, "has two"),
     ],
 )
